@@ -1,0 +1,201 @@
+"""The command line. Each command imports what it needs, so that help comes at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from pytools_hybrid.errors import EmbeddingError, PytoolsError, SettingsError
+from pytools_hybrid.terminal import Progress, fail, print_response, print_sync, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolindex import SyncReport
+
+    from pytools_hybrid.search import SearchResponse
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.settings import Settings
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="pytools-hybrid",
+    help="Find the right Python tools for a request in plain language.",
+    epilog='Try: pytools-hybrid search "merge two pdf files"',
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        help="The tree of tools: mcptools/<category>/<tool>.py and "
+        "gentools/<category>/<tool>/api.py. [env: PYTOOLS_DIR; default: .freeact/generated, "
+        "else examples/tools]",
+    ),
+]
+Database = Annotated[
+    Path | None,
+    typer.Option(
+        "--db",
+        help="The index file. [env: PYTOOLS_DB_PATH; default: in your cache folder, one a root]",
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--embedding-model",
+        help="'wordllama' (offline), 'none', or a pydantic-ai model such as "
+        "'openai:text-embedding-3-small'. [env: PYTOOLS_EMBEDDING_MODEL; default: wordllama]",
+    ),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed_version
+
+        typer.echo(f"pytools-hybrid {installed_version('pytools-hybrid')}")
+        raise typer.Exit
+
+
+@app.command(epilog='Example: pytools-hybrid search "send a message to a channel" --limit 3')
+def search(
+    query: Annotated[str, typer.Argument(help="What the tool should do, in plain language.")],
+    *,
+    root: Root = None,
+    db: Database = None,
+    embedding_model: Model = None,
+    mode: Annotated[
+        Literal["hybrid", "bm25", "vector"],
+        typer.Option(help="Words and meaning together, words alone, or meaning alone."),
+    ] = "hybrid",
+    scope: Annotated[
+        Literal["all", "gentools", "mcptools"], typer.Option(help="Which tools to search.")
+    ] = "all",
+    limit: Annotated[int, typer.Option(min=1, max=50, help="Results at most.")] = 5,
+    output: Annotated[
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
+) -> None:
+    """Print the tools that fit a request, best first, after bringing the index up to date."""
+    import asyncio
+
+    settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
+    tools = _existing_root(settings)
+    response = asyncio.run(_search(settings, tools, query, mode=mode, scope=scope, limit=limit))
+    print_response(response, tools, output)
+
+
+@app.command(epilog="Example: pytools-hybrid index --root ~/agent/.freeact/generated")
+def index(
+    *, root: Root = None, db: Database = None, embedding_model: Model = None
+) -> None:
+    """Bring the index up to date and say what changed and what was left out."""
+    import asyncio
+
+    settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
+    tools = _existing_root(settings)
+    asyncio.run(_index(settings, tools))
+
+
+@app.command(epilog="Example: pytools-hybrid serve --root .freeact/generated")
+def serve(*, root: Root = None, db: Database = None, embedding_model: Model = None) -> None:
+    """Serve search_tools over MCP (stdio), keeping the index in step with the files."""
+    settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
+    tools, note = settings.resolved_root()
+    if tools.exists() and not tools.is_dir():
+        raise SettingsError("--root", f"{tools} is a file; give the folder that holds the tools")
+    if note:
+        say(note)
+    if not tools.is_dir():
+        say(f"{tools} does not exist yet; its tools will be found when it does")
+    from pytools_hybrid.server import serve as serve_stdio
+
+    raise typer.Exit(serve_stdio(settings, tools))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; errors a user can mend end with a sentence, not a traceback."""
+    from toolindex import ToolIndexError
+
+    try:
+        app(args=arguments)
+    except SettingsError as error:
+        fail(error, status=2)
+    except (PytoolsError, ToolIndexError) as error:
+        fail(error, status=1)
+    except BrokenPipeError:
+        # The reader of our output has seen enough; point stdout elsewhere, or the
+        # interpreter complains about it once more at exit.
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _settings(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own type
+    from pytools_hybrid.settings import load_settings
+
+    settings = load_settings(flags)
+    import logging
+
+    logging.basicConfig(level=settings.log_level, format="%(levelname)s: %(message)s")
+    return settings
+
+
+def _existing_root(settings: Settings) -> Path:
+    root, note = settings.resolved_root()
+    if not root.exists():
+        raise SettingsError("--root", f"{root} does not exist; give the folder that holds the tools")
+    if not root.is_dir():
+        raise SettingsError("--root", f"{root} is a file; give the folder that holds the tools")
+    if note:
+        say(note)
+    return root
+
+
+async def _search(
+    settings: Settings, root: Path, query: str, *, mode: str, scope: str, limit: int
+) -> SearchResponse:
+    from pytools_hybrid.search import Scope, SearchMode
+    from pytools_hybrid.service import ToolSearch
+
+    async with ToolSearch(settings, root) as tools:
+        if settings.sync:
+            report, embedded = await _bring_up_to_date(tools)
+            if report.added or report.updated or report.removed or embedded:
+                print_sync(report, embedded, tools.index.path)
+        return await tools.search(query, mode=SearchMode(mode), scope=Scope(scope), limit=limit)
+
+
+async def _index(settings: Settings, root: Path) -> None:
+    from pytools_hybrid.service import ToolSearch
+
+    async with ToolSearch(settings, root) as tools:
+        report, embedded = await _bring_up_to_date(tools)
+        print_sync(report, embedded, tools.index.path, with_issues=True)
+
+
+async def _bring_up_to_date(tools: ToolSearch) -> tuple[SyncReport, int]:
+    report = await tools.refresh()
+    try:
+        with Progress("embedding") as progress:
+            return report, await tools.embed_pending(progress)
+    except EmbeddingError as error:
+        say(f"warning: {error}")
+        return report, 0

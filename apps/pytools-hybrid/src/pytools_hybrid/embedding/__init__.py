@@ -1,0 +1,10 @@
+"""Text to vectors: the offline default, and any model that pydantic-ai knows.
+
+`create_embedder` turns a model setting into a `toolindex.Embedder`. Importing this package
+imports neither numpy nor pydantic-ai; each comes with the first text that needs it.
+"""
+
+from pytools_hybrid.embedding._create import create_embedder
+from pytools_hybrid.embedding._static import StaticEmbedder
+
+__all__ = ["StaticEmbedder", "create_embedder"]

@@ -1,0 +1,60 @@
+"""The offline default as a pydantic-ai model, for use with pydantic-ai's own `Embedder`.
+
+::
+
+    from pydantic_ai import Embedder
+
+    embedder = Embedder(StaticEmbeddingModel())
+    result = await embedder.embed_query("merge two pdf files")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
+
+from pytools_hybrid.embedding._static import MODEL_ID, StaticEmbedder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic_ai.embeddings import EmbeddingSettings
+    from pydantic_ai.embeddings.result import EmbedInputType
+
+__all__ = ["StaticEmbeddingModel"]
+
+
+class StaticEmbeddingModel(EmbeddingModel):
+    """wordllama's static vectors behind pydantic-ai's embedding interface."""
+
+    def __init__(self, *, settings: EmbeddingSettings | None = None) -> None:
+        super().__init__(settings=settings)
+        self._embedder = StaticEmbedder()
+
+    @property
+    def system(self) -> str:
+        """The provider's part of the model's name."""
+        return MODEL_ID.partition(":")[0]
+
+    @property
+    def model_name(self) -> str:
+        """The model's part of its name."""
+        return MODEL_ID.partition(":")[2]
+
+    async def embed(
+        self,
+        inputs: str | Sequence[str],
+        *,
+        input_type: EmbedInputType,
+        settings: EmbeddingSettings | None = None,
+    ) -> EmbeddingResult:
+        """Embed queries or documents; the two are the same for this model."""
+        texts, _ = self.prepare_embed(inputs, settings)
+        return EmbeddingResult(
+            embeddings=await self._embedder.embed_documents(texts),
+            inputs=texts,
+            input_type=input_type,
+            model_name=self.model_name,
+            provider_name=self.system,
+        )

@@ -1,0 +1,320 @@
+"""The product as one object: an index kept in step with a tree of tools, and searches of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+from toolindex import DatabaseError, ReadOnlyIndexError, ToolIndex, ToolIndexError
+from toolrank import Query, query_terms
+
+from pytools_hybrid.embedding import create_embedder
+from pytools_hybrid.errors import EmbeddingError
+from pytools_hybrid.refresh import refresh
+from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode, SearchResponse, rank_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path, PurePosixPath
+    from types import TracebackType
+
+    from toolindex import Coverage, Embedder, SyncReport
+
+    from pytools_hybrid.settings import Settings
+
+__all__ = ["ToolSearch"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+_EMBED_BATCH = 256
+_QUERY_EMBEDDING_SECONDS = 10.0
+_FIRST_SYNC_SECONDS = 10.0
+_RETRY_SECONDS = (1.0, 5.0, 30.0, 120.0)
+
+
+class ToolSearch:
+    """Searches one tree of tools.
+
+    Use it as an async context manager. `refresh` and `embed_pending` bring the index up to
+    date once; `run` does so and goes on as files change, until it is cancelled.
+
+    Args:
+        settings: The settings.
+        root: The tree of tools; it may appear later.
+
+    Raises:
+        DatabaseError: (on entering) The index can be neither written nor read.
+    """
+
+    def __init__(self, settings: Settings, root: Path) -> None:
+        self.settings = settings
+        self.root = root
+        self._database = settings.resolved_database(root)
+        self._embedder: Embedder | None = create_embedder(
+            settings.embedding_model, dimensions=settings.embedding_dim
+        )
+        self._index: ToolIndex | None = None
+        self._refreshing = asyncio.Lock()
+        self._embedding = asyncio.Lock()
+        self._first_sync = asyncio.Event()
+        self._embedding_failure: str | None = None
+
+    async def __aenter__(self) -> Self:
+        self._index = await asyncio.to_thread(self._open)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.index.close()
+
+    @property
+    def index(self) -> ToolIndex:
+        """The open index."""
+        if self._index is None:
+            raise RuntimeError("ToolSearch is used outside its async with block")
+        return self._index
+
+    async def refresh(self, within: Iterable[PurePosixPath] | None = None) -> SyncReport:
+        """Make the index equal to the files: all, or those at some paths.
+
+        Raises:
+            DatabaseError: The index cannot be written.
+        """
+        async with self._refreshing:
+            report = await asyncio.to_thread(refresh, self.index, self.root, within)
+        self._first_sync.set()
+        return report
+
+    async def embed_pending(self, progress: Callable[[int], object] | None = None) -> int:
+        """Embed what the model has not embedded yet, storing each batch as it comes.
+
+        Args:
+            progress: Called with the number of texts embedded so far.
+
+        Returns:
+            How many texts were embedded.
+
+        Raises:
+            EmbeddingError: The model gave no vectors; what came before is stored.
+            ToolIndexError: Its vectors cannot be stored.
+        """
+        embedder, done = self._embedder, 0
+        if embedder is None or self.index.read_only:
+            return done
+        async with self._embedding:
+            model_id = embedder.model_id
+            await asyncio.to_thread(self.index.use_model, model_id)
+            while texts := await asyncio.to_thread(
+                self.index.pending, model_id, limit=_EMBED_BATCH
+            ):
+                vectors = await embedder.embed_documents(list(texts.values()))
+                batch = dict(zip(texts, vectors, strict=True))
+                await asyncio.to_thread(self.index.put_vectors, model_id, batch)
+                done += len(batch)
+                if progress is not None:
+                    progress(done)
+        self._embedding_failure = None
+        return done
+
+    async def search(
+        self,
+        query: str,
+        *,
+        mode: SearchMode = SearchMode.HYBRID,
+        scope: Scope = Scope.ALL,
+        limit: int = 5,
+    ) -> SearchResponse:
+        """Find the tools that fit a request, best first.
+
+        Args:
+            query: The request in plain language; any string is answered.
+            mode: Words and meaning together, or one of them.
+            scope: Whose tools.
+            limit: How many at most, 1 to `MAX_LIMIT`.
+
+        Raises:
+            ValueError: The limit is out of range.
+            DatabaseError: The index cannot be read.
+        """
+        if not 1 <= limit <= MAX_LIMIT:
+            raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
+        notes: list[str] = []
+        vector = await self._query_vector(query, mode, notes)
+        response = await asyncio.to_thread(
+            self._search, Query(text=query, vector=vector), mode, scope, limit
+        )
+        return replace(response, notes=(*notes, *response.notes))
+
+    async def run(self) -> None:
+        """Bring the index up to date and keep it so, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            changed = asyncio.Event()
+            tasks.create_task(self._keep_embedded(changed))
+            if self.settings.sync:
+                await self._refresh_and_report(None)
+            self._first_sync.set()
+            changed.set()
+            if self.settings.watch:
+                await self._watch(changed)
+
+    async def wait_first_sync(self) -> None:
+        """Wait until `run` has looked at all files once, for a bounded time."""
+        try:
+            async with asyncio.timeout(_FIRST_SYNC_SECONDS):
+                await self._first_sync.wait()
+        except TimeoutError:
+            _log.warning("the first look at the tools takes long; answering from the index as it is")
+
+    def _open(self) -> ToolIndex:
+        try:
+            return ToolIndex(self._database)
+        except DatabaseError as error:
+            if not self._database.is_file():
+                raise
+            # A medium that cannot be written can still be searched.
+            try:
+                index = ToolIndex(self._database, read_only=True)
+            except DatabaseError:
+                raise error from None
+            _log.warning("%s; searching it as it is", error)
+            return index
+
+    async def _query_vector(
+        self, query: str, mode: SearchMode, notes: list[str]
+    ) -> list[float] | None:
+        wanted = mode is SearchMode.VECTOR or (
+            mode is SearchMode.HYBRID and self.settings.vec_weight > 0
+        )
+        if not wanted or not query.strip():
+            return None
+        if self._embedder is None:
+            if mode is SearchMode.VECTOR:
+                notes.append("vectors are switched off (embedding model 'none'): searched by words")
+            return None
+        try:
+            async with asyncio.timeout(_QUERY_EMBEDDING_SECONDS):
+                return await self._embedder.embed_query(query)
+        except TimeoutError:
+            reason = f"no answer within {_QUERY_EMBEDDING_SECONDS:.0f} s"
+        except EmbeddingError as error:
+            reason = str(error)
+        _log.warning("vector channel lost: %s", reason)
+        notes.append(f"vector channel lost ({reason}): searched by words")
+        return None
+
+    def _search(
+        self, query: Query, mode: SearchMode, scope: Scope, limit: int
+    ) -> SearchResponse:
+        notes: list[str] = []
+        with self.index.reading() as reader:
+            coverage = reader.coverage()
+            if query.vector is not None and (reason := self._unsearchable(query, coverage)):
+                notes.append(f"vector channel lost ({reason}): searched by words")
+                query = replace(query, vector=None)
+            elif query.vector is not None and coverage.vectors < coverage.tools:
+                notes.append(f"{coverage.vectors} of {coverage.tools} tools have vectors so far")
+            tools = rank_tools(
+                reader,
+                query,
+                weights=self._weights(mode, has_vector=query.vector is not None),
+                scope=scope,
+                limit=limit,
+            )
+            generation = reader.generation()
+        if not tools:
+            notes.append(self._why_empty(query.text, coverage))
+        return SearchResponse(tools=tools, notes=tuple(notes), generation=generation)
+
+    def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[SearchMode, float]:
+        if mode is SearchMode.HYBRID:
+            bm25, vector = self.settings.bm25_weight, self.settings.vec_weight
+            # A request must not go unanswered because its only channel is lost.
+            return {
+                SearchMode.BM25: bm25 if has_vector else bm25 or 1.0,
+                SearchMode.VECTOR: vector,
+            }
+        if mode is SearchMode.VECTOR and has_vector:
+            return {SearchMode.VECTOR: 1.0}
+        return {SearchMode.BM25: 1.0}
+
+    def _unsearchable(self, query: Query, coverage: Coverage) -> str | None:
+        if coverage.vectors == 0:
+            return self._embedding_failure or "no tool has a vector yet"
+        if self._embedder is None or coverage.model_id != self._embedder.model_id:
+            return f"the index holds vectors of {coverage.model_id}"
+        if query.vector is not None and len(query.vector) != coverage.dimensions:
+            return (
+                f"{coverage.model_id} gave {len(query.vector)} dimensions, "
+                f"the index has {coverage.dimensions}"
+            )
+        return None
+
+    def _why_empty(self, text: str, coverage: Coverage) -> str:
+        if coverage.tools == 0:
+            return (
+                f"no tools in {self.root}: looked for mcptools/<category>/<tool>.py and "
+                "gentools/<category>/<tool>/api.py with a documented run() or run_parsed()"
+            )
+        if not query_terms(text):
+            return "the query holds no words: describe what the tool should do"
+        return f"none of the {coverage.tools} tools fits: try other words"
+
+    async def _watch(self, changed: asyncio.Event) -> None:
+        from toolwatch import ToolWatchError, awatch_tools
+
+        while True:
+            try:
+                async for batch in awatch_tools(self.root):
+                    await self._refresh_and_report(None if batch.rescan else batch.paths)
+                    changed.set()
+            except (ToolWatchError, OSError) as error:
+                _log.warning("watching %s failed (%s); trying again", self.root, error)
+                await asyncio.sleep(_RETRY_SECONDS[1])
+
+    async def _refresh_and_report(self, within: Iterable[PurePosixPath] | None) -> None:
+        """Refresh until it works: a lock or a full disk must not leave the index stale."""
+        if self.index.read_only:
+            return
+        for attempt in range(1_000_000):
+            try:
+                report = await self.refresh(within)
+            except ReadOnlyIndexError:
+                return
+            except (ToolIndexError, OSError) as error:
+                delay = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+                _log.warning("the index could not be brought up to date (%s)", error)
+                await asyncio.sleep(delay)
+                within = None
+                continue
+            if report.added or report.updated or report.removed:
+                _log.info(
+                    "%d added, %d updated, %d removed", report.added, report.updated, report.removed
+                )
+            for issue in report.issues:
+                _log.info("left out %s: %s", issue.path, issue.detail)
+            return
+
+    async def _keep_embedded(self, changed: asyncio.Event) -> None:
+        attempt = 0
+        while True:
+            try:
+                async with asyncio.timeout(
+                    _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS)) - 1] if attempt else None
+                ):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+            changed.clear()
+            try:
+                await self.embed_pending()
+                attempt = 0
+            except (EmbeddingError, ToolIndexError) as error:
+                attempt += 1
+                self._embedding_failure = str(error)
+                _log.warning("vectors are missing for now: %s", error)

@@ -1,0 +1,123 @@
+"""Settings: flags over environment variables over defaults, read once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from pytools_hybrid.errors import SettingsError
+
+__all__ = ["DEFAULT_MODEL", "Settings", "load_settings"]
+
+DEFAULT_MODEL = "wordllama"
+"""The embedding model that comes with the installation and works offline."""
+
+_FREEACT_ROOT = Path(".freeact/generated")
+_FREEACT_DATABASE = Path(".freeact/search.db")
+_EXAMPLES_ROOT = Path("examples/tools")
+_PLAIN_MODELS = (DEFAULT_MODEL, "test", "none")
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, with its default.
+
+    Each field is also an environment variable, `PYTOOLS_` and the name in capitals; the
+    root is `PYTOOLS_DIR`.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="PYTOOLS_", extra="ignore", frozen=True)
+
+    root: Path | None = Field(None, validation_alias="PYTOOLS_DIR")
+    db_path: Path | None = None
+    embedding_model: str = DEFAULT_MODEL
+    embedding_dim: int | None = Field(None, ge=1, le=8192)
+    sync: bool = True
+    watch: bool = True
+    bm25_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    vec_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
+
+    @field_validator("embedding_model")
+    @classmethod
+    def _has_a_provider(cls, value: str) -> str:
+        if value not in _PLAIN_MODELS and not all(value.partition(":")):
+            raise ValueError(
+                f"{value!r} names no provider; use PROVIDER:MODEL as in "
+                f"'openai:text-embedding-3-small', or one of {', '.join(_PLAIN_MODELS)}"
+            )
+        return value
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_capitals(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value
+
+    def resolved_root(self) -> tuple[Path, str | None]:
+        """Decide which tree of tools to use.
+
+        Returns:
+            The root, and a sentence that says why it was chosen when nobody named it.
+
+        Raises:
+            SettingsError: Nothing was named and no default exists.
+        """
+        if self.root is not None:
+            return self.root, None
+        if _FREEACT_ROOT.is_dir():
+            return _FREEACT_ROOT, f"using {_FREEACT_ROOT} (no --root or PYTOOLS_DIR given)"
+        if _EXAMPLES_ROOT.is_dir():
+            return _EXAMPLES_ROOT, (
+                f"using the example tools in {_EXAMPLES_ROOT} (no --root or PYTOOLS_DIR given, "
+                f"and {_FREEACT_ROOT} does not exist)"
+            )
+        raise SettingsError(
+            "--root",
+            "no tools to search: no --root or PYTOOLS_DIR given, and neither "
+            f"{_FREEACT_ROOT} nor {_EXAMPLES_ROOT} exists in {Path.cwd()}",
+        )
+
+    def resolved_database(self, root: Path) -> Path:
+        """Decide where the index of a root is kept.
+
+        Without a setting it is in the user's cache folder, under the root's full path, so
+        that trees are not littered and may be read-only; freeact's root keeps freeact's place.
+        """
+        if self.db_path is not None:
+            return self.db_path
+        if root == _FREEACT_ROOT:
+            return _FREEACT_DATABASE
+        from hashlib import sha256
+
+        from platformdirs import user_cache_path
+
+        full = root.resolve()
+        key = sha256(os.fsencode(full)).hexdigest()[:12]
+        name = full.name.encode("ascii", "replace").decode().replace("?", "_")
+        return user_cache_path("pytools-hybrid") / f"{name}-{key}.db"
+
+    @classmethod
+    def from_flags(cls, flags: dict[str, Any]) -> Self:
+        """Build settings from the flags that were given (not None); the rest as documented.
+
+        Raises:
+            SettingsError: A value that cannot work.
+        """
+        given = {name: value for name, value in flags.items() if value is not None}
+        if "root" in given:
+            given["PYTOOLS_DIR"] = given.pop("root")
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = str(first["loc"][0]) if first["loc"] else "settings"
+            name = key if key.startswith("PYTOOLS_") else f"PYTOOLS_{key.upper()}"
+            flag = "--" + {"PYTOOLS_DIR": "root", "db_path": "db"}.get(key, key).replace("_", "-")
+            message = first["msg"].removeprefix("Value error, ")
+            raise SettingsError(f"{flag} / {name}", f"{message} (got {first['input']!r})") from None
+
+
+load_settings = Settings.from_flags

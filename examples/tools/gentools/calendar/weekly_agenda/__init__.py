@@ -1,0 +1,3 @@
+from .api import AgendaDay, run
+
+__all__ = ["AgendaDay", "run"]

@@ -1,0 +1,3 @@
+from .api import Difference, run
+
+__all__ = ["Difference", "run"]

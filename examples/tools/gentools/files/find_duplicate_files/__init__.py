@@ -1,0 +1,3 @@
+from .api import DuplicateGroup, run
+
+__all__ = ["DuplicateGroup", "run"]

@@ -1,0 +1,3 @@
+from .api import FolderSize, run
+
+__all__ = ["FolderSize", "run"]

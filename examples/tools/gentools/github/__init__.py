@@ -1,0 +1,1 @@
+"""Tools written by an agent on top of the GitHub tools."""

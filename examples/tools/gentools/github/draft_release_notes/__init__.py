@@ -1,0 +1,3 @@
+from .api import ReleaseNotes, run
+
+__all__ = ["ReleaseNotes", "run"]

@@ -1,0 +1,3 @@
+from .api import StaleIssue, run
+
+__all__ = ["StaleIssue", "run"]

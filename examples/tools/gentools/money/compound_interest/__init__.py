@@ -1,0 +1,3 @@
+from .api import Growth, YearEnd, run
+
+__all__ = ["Growth", "YearEnd", "run"]

@@ -1,0 +1,3 @@
+from .api import Expense, Transfer, run
+
+__all__ = ["Expense", "Transfer", "run"]

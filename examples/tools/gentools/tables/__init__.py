@@ -1,0 +1,1 @@
+"""Tools written by an agent for CSV and JSON data."""

@@ -1,0 +1,3 @@
+from .api import Conversion, run
+
+__all__ = ["Conversion", "run"]

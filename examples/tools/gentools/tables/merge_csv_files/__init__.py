@@ -1,0 +1,3 @@
+from .api import MergeReport, run
+
+__all__ = ["MergeReport", "run"]

@@ -1,0 +1,3 @@
+from .api import ColumnSummary, TableSummary, run
+
+__all__ = ["ColumnSummary", "TableSummary", "run"]

@@ -1,0 +1,3 @@
+from .api import Comparison, run
+
+__all__ = ["Comparison", "run"]

@@ -1,0 +1,3 @@
+from .api import FoundAddress, run
+
+__all__ = ["FoundAddress", "run"]

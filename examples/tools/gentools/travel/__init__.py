@@ -1,0 +1,1 @@
+"""Tools written by an agent on top of the weather and map tools."""

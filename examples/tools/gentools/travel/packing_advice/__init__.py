@@ -1,0 +1,3 @@
+from .api import PackingAdvice, run
+
+__all__ = ["PackingAdvice", "run"]

@@ -1,0 +1,5 @@
+"""Speech and sound."""
+
+from .._client import ExampleClient
+
+CLIENT = ExampleClient(server_name="audio")

@@ -1,0 +1,5 @@
+"""Email: reading, searching, writing and sorting messages."""
+
+from .._client import ExampleClient
+
+CLIENT = ExampleClient(server_name="mail")

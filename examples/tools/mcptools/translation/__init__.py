@@ -1,0 +1,5 @@
+"""Translation between human languages."""
+
+from .._client import ExampleClient
+
+CLIENT = ExampleClient(server_name="translation")

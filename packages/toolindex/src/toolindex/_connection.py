@@ -1,0 +1,179 @@
+"""Opening the database: apsw's own SQLite, tuned, with sqlite-vec loaded."""
+
+from __future__ import annotations
+
+import queue
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import apsw
+import sqlite_vec
+
+from toolindex.errors import DatabaseError, ForeignDatabaseError, ReadOnlyIndexError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["APPLICATION_ID", "ConnectionPool"]
+
+APPLICATION_ID = 0x7079746C
+"""SQLite's mark in the file header that says whose database this is (`pytl`)."""
+
+_BUSY_TIMEOUT_MS = 5_000
+_MMAP_BYTES = 1 << 30
+
+
+class ConnectionPool:
+    """The connections to one database file, each lent to one thread at a time.
+
+    One connection shared by threads would serialise them, and opening one per statement
+    would load the extension again each time, so idle connections wait here for the next
+    borrower.
+
+    Args:
+        path: The database file; it is created, with the folders above it, unless reading only.
+        read_only: Never write, and work on a medium that cannot be written.
+
+    Raises:
+        DatabaseError: The file cannot be opened.
+        ForeignDatabaseError: The file is no SQLite database.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
+        self._closed = False
+        if not read_only:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise DatabaseError(path, f"its folder cannot be made ({error})") from error
+        self._idle.put(self._open())
+
+    @contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """Lend a connection whose statements all see one state of the database."""
+        with self._lend() as connection, self._wrapped():
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def write(self) -> Iterator[apsw.Connection]:
+        """Lend a connection inside a write transaction, kept if the block ends well.
+
+        Raises:
+            ReadOnlyIndexError: The pool is for reading only.
+        """
+        if self.read_only:
+            raise ReadOnlyIndexError(self.path)
+        with self._lend() as connection, self._wrapped():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                # A full disk or a corrupt page may have ended the transaction already.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the idle connections; a lent one is closed when it comes back."""
+        self._closed = True
+        while True:
+            try:
+                self._idle.get_nowait().close()
+            except queue.Empty:
+                return
+
+    @contextmanager
+    def _lend(self) -> Iterator[apsw.Connection]:
+        if self._closed:
+            raise DatabaseError(self.path, "the index has been closed")
+        try:
+            connection = self._idle.get_nowait()
+        except queue.Empty:
+            connection = self._open()
+        try:
+            yield connection
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.put(connection)
+
+    @contextmanager
+    def _wrapped(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise _translated(self.path, error) from error
+
+    def _open(self) -> apsw.Connection:
+        try:
+            if not self.read_only:
+                return self._configured(apsw.Connection(str(self.path)))
+            return self._open_read_only()
+        except apsw.Error as error:
+            raise _translated(self.path, error) from error
+
+    def _open_read_only(self) -> apsw.Connection:
+        uri = self.path.absolute().as_uri()
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        try:
+            return self._configured(apsw.Connection(f"{uri}?mode=ro", flags=flags))
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
+            # WAL needs a shared-memory file beside the database. Where none can be made,
+            # nobody can be writing either, so the file may be read as it lies.
+            return self._configured(apsw.Connection(f"{uri}?immutable=1", flags=flags))
+
+    def _configured(self, connection: apsw.Connection) -> apsw.Connection:
+        try:
+            connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+            connection.enable_load_extension(True)
+            connection.load_extension(sqlite_vec.loadable_path())
+            connection.enable_load_extension(False)
+            self._recognise(connection)
+            if not self.read_only:
+                # Large pages pay for vectors; the size is fixed by the first write.
+                connection.execute("PRAGMA page_size = 16384")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _recognise(self, connection: apsw.Connection) -> None:
+        # Before anything is written: even a change of journal mode would touch a file
+        # that belongs to somebody else.
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        if tables and connection.pragma("application_id") != APPLICATION_ID:
+            raise ForeignDatabaseError(self.path)
+
+
+def _translated(path: Path, error: apsw.Error) -> DatabaseError:
+    match error:
+        case apsw.NotADBError():
+            return ForeignDatabaseError(path)
+        case apsw.FullError():
+            return DatabaseError(path, "the disk is full; free some space and run again")
+        case apsw.BusyError():
+            return DatabaseError(
+                path, "another process holds the index locked; wait for it to end, then run again"
+            )
+        case apsw.CantOpenError():
+            return DatabaseError(path, "cannot be opened; check the path and its permissions")
+        case apsw.ReadOnlyError():
+            return DatabaseError(path, "cannot be written; check the permissions, or move the index")
+        case apsw.CorruptError():
+            return DatabaseError(path, "the index is damaged; delete the file and index again")
+        case _:
+            return DatabaseError(path, f"SQLite failed ({error})")

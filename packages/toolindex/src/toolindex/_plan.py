@@ -1,0 +1,117 @@
+"""What to change so that the index equals the files: pure, no database, no disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from toolscan import FileStamp, ScanReport, ToolRecord
+
+__all__ = ["StoredEntry", "SyncPlan", "plan_sync"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEntry:
+    """What the index remembers of one tool's file.
+
+    Attributes:
+        id: The tool's id as text.
+        path: The file, posix, relative to the root.
+        file_hash: SHA-256 of its bytes, in hex.
+        stamp: What the file system said of it, or None where that is not to be trusted.
+    """
+
+    id: str
+    path: str
+    file_hash: str
+    stamp: FileStamp | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPlan:
+    """The changes that make the index equal to a scan.
+
+    Attributes:
+        added: Tools the index does not have.
+        updated: Tools whose file changed.
+        touched: Tools whose file was written or moved but holds the same bytes.
+        removed: Ids of tools that are gone.
+        unchanged: How many tools need nothing.
+        rescan: Paths the scan passed over as known, which the index has lost since.
+    """
+
+    added: tuple[ToolRecord, ...] = ()
+    updated: tuple[ToolRecord, ...] = ()
+    touched: tuple[ToolRecord, ...] = ()
+    removed: tuple[str, ...] = ()
+    unchanged: int = 0
+    rescan: tuple[str, ...] = ()
+
+
+def plan_sync(
+    stored: Mapping[str, StoredEntry],
+    scanned: ScanReport,
+    *,
+    within: Collection[str] | None = None,
+    reread: bool = False,
+) -> SyncPlan:
+    """Compare what the index holds with what a scan found.
+
+    Args:
+        stored: The index's entries by id.
+        scanned: The scan's report.
+        within: The paths the scan was limited to (posix, relative to the root; files or
+            folders); entries elsewhere are left alone. None means the whole root.
+        reread: Take every record as changed, for when the reader itself has changed.
+
+    Returns:
+        The plan; applying it twice is the same as once.
+    """
+    in_scope = _scope(within)
+    passed_over = set(scanned.unchanged)
+    records = {str(record.id): record for record in scanned.records}
+    added: list[ToolRecord] = []
+    updated: list[ToolRecord] = []
+    touched: list[ToolRecord] = []
+    unchanged = 0
+    for id_, record in records.items():
+        entry = stored.get(id_)
+        if entry is None:
+            added.append(record)
+        elif reread or entry.file_hash != record.file_hash or entry.path != record.path:
+            updated.append(record)
+        elif entry.stamp != record.stamp:
+            touched.append(record)
+        else:
+            unchanged += 1
+    removed: list[str] = []
+    for id_, entry in stored.items():
+        if entry.path in passed_over:
+            passed_over.discard(entry.path)
+            unchanged += 1
+        elif id_ not in records and in_scope(entry.path):
+            removed.append(id_)
+    return SyncPlan(
+        added=tuple(added),
+        updated=tuple(updated),
+        touched=tuple(touched),
+        removed=tuple(sorted(removed)),
+        unchanged=unchanged,
+        rescan=tuple(sorted(passed_over)),
+    )
+
+
+def _scope(within: Collection[str] | None) -> Callable[[str], bool]:
+    if within is None:
+        return lambda _path: True
+    limits = {PurePosixPath(path) for path in within}
+
+    def is_below_a_limit(path: str) -> bool:
+        candidate = PurePosixPath(path)
+        return candidate in limits or not limits.isdisjoint(candidate.parents)
+
+    return is_below_a_limit

@@ -1,0 +1,131 @@
+"""Tool records to rows and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from toolscan import FileStamp, Parameter, ToolId, split_identifier
+
+from toolindex._plan import StoredEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from toolscan import ToolRecord
+
+__all__ = [
+    "ENTRY_COLUMNS",
+    "FTS_COLUMNS",
+    "STORED_COLUMNS",
+    "ToolEntry",
+    "parameters_from_json",
+    "row_values",
+    "stamp_to_json",
+    "to_entry",
+    "to_stored",
+]
+
+FTS_COLUMNS = ("name_words", "description", "parameter_words", "category_words", "tag_words")
+"""The searched columns of `entries_fts`, in the table's order: a ranker's weights follow it."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags"
+STORED_COLUMNS = "id, path, file_hash, stamp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEntry:
+    """One tool as the index knows it.
+
+    Attributes:
+        id: Its id.
+        path: Its file, posix, relative to the root.
+        signature: The entry point's signature on one line.
+        summary: The first sentence or paragraph of the description.
+        description: The full docstring.
+        parameters: The entry point's parameters.
+        tags: What the module declares.
+    """
+
+    id: ToolId
+    path: str
+    signature: str
+    summary: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    tags: tuple[str, ...]
+
+
+def row_values(record: ToolRecord) -> dict[str, Any]:
+    """Give a record's values by column of `entries`."""
+    return {
+        "id": str(record.id),
+        "source": record.id.source,
+        "category": record.id.category,
+        "name": record.id.name,
+        "path": record.path,
+        "signature": record.signature,
+        "summary": record.summary,
+        "description": record.description,
+        "parameters": json.dumps([asdict(p) for p in record.parameters], ensure_ascii=False),
+        "tags": json.dumps(record.tags, ensure_ascii=False),
+        "name_words": _words([record.id.name]),
+        "category_words": _words([record.id.category]),
+        "parameter_words": _parameter_words(record.parameters),
+        "tag_words": _words(record.tags),
+        "file_hash": record.file_hash,
+        "text_hash": record.text_hash,
+        "stamp": stamp_to_json(record.stamp),
+    }
+
+
+def parameters_from_json(text: str) -> tuple[Parameter, ...]:
+    """Give back the parameters that `row_values` wrote."""
+    return tuple(Parameter(**fields) for fields in json.loads(text))
+
+
+def to_entry(row: Sequence[Any]) -> ToolEntry:
+    """Make an entry from a row of `ENTRY_COLUMNS`."""
+    id_, path, signature, summary, description, parameters, tags = row
+    return ToolEntry(
+        id=ToolId.parse(id_),
+        path=path,
+        signature=signature,
+        summary=summary,
+        description=description,
+        parameters=parameters_from_json(parameters),
+        tags=tuple(json.loads(tags)),
+    )
+
+
+def to_stored(row: Sequence[Any]) -> StoredEntry:
+    """Make a stored entry from a row of `STORED_COLUMNS`."""
+    id_, path, file_hash, stamp = row
+    return StoredEntry(
+        id=id_, path=path, file_hash=file_hash, stamp=FileStamp(**json.loads(stamp)) if stamp else None
+    )
+
+
+def stamp_to_json(stamp: FileStamp | None) -> str | None:
+    """Write a stamp as JSON: an inode number may not fit SQLite's signed 64 bits."""
+    return None if stamp is None else json.dumps(asdict(stamp))
+
+
+def _words(names: Iterable[str]) -> str:
+    """Give each word of the names whole and split: `s3_upload` as "s3 s 3 upload"."""
+    words: dict[str, None] = {}
+    for name in names:
+        for word in _WORD.findall(name):
+            words[word.lower()] = None
+            words.update(dict.fromkeys(split_identifier(word)))
+    return " ".join(words)
+
+
+def _parameter_words(parameters: Sequence[Parameter]) -> str:
+    return " ".join(
+        text for p in parameters for text in (_words([p.alias or p.name]), p.description) if text
+    )

@@ -1,0 +1,41 @@
+"""Contract kit: run these over your own implementation of a toolindex protocol."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolindex.protocols import Embedder
+
+__all__ = ["check_embedder"]
+
+_TEXTS = [
+    "Create a new issue in a repository.",
+    "Merge several PDF files into one.",
+    "x",
+    "名前 emoji 🛠 combining e\u0301",
+    "null \0 byte and a lone \ud800 surrogate",
+    "word " * 20_000,
+]
+
+
+async def check_embedder(embedder: Embedder) -> None:
+    """Check that an embedder keeps the promises of the `Embedder` protocol.
+
+    Raises:
+        AssertionError: It breaks one; the message says which.
+    """
+    assert embedder.model_id, "model_id is empty"
+    assert await embedder.embed_documents([]) == [], "no texts must give no vectors"
+    documents = await embedder.embed_documents(_TEXTS)
+    assert len(documents) == len(_TEXTS), "there must be one vector for each text"
+    query = await embedder.embed_query(_TEXTS[0])
+    for text, vector in zip([*_TEXTS, "the query"], [*documents, query], strict=True):
+        about = f"the vector of {text[:40]!r}"
+        assert len(vector) == len(query), f"{about} has another length than the query's"
+        assert all(math.isfinite(value) for value in vector), f"{about} is not finite"
+        assert any(vector), f"{about} is all zeros"
+    assert await embedder.embed_documents(_TEXTS[:2]) == documents[:2], (
+        "the same texts in another batch must give the same vectors"
+    )

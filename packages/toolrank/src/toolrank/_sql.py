@@ -1,0 +1,42 @@
+"""Pieces of SQL that the retrievers share."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from toolrank.errors import RankingArgumentError
+
+__all__ = ["Content", "identifier"]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def identifier(name: str, *, argument: str) -> str:
+    """Give a table or column name back if it is a plain one.
+
+    Names cannot be bound as parameters, so only `[A-Za-z_][A-Za-z0-9_]*` is let through.
+
+    Raises:
+        RankingArgumentError: The name holds anything else.
+    """
+    if not _IDENTIFIER.fullmatch(name):
+        raise RankingArgumentError(argument, f"{name!r} is not a plain SQL identifier")
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """Where a search table's rows get their public ids.
+
+    Attributes:
+        table: A table that shares rowids with the search table.
+        column: Its column of unique ids.
+    """
+
+    table: str
+    column: str
+
+    def __post_init__(self) -> None:
+        identifier(self.table, argument="content.table")
+        identifier(self.column, argument="content.column")

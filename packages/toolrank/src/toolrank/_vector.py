@@ -1,0 +1,93 @@
+"""Semantic retrieval: exact nearest neighbours over a vector table."""
+
+from __future__ import annotations
+
+from array import array
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from toolrank._records import Filter, Hit, Query
+from toolrank._sql import Content, identifier
+from toolrank.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from toolrank.protocols import Connection
+
+__all__ = ["MAX_NEIGHBOURS", "VectorRetriever"]
+
+MAX_NEIGHBOURS = 4096
+"""The most neighbours that sqlite-vec gives in one search."""
+
+
+class VectorRetriever:
+    """Rank the rows of a sqlite-vec `vec0` table by cosine similarity to the query's vector.
+
+    Args:
+        connection: An open connection with sqlite-vec loaded.
+        table: The `vec0` table, its vector column declared with `distance_metric=cosine`.
+        column: The vector column.
+        content: Where hits get their ids; without it an id is the rowid in digits.
+        where: The rows to search among.
+        name: What to call this retriever in contributions.
+
+    Raises:
+        RankingArgumentError: A table or column name that is not plain.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        table: str,
+        column: str = "embedding",
+        content: Content | None = None,
+        where: Filter | None = None,
+        name: str = "vector",
+    ) -> None:
+        self._connection = connection
+        self._sql = _statement(table, column, content, where.sql if where else None)
+        self._where_parameters = where.parameters if where else ()
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The name given at construction."""
+        return self._name
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        """Give the `depth` rows (at most `MAX_NEIGHBOURS`) nearest to the query's vector.
+
+        Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
+        zeros, which has no direction, finds nothing.
+
+        Raises:
+            RetrievalError: The table is missing, or the dimensions differ.
+        """
+        if query.vector is None or not any(query.vector):
+            return []
+        blob = array("f", query.vector).tobytes()
+        parameters = (blob, min(depth, MAX_NEIGHBOURS), *self._where_parameters)
+        try:
+            rows = list(self._connection.execute(self._sql, parameters))
+        except Exception as error:
+            # Each driver has errors of its own, with no common root below Exception.
+            raise RetrievalError(self._name, error) from error
+        return [Hit(id=str(row[0]), score=1.0 - float(row[1])) for row in rows]
+
+
+@lru_cache(maxsize=64)
+def _statement(table: str, column: str, content: Content | None, where: str | None) -> str:
+    identifier(table, argument="table")
+    identifier(column, argument="column")
+    allowed = f" AND rowid IN ({where})" if where else ""
+    nearest = (
+        f"SELECT rowid AS row, distance FROM {table} "  # noqa: S608
+        f"WHERE {column} MATCH ? AND k = ?{allowed} ORDER BY distance"
+    )
+    if content is None:
+        return nearest
+    return (
+        f"SELECT content.{content.column}, nearest.distance FROM ({nearest}) AS nearest "  # noqa: S608
+        f"JOIN {content.table} AS content ON content.rowid = nearest.row "
+        f"ORDER BY nearest.distance, content.{content.column}"
+    )

@@ -1,0 +1,52 @@
+"""Read Python tool modules without importing them.
+
+- **Scanning**: `scan` reads a tree and gives a `ScanReport` of records and issues; `read_tool`
+  reads one file or raises.
+- **Records**: a `ToolRecord` holds a `ToolId`, the docstring, its `Parameter`s and the hashes that
+  tell whether anything changed; a `ScanIssue` holds a `Reason` and a sentence.
+- **Layouts**: a `Layout` says where tools lie, and gives an id from a path.
+- **Text**: `embedding_text` is what stands for a tool in vector search, `split_identifier` makes
+  words of a name.
+"""
+
+from toolscan._hashing import TEXT_VERSION, embedding_text
+from toolscan._identifiers import split_identifier
+from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
+from toolscan._records import FileStamp, Parameter, Reason, ScanIssue, ScanReport, ToolRecord
+from toolscan._scan import read_tool, scan
+from toolscan._source import MAX_FILE_SIZE
+from toolscan.errors import (
+    InvalidLayoutError,
+    InvalidToolIdError,
+    RootNotFoundError,
+    ToolReadError,
+    ToolScanError,
+)
+
+__all__ = [  # noqa: RUF022  (grouped by what they are for)
+    # Scanning
+    "scan",
+    "read_tool",
+    "ScanReport",
+    "ScanIssue",
+    "Reason",
+    "MAX_FILE_SIZE",
+    # Records
+    "ToolRecord",
+    "ToolId",
+    "Parameter",
+    "FileStamp",
+    # Layouts
+    "Layout",
+    "DEFAULT_LAYOUTS",
+    # Text
+    "embedding_text",
+    "split_identifier",
+    "TEXT_VERSION",
+    # Errors
+    "ToolScanError",
+    "RootNotFoundError",
+    "ToolReadError",
+    "InvalidToolIdError",
+    "InvalidLayoutError",
+]

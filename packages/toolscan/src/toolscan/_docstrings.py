@@ -1,0 +1,122 @@
+"""What docstrings say: which of two to believe, the summary, parameters, tags."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from toolscan._identifiers import split_identifier
+
+if TYPE_CHECKING:
+    from toolscan._layout import ToolId
+
+__all__ = ["combine", "is_generic", "listed", "parameter_descriptions", "summary_of"]
+
+# The words of calling a tool and of getting something back: what is true of every tool.
+_CALLING = frozenset(
+    "run runs running call calls calling invoke invokes invoking execute executes executing "
+    "perform performs tool tools function functions method wrapper operation command mcp server "
+    "return returns returning get gets give gives given result results response output outputs "
+    "value values data object objects instance model models type types typed pydantic "
+    "parse parses parsed parsing structured structure unstructured raw json dict validated "
+    "param params parameter parameters arg args argument arguments input inputs run parsed "
+    "a an and as from in into it its of on or the then this to with using via by for if".split()
+)
+
+_SENTENCE = re.compile(r".+?(?:[.!?](?=\s+[^\sa-z])|[。！？])", re.DOTALL)
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|No)|\b[A-Z])\.\Z")
+_SECTION = re.compile(
+    r"^[ \t]*(?:args|arguments|params|parameters|keyword args|keyword arguments|other parameters|"
+    r"returns?|yields?|raises|examples?|notes?|attributes|tags|use[ -]cases?)[ \t]*:[ \t]*$"
+    r"|^[ \t]*:(?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b"
+    r"|^[^\n]+\n[ \t]*-{3,}[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_STYLES = (
+    ("numpy", re.compile(r"^[ \t]*(?:Other )?Parameters[ \t]*\n[ \t]*-{3,}[ \t]*$", re.M | re.I)),
+    ("sphinx", re.compile(r"^[ \t]*:(?:param|parameter|arg|argument|key|keyword)\b[^\n]*?:", re.M)),
+    (
+        "google",
+        re.compile(
+            r"^[ \t]*(?:(?:keyword |other )?(?:args|arguments|params|parameters))[ \t]*:[ \t]*$",
+            re.M | re.I,
+        ),
+    ),
+)
+
+
+def is_generic(text: str, tool: ToolId) -> bool:
+    """Tell whether a docstring says nothing of its own.
+
+    It says nothing where its first paragraph has no word beyond those of calling a tool and
+    getting its result, and those of the tool's own id: "Run tool and return parsed structured
+    data." is true of every tool.
+    """
+    words = set(split_identifier(_first_paragraph(text)))
+    known = {*split_identifier(tool.name), *split_identifier(tool.category)}
+    return words <= _CALLING | known
+
+
+def combine(parsed: str, run: str, tool: ToolId) -> str:
+    """Make one description of the docstrings of `run_parsed` and `run`.
+
+    That of `run_parsed` comes first, followed by that of `run` where they differ; a generic one
+    gives way to one that says something.
+    """
+    if not parsed or not run or run in parsed:
+        return parsed or run
+    if parsed in run or (is_generic(parsed, tool) and not is_generic(run, tool)):
+        return run
+    if is_generic(run, tool):
+        return parsed
+    return f"{parsed}\n\n{run}"
+
+
+def summary_of(description: str) -> str:
+    """Give the first sentence of a description, on one line."""
+    paragraph = _first_paragraph(description)
+    end = 0
+    while found := _SENTENCE.match(paragraph, end):
+        end = found.end()
+        if not _ABBREVIATION.search(paragraph[:end]):
+            return paragraph[:end]
+    return paragraph
+
+
+def _first_paragraph(text: str) -> str:
+    section = _SECTION.search(text)
+    head = text[: section.start()] if section and section.start() else text
+    return " ".join(re.split(r"\n[ \t]*\n", head.strip(), maxsplit=1)[0].split())
+
+
+def parameter_descriptions(text: str) -> dict[str, str]:
+    """Give what the Args section of a docstring says of each parameter.
+
+    Google, NumPy and Sphinx styles. The parser is imported only where there is such a section.
+    """
+    style = next((style for style, mark in _STYLES if mark.search(text)), None)
+    if style is None:
+        return {}
+    from toolscan._sections import parse_parameters  # noqa: PLC0415
+
+    return parse_parameters(text, style)
+
+
+def listed(text: str, title: str) -> tuple[str, ...]:
+    """Give the items of a section such as `Tags:`, one a line, bulleted or separated by commas."""
+    found = re.search(
+        rf"^([ \t]*){title}[ \t]*:[ \t]*(\S[^\n]*)?((?:\n\1[ \t]+\S[^\n]*|\n\1[-*][ \t][^\n]*)*)",
+        text,
+        re.MULTILINE | re.IGNORECASE,
+    )
+    if not found:
+        return ()
+    lines = [found[2] or "", *found[3].split("\n")]
+    bulleted = [line.strip() for line in lines if line.strip()]
+    items: list[str] = []
+    for line in bulleted:
+        if mark := re.match(r"[-*+•][ \t]+", line):
+            items.append(line[mark.end() :])
+        else:
+            items.extend(line.split(","))
+    return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))

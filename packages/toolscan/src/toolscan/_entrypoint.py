@@ -1,0 +1,99 @@
+"""The function an agent calls: top-level `run_parsed` or `run`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from toolscan._docstrings import combine
+from toolscan._records import Reason, Rejection
+from toolscan._syntax import Function, docstring, top_level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolscan._layout import ToolId
+
+__all__ = ["Entrypoint", "find_entrypoint"]
+
+
+class Entrypoint(NamedTuple):
+    """The chosen function and the description that the module gives of it."""
+
+    name: Literal["run", "run_parsed"]
+    function: Function
+    description: str
+
+
+def find_entrypoint(module: ast.Module, tool: ToolId) -> Entrypoint:
+    """Choose between `run_parsed` and `run`, and put their docstrings together.
+
+    `run_parsed` is preferred where it has a docstring.
+
+    Raises:
+        Rejection: If there is neither, or neither has a docstring.
+    """
+    functions = _definitions(module)
+    if not functions:
+        raise Rejection(Reason.NO_ENTRYPOINT, _why_none(module))
+    parsed, run = (
+        docstring(functions[name].body) if name in functions else "" for name in ("run_parsed", "run")
+    )
+    description = combine(parsed, run, tool)
+    if not description:
+        found = " and ".join(f"{name}()" for name in sorted(functions))
+        raise Rejection(Reason.NO_DOCSTRING, f"No docstring in {found} says what it does.")
+    name: Literal["run", "run_parsed"] = "run_parsed" if parsed else "run"
+    return Entrypoint(name, functions[name], description)
+
+
+def _definitions(module: ast.Module) -> dict[str, Function]:
+    """Give the definition of each entry point that counts.
+
+    A later definition replaces an earlier one, as it does when the module runs. Among those of
+    different branches the first that has a docstring speaks for all.
+    """
+    found: dict[str, list[Function]] = {}
+    for node, conditional, for_type_checkers in top_level(module.body):
+        if (
+            not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            or node.name not in {"run", "run_parsed"}
+            or for_type_checkers
+            or _is_overload(node)
+        ):
+            continue
+        if conditional:
+            found.setdefault(node.name, []).append(node)
+        else:
+            found[node.name] = [node]
+    return {
+        name: next((node for node in nodes if docstring(node.body)), nodes[0])
+        for name, nodes in found.items()
+    }
+
+
+def _is_overload(node: Function) -> bool:
+    names = (getattr(mark, "attr", getattr(mark, "id", None)) for mark in node.decorator_list)
+    return "overload" in names
+
+
+def _why_none(module: ast.Module) -> str:
+    for node, _, _ in top_level(module.body):
+        match node:
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                bound = {alias.asname or alias.name for alias in aliases}
+            case ast.Assign(targets=targets):
+                bound = _names(targets)
+            case ast.AnnAssign(target=target):
+                bound = _names([target])
+            case ast.ClassDef(name=name):
+                bound = {name}
+            case _:
+                continue
+        if named := bound & {"run", "run_parsed"}:
+            return f"It defines no function {min(named)}(): the name is imported or assigned."
+    return "It defines no function run() or run_parsed() at its top level."
+
+
+def _names(targets: Iterable[ast.expr]) -> set[str]:
+    return {target.id for target in targets if isinstance(target, ast.Name)}

@@ -1,0 +1,44 @@
+"""What is embedded for a tool, and the two hashes that say whether anything changed."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from toolscan._identifiers import split_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolscan._layout import ToolId
+    from toolscan._records import Parameter
+
+__all__ = ["TEXT_VERSION", "embedding_text", "hash_bytes", "hash_text"]
+
+TEXT_VERSION = 1
+"""Version of the template of `embedding_text`; a new one makes every stored text hash differ."""
+
+
+def embedding_text(id: ToolId, description: str, parameters: Iterable[Parameter]) -> str:  # noqa: A002, ARG001
+    """Give the text that stands for a tool in vector search.
+
+    A pure function of what an index stores, so that an embedding can be made later without the
+    file. Parameters are taken, and left out: on short descriptions they cost more than they gave.
+    """
+    name = " ".join(split_identifier(id.name)) or id.name
+    category = " ".join(split_identifier(id.category)) or id.category
+    return f"{name} ({category}): {description}"
+
+
+def hash_bytes(data: bytes) -> str:
+    """Give the SHA-256 of a file's bytes, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def hash_text(text: str) -> str:
+    """Give the SHA-256 of an embedded text together with the template's version.
+
+    Each part is preceded by its length, so that no two different pairs hash the same bytes.
+    """
+    parts = (str(TEXT_VERSION).encode(), text.encode())
+    return hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()

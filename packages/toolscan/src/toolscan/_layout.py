@@ -1,0 +1,164 @@
+"""Where tools lie in a tree: the only module that knows.
+
+A layout is a path pattern with `{category}` and `{name}` in it. It gives a tool's id from a path
+without reading the file, and a tool's path from an id.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from toolscan.errors import InvalidLayoutError, InvalidToolIdError
+
+__all__ = ["DEFAULT_LAYOUTS", "Layout", "PathPart", "ToolId", "id_problem", "is_private"]
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ToolId:
+    """Identity of a tool, written `source:category:name`."""
+
+    source: str
+    category: str
+    name: str
+
+    def __post_init__(self) -> None:
+        if problem := id_problem(self.source, self.category, self.name):
+            raise InvalidToolIdError(f"{self.source}:{self.category}:{self.name}", problem)
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.category}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> ToolId:
+        """Read `source:category:name`.
+
+        Raises:
+            InvalidToolIdError: If the text is anything else.
+        """
+        parts = text.split(":")
+        if len(parts) != 3:  # noqa: PLR2004
+            raise InvalidToolIdError(text, f"it has {len(parts)} part(s), not three")
+        return cls(source=parts[0], category=parts[1], name=parts[2])
+
+
+def id_problem(*parts: str) -> str:
+    """Say what keeps the parts from being an id, "" where nothing does."""
+    joined = "".join(parts)
+    if joined.isascii() and joined.isprintable() and ":" not in joined and all(parts):
+        return ""
+    for part in parts:
+        if not part:
+            return "a part is empty"
+        if ":" in part:
+            return f"the part {part!r} contains ':', which separates the parts"
+        for char in part:
+            if unicodedata.category(char) in {"Cc", "Cs"}:
+                return f"the part {part!r} contains the character {char!r}"
+    return ""
+
+
+def is_private(part: str) -> bool:
+    """Tell whether a file or folder of this name is kept out of the index."""
+    return part.startswith("_")
+
+
+class PathPart(NamedTuple):
+    """One part of a layout's path: a fixed name, or a pattern with placeholders."""
+
+    text: str
+    pattern: re.Pattern[str] | None
+
+    def match(self, name: str) -> dict[str, str] | None:
+        """Give the placeholders' values for a file or folder name, `None` where it differs."""
+        if self.pattern is None:
+            return {} if name == self.text else None
+        found = self.pattern.fullmatch(name)
+        return found.groupdict() if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A source of tools and the pattern of their paths.
+
+    Args:
+        source: First part of the ids.
+        pattern: Posix path relative to the root, in which `{category}` and `{name}` each appear
+            once, in any part: `scripts/{category}/{name}.py`.
+
+    Raises:
+        InvalidLayoutError: If the pattern is not such a path.
+    """
+
+    source: str
+    pattern: str
+    parts: tuple[PathPart, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if problem := id_problem(self.source):
+            raise InvalidLayoutError(self.pattern, f"its source {self.source!r} cannot be: {problem}")
+        names = _PLACEHOLDER.findall(self.pattern)
+        if sorted(names) != ["category", "name"]:
+            raise InvalidLayoutError(self.pattern, "it needs {category} and {name}, each once")
+        parts = self.pattern.split("/")
+        if not all(parts) or {".", ".."} & set(parts):
+            raise InvalidLayoutError(self.pattern, "it must be a plain path relative to the root")
+        object.__setattr__(self, "parts", tuple(_path_part(part) for part in parts))
+
+    def match(self, path: str) -> ToolId | None:
+        """Give the id of the tool that a path holds; `None` where the path can hold none.
+
+        Args:
+            path: Posix path relative to the root. The file is not looked at.
+        """
+        values = self.values(path)
+        if values is None or id_problem(*values.values()) or self.hides(path):
+            return None
+        return ToolId(source=self.source, category=values["category"], name=values["name"])
+
+    def values(self, path: str) -> dict[str, str] | None:
+        """Give category and name as they stand in the path, valid or not; `None` without match."""
+        names = path.split("/")
+        if len(names) != len(self.parts):
+            return None
+        values: dict[str, str] = {}
+        for part, name in zip(self.parts, names, strict=True):
+            found = part.match(name)
+            if found is None:
+                return None
+            values |= found
+        return values
+
+    def hides(self, path: str) -> bool:
+        """Tell whether a matching path is private: names given by the layout itself do not count."""
+        return any(
+            is_private(name)
+            for part, name in zip(self.parts, path.split("/"), strict=True)
+            if part.pattern
+        )
+
+    def path_of(self, category: str, name: str) -> str:
+        """Give the one path at which this layout has the tool."""
+        return self.pattern.replace("{category}", category).replace("{name}", name)
+
+
+def _path_part(text: str) -> PathPart:
+    if not _PLACEHOLDER.search(text):
+        return PathPart(text, None)
+    # The shortest name that fits, and at least one character of it: "{name}.py" is not ".py".
+    pieces = _PLACEHOLDER.split(text)
+    pattern = "".join(
+        f"(?P<{piece}>.+?)" if index % 2 else re.escape(piece) for index, piece in enumerate(pieces)
+    )
+    return PathPart(text, re.compile(pattern, re.DOTALL))
+
+
+DEFAULT_LAYOUTS = (
+    Layout("mcptools", "mcptools/{category}/{name}.py"),
+    Layout("gentools", "gentools/{category}/{name}/api.py"),
+)
+"""Modules generated from MCP servers, and packages written by agents."""

@@ -1,0 +1,155 @@
+"""The values that a scan gives: records, issues, stamps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from toolscan._layout import ToolId
+
+__all__ = ["FileStamp", "Parameter", "Reason", "Rejection", "ScanIssue", "ScanReport", "ToolRecord"]
+
+
+class Reason(StrEnum):
+    """Why a path gave no record. The values are stable codes; `ScanIssue.detail` is the sentence."""
+
+    # The name
+    PRIVATE = "private"
+    INVALID_ID = "invalid_id"
+    NAME_ENCODING = "name_encoding"
+    DUPLICATE_ID = "duplicate_id"
+    NO_LAYOUT = "no_layout"
+    # The file system
+    NOT_A_FILE = "not_a_file"
+    UNREADABLE = "unreadable"
+    VANISHED = "vanished"
+    BROKEN_LINK = "broken_link"
+    SYMLINK_LOOP = "symlink_loop"
+    # The bytes
+    TOO_LARGE = "too_large"
+    EMPTY = "empty"
+    NUL_BYTES = "nul_bytes"
+    ENCODING = "encoding"
+    # The source
+    SYNTAX_ERROR = "syntax_error"
+    TOO_DEEP = "too_deep"
+    NO_ENTRYPOINT = "no_entrypoint"
+    NO_DOCSTRING = "no_docstring"
+    SURROGATE = "surrogate"
+
+
+class Rejection(Exception):  # noqa: N818  (not an error of the caller: scan turns it into an issue)
+    """Raised inside the package where a file turns out to hold no usable tool."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStamp:
+    """What `os.stat` says of a file; equal stamps mean that the file was not touched in between."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of a tool.
+
+    Attributes:
+        name: Name in Python.
+        annotation: The annotation as written, "" where there is none.
+        required: Whether a call must give it.
+        default: Source text of the default; `None` where there is none.
+        description: What it means, "" where nothing says so.
+        alias: Name in data, where it differs from the name in Python.
+    """
+
+    name: str
+    annotation: str
+    required: bool
+    default: str | None = None
+    description: str = ""
+    alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRecord:
+    """All that is known of one tool from the text of its module.
+
+    Attributes:
+        id: Identity, from the path alone.
+        path: Posix path relative to the scanned root.
+        entrypoint: The function an agent calls.
+        signature: The `def` line of the entry point, on one line.
+        summary: First sentence of the description, on one line.
+        description: The cleaned docstring; that of `run_parsed` followed by that of `run`
+            where both say something of their own.
+        parameters: What the entry point takes; for `params: Params`, the fields of `Params`.
+        returns: The return annotation as written, "" where there is none.
+        tags: From `__tags__` or a `Tags:` section.
+        use_cases: From `__use_cases__` or a `Use cases:` section.
+        is_async: Whether the entry point is an `async def`.
+        file_hash: SHA-256 of the file's bytes.
+        text_hash: SHA-256 of what is embedded, with its template's version.
+        stamp: The file's stamp, or `None` where the file changed so shortly before it was read
+            that a later edit could carry the same stamp.
+        definitions: The module's top-level statements without function bodies; the schemas and
+            the stub are built from it when they are asked for.
+    """
+
+    id: ToolId
+    path: str
+    entrypoint: Literal["run", "run_parsed"]
+    signature: str
+    summary: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    returns: str
+    tags: tuple[str, ...] = ()
+    use_cases: tuple[str, ...] = ()
+    is_async: bool
+    file_hash: str
+    text_hash: str
+    stamp: FileStamp | None
+    definitions: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanIssue:
+    """A path that looked like a tool and gave no record.
+
+    Attributes:
+        path: Posix path relative to the root; bytes that are not UTF-8 appear as `\\xNN`.
+        reason: Stable code.
+        detail: A sentence for a person.
+    """
+
+    path: str
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanReport:
+    """What a scan found.
+
+    Attributes:
+        records: The tools that were read, sorted by id.
+        issues: The paths that gave no tool, sorted by path.
+        unchanged: The paths whose stamp equals the known one; they were not read.
+        categories: `"source:category"` to the docstring of the category's `__init__.py`.
+    """
+
+    records: tuple[ToolRecord, ...] = ()
+    issues: tuple[ScanIssue, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    categories: Mapping[str, str] = field(default_factory=dict[str, str])

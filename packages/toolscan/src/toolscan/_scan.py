@@ -1,0 +1,212 @@
+"""Scanning a tree, or reading one of its files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from toolscan._extract import category_description, extract
+from toolscan._layout import DEFAULT_LAYOUTS, ToolId, id_problem
+from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport
+from toolscan._source import read_source
+from toolscan._walk import CategoryFile, Found, Trouble, walk
+from toolscan.errors import RootNotFoundError, ToolReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from toolscan._layout import Layout
+    from toolscan._records import ToolRecord
+    from toolscan._walk import Scope
+
+__all__ = ["read_tool", "scan"]
+
+_Path = str | os.PathLike[str]
+
+
+def scan(
+    root: _Path,
+    *,
+    layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
+    within: Iterable[_Path] | None = None,
+    known: Mapping[str, FileStamp | None] | None = None,
+) -> ScanReport:
+    """Read every tool module of a tree; nothing in it is imported or executed.
+
+    A file that cannot be used becomes an issue and never keeps another from being read.
+
+    Args:
+        root: The folder that the layouts' patterns start from.
+        layouts: Where tools lie. Where two give one id, the earlier has precedence.
+        within: Files or folders, relative to the root or absolute; only they and what lies below
+            them is looked at. They may be gone.
+        known: The stamps that earlier records had, by path. A file whose stamp is the same is not
+            read, and its path is reported as unchanged.
+
+    Raises:
+        RootNotFoundError: If the root is not a directory.
+    """
+    base = os.fspath(root)
+    if not os.path.isdir(base):  # noqa: PTH112  (a str all along: paths may not be UTF-8)
+        raise RootNotFoundError(base)
+    layouts = tuple(layouts)
+    records: list[ToolRecord] = []
+    issues: list[ScanIssue] = []
+    unchanged: list[str] = []
+    categories: dict[str, str] = {}
+    stamps = known or {}
+    for item in walk(base, layouts, None if within is None else _scope(base, within)):
+        try:
+            match item:
+                case Found():
+                    tool = _identify(item.path, item.layout, item.values, base, layouts)
+                    if _is_unchanged(stamps.get(item.path), item.status):
+                        unchanged.append(item.path)
+                    else:
+                        source = read_source(f"{base}/{item.path}")
+                        records.append(extract(source, tool, item.path))
+                case CategoryFile():
+                    text = category_description(read_source(f"{base}/{item.path}").data)
+                    if text:
+                        categories[f"{item.layout.source}:{item.category}"] = text
+                case Trouble():
+                    raise item.rejection
+        except Rejection as rejection:
+            issues.append(_issue(item.path, rejection))
+    return ScanReport(
+        records=tuple(sorted(records, key=lambda record: record.id)),
+        issues=tuple(sorted(issues, key=lambda issue: issue.path)),
+        unchanged=tuple(sorted(unchanged)),
+        categories=dict(sorted(categories.items())),
+    )
+
+
+def read_tool(path: _Path, root: _Path, *, layouts: Iterable[Layout] = DEFAULT_LAYOUTS) -> ToolRecord:
+    """Read one tool module.
+
+    Args:
+        path: The file, relative to the root or absolute.
+        root: The folder that the layouts' patterns start from.
+        layouts: Where tools lie.
+
+    Raises:
+        ToolReadError: If the file holds no usable tool; its `issue` says why.
+    """
+    base = os.fspath(root)
+    layouts = tuple(layouts)
+    relative = _relative(base, path)
+    shown = os.fspath(path) if relative is None else relative
+    try:
+        found = None if relative is None else _match(relative, layouts)
+        if found is None or relative is None:
+            raise Rejection(Reason.NO_LAYOUT, f"No layout has tools here: {_patterns(layouts)}.")
+        full = f"{base}/{relative}"
+        tool = _identify(relative, *found, base, layouts)
+        return extract(read_source(full), tool, relative)
+    except Rejection as rejection:
+        raise ToolReadError(_issue(shown, rejection)) from rejection
+
+
+def _match(path: str, layouts: Sequence[Layout]) -> tuple[Layout, dict[str, str]] | None:
+    for layout in layouts:
+        if (values := layout.values(path)) is not None and not path.endswith("/__init__.py"):
+            return layout, values
+    return None
+
+
+def _patterns(layouts: Sequence[Layout]) -> str:
+    return ", ".join(layout.pattern for layout in layouts)
+
+
+def _identify(
+    path: str, layout: Layout, values: dict[str, str], base: str, layouts: Sequence[Layout]
+) -> ToolId:
+    """Give the id that a path stands for, or say why it stands for none."""
+    if not path.isascii() and not _is_utf8(path):
+        raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
+    if layout.hides(path):
+        raise Rejection(Reason.PRIVATE, "Names that start with '_' are private.")
+    category, name = values["category"], values["name"]
+    if problem := id_problem(category, name):
+        raise Rejection(Reason.INVALID_ID, f"It cannot be part of an id: {problem}.")
+    # Looked up on the disk and not among the records, so that a scan of one file says the same.
+    for other in layouts[: layouts.index(layout)]:
+        twin = other.path_of(category, name)
+        if other.source == layout.source and os.path.exists(f"{base}/{twin}"):  # noqa: PTH110
+            detail = f"{twin} has the same id, {layout.source}:{category}:{name}."
+            raise Rejection(Reason.DUPLICATE_ID, detail)
+    return ToolId(source=layout.source, category=category, name=name)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_unchanged(stamp: FileStamp | None, status: os.stat_result) -> bool:
+    """Compare a known stamp with a file: by size, times and inode, without opening it."""
+    return (
+        stamp is not None
+        and stamp.mtime_ns == status.st_mtime_ns
+        and stamp.size == status.st_size
+        and stamp.ctime_ns == status.st_ctime_ns
+        and stamp.inode == status.st_ino
+        and stat.S_ISREG(status.st_mode)
+    )
+
+
+def _issue(path: str, rejection: Rejection) -> ScanIssue:
+    return ScanIssue(path=_printable(path), reason=rejection.reason, detail=_printable(rejection.detail))
+
+
+def _printable(text: str) -> str:
+    """Show a text that may hold bytes of a file name, or control characters, as UTF-8 can."""
+    if text.isascii() and text.isprintable():
+        return text
+    shown = os.fsencode(text).decode("utf-8", "backslashreplace")
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in shown)
+
+
+def _scope(base: str, within: Iterable[_Path]) -> Scope:
+    """Make a tree of the names that lead to the paths; a path's own end stands for all below it."""
+    scope: dict[str, Scope] = {}
+    for path in within:
+        relative = _relative(base, path)
+        if relative is None:
+            continue
+        if not relative:
+            return None
+        _add(scope, relative.split("/"))
+    return scope
+
+
+def _add(scope: dict[str, Scope], names: list[str]) -> None:
+    for name in names[:-1]:
+        inner = scope.setdefault(name, {})
+        if inner is None:  # a folder above is already looked at whole
+            return
+        scope = inner  # type: ignore[assignment]
+    scope[names[-1]] = None
+
+
+def _relative(base: str, path: _Path) -> str | None:
+    """Give a path as posix text relative to the root: "" for the root, `None` for outside it."""
+    text = os.fspath(path)
+    bases = [os.path.abspath(base)]  # noqa: PTH100
+    if os.path.isabs(text):  # noqa: PTH117
+        # Watchers may report where a symbolic link to the root leads.
+        bases.append(os.path.realpath(base))
+        full = os.path.normpath(text)
+    else:
+        full = os.path.normpath(f"{bases[0]}/{text}")
+    for top in bases:
+        if full == top or top.startswith(full.rstrip(os.sep) + os.sep):
+            return ""  # the root itself, or a folder that it lies in
+        if full.startswith(top.rstrip(os.sep) + os.sep):
+            return full[len(top.rstrip(os.sep)) + 1 :].replace(os.sep, "/")
+    return None

@@ -1,0 +1,185 @@
+"""A file's bytes, read once and safely, and the syntax tree in them."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import errno
+import os
+import re
+import stat
+import time
+import warnings
+from dataclasses import dataclass
+from typing import cast
+
+from toolscan._records import FileStamp, Reason, Rejection
+
+__all__ = ["MAX_FILE_SIZE", "Source", "decode", "parse", "read_source", "rejection_of", "stamp_of"]
+
+MAX_FILE_SIZE = 2 * 1024 * 1024
+"""Larger files are not read: parsing takes about a hundred times their size in memory."""
+
+# An edit within one tick of the file system's clock leaves the stamp as it was. The coarsest clock
+# in use (FAT) ticks every two seconds, so a younger file gets no stamp and is read again next time.
+_CLOCK_TICK_NS = 2_000_000_000
+
+# A FIFO must not block, a terminal must not become ours, and Windows must not translate newlines.
+_OPEN_FLAGS = os.O_RDONLY
+for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"):
+    _OPEN_FLAGS |= getattr(os, _flag, 0)
+
+_READ_ATTEMPTS = 3
+
+# PEP 263: in the first line, or in the second where the first is blank or a comment.
+_COOKIE = re.compile(
+    rb"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))??[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
+)
+# Text encodings by name only: they decode in quadratic time and never held source code.
+_NOT_FOR_SOURCE = frozenset({"idna", "punycode"})
+
+# The name our sources are compiled under; warnings about them carry it, and nothing else does.
+_FILENAME = "<toolscan>"
+_PYTHON_2 = re.compile(
+    r"Missing parentheses in call to '(print|exec)'|multiple exception types|leading zeros"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The bytes of a file and the stamp that belongs to exactly these bytes."""
+
+    data: bytes
+    stamp: FileStamp | None
+
+
+def read_source(path: str) -> Source:
+    """Read a regular file once.
+
+    The stamp is that of the opened file, taken before and after reading; a file that changes
+    meanwhile is read again, and where it does not come to rest its stamp is `None`.
+
+    Raises:
+        Rejection: If it is no regular file, too large, or cannot be read.
+    """
+    began_ns = time.time_ns()
+    try:
+        fd = os.open(path, _OPEN_FLAGS)
+        try:
+            for _ in range(_READ_ATTEMPTS):
+                before = os.fstat(fd)
+                data = _read_all(fd, before)
+                stamp = stamp_of(os.fstat(fd))
+                if stamp == stamp_of(before) and len(data) == stamp.size:
+                    break
+            else:
+                return Source(data=data, stamp=None)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise rejection_of(error, path) from error
+    racy = max(stamp.mtime_ns, stamp.ctime_ns) + _CLOCK_TICK_NS >= began_ns
+    return Source(data=data, stamp=None if racy else stamp)
+
+
+def stamp_of(status: os.stat_result) -> FileStamp:
+    """Give the stamp in what `os.stat` returned."""
+    return FileStamp(
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        ctime_ns=status.st_ctime_ns,
+        inode=status.st_ino,
+    )
+
+
+def rejection_of(error: OSError, path: str) -> Rejection:
+    """Say in a person's words why the operating system refused a path."""
+    if error.errno == errno.ELOOP:
+        return Rejection(Reason.SYMLINK_LOOP, "The symbolic link leads back to itself.")
+    if isinstance(error, FileNotFoundError):
+        if os.path.islink(path):  # noqa: PTH114  (a str all along: paths may not be UTF-8)
+            return Rejection(Reason.BROKEN_LINK, "The symbolic link points to nothing.")
+        return Rejection(Reason.VANISHED, "The file vanished before it could be read.")
+    if error.errno == errno.ENXIO:
+        return Rejection(Reason.NOT_A_FILE, "It is a socket or a device, not a file.")
+    why = error.strerror or type(error).__name__
+    return Rejection(Reason.UNREADABLE, f"It cannot be read: {why}.")
+
+
+def _read_all(fd: int, status: os.stat_result) -> bytes:
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a pipe, a socket or a device"
+        raise Rejection(Reason.NOT_A_FILE, f"It is {kind}, not a file.")
+    os.lseek(fd, 0, os.SEEK_SET)
+    room = MAX_FILE_SIZE + 1
+    chunks: list[bytes] = []
+    if status.st_size < room:
+        while room and (chunk := os.read(fd, min(room, status.st_size + 1))):
+            chunks.append(chunk)
+            room -= len(chunk)
+    if status.st_size > MAX_FILE_SIZE or not room:
+        limit = MAX_FILE_SIZE // (1024 * 1024)
+        raise Rejection(Reason.TOO_LARGE, f"It is larger than the limit of {limit} MiB.")
+    return b"".join(chunks)
+
+
+def decode(data: bytes) -> str:
+    """Decode source bytes as Python does, with newlines as `\\n`.
+
+    Raises:
+        Rejection: If there is nothing in them, or they are not text in the encoding they declare.
+    """
+    has_bom = data.startswith(codecs.BOM_UTF8)
+    if b"\0" in data:
+        raise Rejection(Reason.NUL_BYTES, "It contains NUL bytes; it may be binary or UTF-16.")
+    encoding = "utf-8-sig"
+    if not has_bom and (cookie := _COOKIE.match(data)):
+        encoding = cookie[1].decode("ascii", "replace")
+    try:
+        text = data.decode(encoding)
+    except UnicodeError as error:
+        raise Rejection(Reason.ENCODING, f"Its bytes are not {encoding}: {error}.") from error
+    except LookupError as error:
+        raise Rejection(Reason.ENCODING, f"It declares an unknown encoding: {encoding}.") from error
+    if not text or text.isspace():
+        raise Rejection(Reason.EMPTY, "It is empty.")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def parse(text: str) -> ast.Module:
+    """Give the syntax tree of a module; nothing of it is executed.
+
+    Raises:
+        Rejection: If this Python cannot parse it.
+    """
+    _silence_warnings()
+    try:
+        return cast(
+            "ast.Module",
+            compile(text, _FILENAME, "exec", ast.PyCF_ONLY_AST, dont_inherit=True),
+        )
+    except SyntaxError as error:
+        raise _syntax_rejection(error) from error
+    except (RecursionError, MemoryError) as error:
+        raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be parsed.") from error
+    except ValueError as error:  # lone surrogates, which only odd encodings can produce
+        raise Rejection(Reason.SURROGATE, f"It cannot be parsed: {error}.") from error
+
+
+def _syntax_rejection(error: SyntaxError) -> Rejection:
+    if error.msg.startswith("too many"):
+        return Rejection(Reason.TOO_DEEP, f"Line {error.lineno}: {error.msg}.")
+    hint = " It looks like Python 2." if _PYTHON_2.search(error.msg) else ""
+    return Rejection(Reason.SYNTAX_ERROR, f"Line {error.lineno}: {error.msg}.{hint}")
+
+
+def _silence_warnings() -> None:
+    """Keep the compiler from printing what it thinks of other people's escapes.
+
+    `catch_warnings` swaps the filters of the whole process, which is not safe where scans run in
+    threads. A filter that names our own file name can stay: it matches nothing else.
+    """
+    for action, _message, _category, module, _line in warnings.filters[:4]:
+        if action == "ignore" and getattr(module, "pattern", None) == _FILENAME:
+            return
+    warnings.filterwarnings("ignore", module=_FILENAME)

@@ -1,0 +1,118 @@
+"""The few readings of a syntax tree that every part of the package needs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "Function",
+    "ModuleText",
+    "Statement",
+    "docstring",
+    "one_line",
+    "string_statement",
+    "top_level",
+]
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Statement(NamedTuple):
+    """A statement at the top level of a module, and what stands around it."""
+
+    node: ast.stmt
+    conditional: bool
+    for_type_checkers: bool
+
+
+def top_level(body: list[ast.stmt]) -> Iterator[Statement]:
+    """Give the statements that run when the module is imported, in the order of the source.
+
+    Branches of `if`, `try`, `with`, loops and `match` count; bodies of functions and classes do
+    not. Iterative, because a chain of a thousand `elif` is nested a thousand deep in the tree.
+    """
+    pending = [Statement(node, False, False) for node in reversed(body)]
+    while pending:
+        statement = pending.pop()
+        blocks = _blocks(statement)
+        if not blocks:
+            yield statement
+        pending.extend(inner for block in reversed(blocks) for inner in reversed(block))
+
+
+def _blocks(statement: Statement) -> list[list[Statement]]:
+    node, _, typing_only = statement
+    bodies: list[tuple[list[ast.stmt], bool]]
+    match node:
+        case ast.If():
+            bodies = [(node.body, typing_only or _is_type_checking(node.test))]
+            bodies.append((node.orelse, typing_only))
+        case ast.For() | ast.AsyncFor() | ast.While():
+            bodies = [(node.body, typing_only), (node.orelse, typing_only)]
+        case ast.With() | ast.AsyncWith():
+            bodies = [(node.body, typing_only)]
+        case ast.Try() | ast.TryStar():
+            handlers = [statement for handler in node.handlers for statement in handler.body]
+            parts = (node.body, handlers, node.orelse, node.finalbody)
+            bodies = [(part, typing_only) for part in parts]
+        case ast.Match():
+            bodies = [(case.body, typing_only) for case in node.cases]
+        case _:
+            return []
+    return [[Statement(inner, True, flag) for inner in body] for body, flag in bodies]
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", None)
+    return name == "TYPE_CHECKING"
+
+
+def docstring(body: list[ast.stmt]) -> str:
+    """Give the cleaned docstring that a body starts with; "" for none, an empty or a blank one."""
+    if body and (text := string_statement(body[0])):
+        return inspect.cleandoc(text).strip()
+    return ""
+
+
+def string_statement(node: ast.stmt) -> str | None:
+    """Give the text of a statement that is nothing but a string."""
+    match node:
+        case ast.Expr(value=ast.Constant(value=str(text))):
+            return text
+        case _:
+            return None
+
+
+class ModuleText:
+    """The text of a module, cut where its syntax tree says."""
+
+    __slots__ = ("lines",)
+
+    def __init__(self, text: str) -> None:
+        # As the parser counts lines: str.splitlines would also cut at form feeds and more.
+        self.lines = text.split("\n")
+
+    def written(self, node: ast.expr) -> str:
+        """Give an expression as written; on one line, whatever it was."""
+        if node.lineno != node.end_lineno:
+            return one_line(node)
+        line = self.lines[node.lineno - 1]
+        start, end = node.col_offset, node.end_col_offset
+        # Offsets are of UTF-8 bytes.
+        return line[start:end] if line.isascii() else line.encode()[start:end].decode()
+
+    def block(self, node: ast.stmt) -> str:
+        """Give the lines of a statement, its decorators included."""
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+        return "\n".join(self.lines[first - 1 : node.end_lineno])
+
+
+def one_line(node: ast.AST) -> str:
+    """Give a node's source on one line, in the form `ast.unparse` gives it."""
+    return " ".join(ast.unparse(node).split("\n"))

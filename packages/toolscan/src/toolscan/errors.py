@@ -1,0 +1,56 @@
+"""What this package raises. `ToolScanError` is the root of all of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolscan._records import ScanIssue
+
+__all__ = [
+    "InvalidLayoutError",
+    "InvalidToolIdError",
+    "RootNotFoundError",
+    "ToolReadError",
+    "ToolScanError",
+]
+
+
+class ToolScanError(Exception):
+    """Root of the errors of toolscan."""
+
+
+class RootNotFoundError(ToolScanError, NotADirectoryError):
+    """The root of a scan does not exist or is not a directory."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(f"{root!r} is not a directory: give the folder that holds the tool tree")
+        self.root = root
+
+
+class InvalidToolIdError(ToolScanError, ValueError):
+    """A text that cannot be a tool id."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        super().__init__(f"{text!r} is no tool id: {problem}; write source:category:name")
+        self.text = text
+        self.problem = problem
+
+
+class InvalidLayoutError(ToolScanError, ValueError):
+    """A layout pattern that cannot tell a tool's category and name."""
+
+    def __init__(self, pattern: str, problem: str) -> None:
+        super().__init__(
+            f"{pattern!r} is no layout: {problem}; write a path like 'tools/{{category}}/{{name}}.py'"
+        )
+        self.pattern = pattern
+        self.problem = problem
+
+
+class ToolReadError(ToolScanError):
+    """The one file that was asked for holds no usable tool; `issue` says why."""
+
+    def __init__(self, issue: ScanIssue) -> None:
+        super().__init__(f"{issue.path}: {issue.detail}")
+        self.issue = issue

@@ -1,0 +1,26 @@
+"""The errors this package raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["NotAFolderError", "ToolWatchError"]
+
+
+class ToolWatchError(Exception):
+    """Root of every error raised by toolwatch."""
+
+
+class NotAFolderError(ToolWatchError):
+    """What is to be watched exists and is no folder.
+
+    Attributes:
+        root: The path that was given.
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(f"{root} is not a folder; watch the folder that holds it")
+        self.root = root
