@@ -131,14 +131,8 @@ def serve(*, root: Root = None, db: Database = None, embedding_model: Model = No
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors a user can mend end with a sentence, not a traceback."""
-    from toolindex import ToolIndexError
-
     try:
         app(args=arguments)
-    except SettingsError as error:
-        fail(error, status=2)
-    except (PytoolsError, ToolIndexError) as error:
-        fail(error, status=1)
     except BrokenPipeError:
         # The reader of our output has seen enough; point stdout elsewhere, or the
         # interpreter complains about it once more at exit.
@@ -146,6 +140,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:
+        from toolindex import ToolIndexError
+
+        if not isinstance(error, PytoolsError | ToolIndexError):
+            raise
+        fail(error, status=2 if isinstance(error, SettingsError) else 1)
 
 
 def _settings(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own type

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import queue
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
-import sqlite_vec
 
 from toolindex.errors import DatabaseError, ForeignDatabaseError, ReadOnlyIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["APPLICATION_ID", "ConnectionPool"]
 
@@ -137,7 +137,7 @@ class ConnectionPool:
         try:
             connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
             connection.enable_load_extension(True)
-            connection.load_extension(sqlite_vec.loadable_path())
+            connection.load_extension(_sqlite_vec_path())
             connection.enable_load_extension(False)
             self._recognise(connection)
             if not self.read_only:
@@ -157,6 +157,14 @@ class ConnectionPool:
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
         if tables and connection.pragma("application_id") != APPLICATION_ID:
             raise ForeignDatabaseError(self.path)
+
+
+def _sqlite_vec_path() -> str:
+    # Importing the package would import numpy with it, a tenth of a second, for this one path.
+    spec = find_spec("sqlite_vec")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("the package sqlite-vec is not installed", name="sqlite_vec")
+    return str(Path(spec.submodule_search_locations[0], "vec0"))
 
 
 def _translated(path: Path, error: apsw.Error) -> DatabaseError:
