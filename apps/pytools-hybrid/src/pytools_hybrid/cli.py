@@ -102,9 +102,7 @@ def search(
 
 
 @app.command(epilog="Example: pytools-hybrid index --root ~/agent/.freeact/generated")
-def index(
-    *, root: Root = None, db: Database = None, embedding_model: Model = None
-) -> None:
+def index(*, root: Root = None, db: Database = None, embedding_model: Model = None) -> None:
     """Bring the index up to date and say what changed and what was left out."""
     import asyncio
 
@@ -161,7 +159,9 @@ def _settings(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own
 def _existing_root(settings: Settings) -> Path:
     root, note = settings.resolved_root()
     if not root.exists():
-        raise SettingsError("--root", f"{root} does not exist; give the folder that holds the tools")
+        raise SettingsError(
+            "--root", f"{root} does not exist; give the folder that holds the tools"
+        )
     if not root.is_dir():
         raise SettingsError("--root", f"{root} is a file; give the folder that holds the tools")
     if note:

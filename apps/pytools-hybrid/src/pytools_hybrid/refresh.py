@@ -41,9 +41,7 @@ def refresh(
     return report
 
 
-def _scan(
-    root: Path, within: Iterable[str] | None, known: Mapping[str, FileStamp]
-) -> ScanReport:
+def _scan(root: Path, within: Iterable[str] | None, known: Mapping[str, FileStamp]) -> ScanReport:
     try:
         return scan(root, within=within, known=known)
     except RootNotFoundError:

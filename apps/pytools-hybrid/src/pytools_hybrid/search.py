@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from toolindex import CONTENT_TABLE, FTS_COLUMNS, FTS_TABLE, VEC_TABLE, ToolFilter
-from toolrank import BM25Retriever, Channel, Content, Filter, HybridRanker, Query, VectorRetriever
+from toolrank import (
+    BM25Retriever,
+    Channel,
+    Content,
+    Filter,
+    HybridRanker,
+    Query,
+    VectorRetriever,
+    linear_fusion,
+    reciprocal_rank_fusion,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from toolindex import IndexReader, ToolEntry
+    from toolrank import Fusion
 
 __all__ = ["MAX_LIMIT", "FoundTool", "Scope", "SearchMode", "SearchResponse", "rank_tools"]
 
@@ -24,6 +37,7 @@ _COLUMN_WEIGHTS = {
     "tag_words": 1.0,
 }
 _WEIGHTS = tuple(_COLUMN_WEIGHTS[column] for column in FTS_COLUMNS)
+_FUSIONS: dict[str, Fusion] = {"linear": linear_fusion, "rrf": reciprocal_rank_fusion}
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 
 
@@ -76,7 +90,8 @@ def rank_tools(
     reader: IndexReader,
     query: Query,
     *,
-    weights: dict[SearchMode, float],
+    weights: Mapping[SearchMode, float],
+    fusion: Literal["linear", "rrf"],
     scope: Scope,
     limit: int,
 ) -> tuple[FoundTool, ...]:
@@ -86,6 +101,7 @@ def rank_tools(
         reader: That state.
         query: The text, and its vector in the space of the index's model if there is one.
         weights: The weight of the BM25 and vector channels; absent or 0 is off.
+        fusion: How the channels' rankings become one.
         scope: Whose tools.
         limit: How many at most.
     """
@@ -97,11 +113,9 @@ def rank_tools(
         )
         channels.append(Channel(bm25, weight))
     if query.vector is not None and (weight := weights.get(SearchMode.VECTOR, 0.0)):
-        vector = VectorRetriever(
-            reader.connection, table=VEC_TABLE, content=_CONTENT, where=where
-        )
+        vector = VectorRetriever(reader.connection, table=VEC_TABLE, content=_CONTENT, where=where)
         channels.append(Channel(vector, weight))
-    hits = HybridRanker(channels).rank(query, limit=limit)
+    hits = HybridRanker(channels, fuse=_FUSIONS[fusion]).rank(query, limit=limit)
     entries = reader.entries([hit.id for hit in hits])
     return tuple(FoundTool(entry=entries[hit.id], score=hit.score) for hit in hits)
 

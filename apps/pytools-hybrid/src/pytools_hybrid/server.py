@@ -21,6 +21,7 @@ from pytools_hybrid.service import ToolSearch
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import FrameType
 
     from pytools_hybrid.search import FoundTool
     from pytools_hybrid.settings import Settings
@@ -94,7 +95,10 @@ def create_server(search: ToolSearch) -> MCPServer[None]:
         return CallToolResult(
             content=[TextContent(type="text", text=text) for text in texts],
             structured_content={"result": [result.model_dump() for result in results]},
-            _meta={"pytools/notes": list(response.notes), "pytools/generation": response.generation},
+            _meta={
+                "pytools/notes": list(response.notes),
+                "pytools/generation": response.generation,
+            },
         )
 
     return server
@@ -139,7 +143,7 @@ async def _keep_up(search: ToolSearch) -> None:
     while True:
         try:
             await search.run()
-        except Exception:
+        except Exception:  # noqa: BLE001
             # Whatever it is, searches must go on and the files must be followed again.
             _log.exception("following %s failed; starting over", search.root)
             await asyncio.sleep(_RESTART_SECONDS)
@@ -147,12 +151,16 @@ async def _keep_up(search: ToolSearch) -> None:
 
 def _on_signals(stopped: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stopped.set)
+
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
             loop.add_signal_handler(number, stopped.set)
         except NotImplementedError:
             # Windows' event loop has no signal handlers of its own.
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped.set))
+            signal.signal(number, stop)
 
 
 def _to_result(found: FoundTool, root: Path) -> ToolResult:

@@ -169,7 +169,9 @@ class ToolSearch:
             async with asyncio.timeout(_FIRST_SYNC_SECONDS):
                 await self._first_sync.wait()
         except TimeoutError:
-            _log.warning("the first look at the tools takes long; answering from the index as it is")
+            _log.warning(
+                "the first look at the tools takes long; answering from the index as it is"
+            )
 
     def _open(self) -> ToolIndex:
         try:
@@ -208,9 +210,7 @@ class ToolSearch:
         notes.append(f"vector channel lost ({reason}): searched by words")
         return None
 
-    def _search(
-        self, query: Query, mode: SearchMode, scope: Scope, limit: int
-    ) -> SearchResponse:
+    def _search(self, query: Query, mode: SearchMode, scope: Scope, limit: int) -> SearchResponse:
         notes: list[str] = []
         with self.index.reading() as reader:
             coverage = reader.coverage()
@@ -223,6 +223,7 @@ class ToolSearch:
                 reader,
                 query,
                 weights=self._weights(mode, has_vector=query.vector is not None),
+                fusion=self.settings.fusion,
                 scope=scope,
                 limit=limit,
             )

@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     watch: bool = True
     bm25_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
     vec_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    fusion: Literal["linear", "rrf"] = "linear"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 
     @field_validator("embedding_model")

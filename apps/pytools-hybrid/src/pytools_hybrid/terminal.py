@@ -55,7 +55,9 @@ def print_response(response: SearchResponse, root: Path, output: str) -> None:
         name = typer.style(_printable(str(found.entry.id)), bold=True)
         typer.echo(f"{score}  {name}")
         typer.echo(f"      {_printable(found.entry.summary)}")
-        typer.echo(typer.style(f"      {_printable((root / found.entry.path).as_posix())}", dim=True))
+        typer.echo(
+            typer.style(f"      {_printable((root / found.entry.path).as_posix())}", dim=True)
+        )
 
 
 def print_sync(

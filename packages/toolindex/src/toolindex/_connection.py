@@ -13,7 +13,7 @@ import apsw
 from toolindex.errors import DatabaseError, ForeignDatabaseError, ReadOnlyIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 __all__ = ["APPLICATION_ID", "ConnectionPool"]
 
@@ -53,7 +53,7 @@ class ConnectionPool:
         self._idle.put(self._open())
 
     @contextmanager
-    def read(self) -> Iterator[apsw.Connection]:
+    def read(self) -> Generator[apsw.Connection]:
         """Lend a connection whose statements all see one state of the database."""
         with self._lend() as connection, self._wrapped():
             connection.execute("BEGIN")
@@ -64,7 +64,7 @@ class ConnectionPool:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def write(self) -> Iterator[apsw.Connection]:
+    def write(self) -> Generator[apsw.Connection]:
         """Lend a connection inside a write transaction, kept if the block ends well.
 
         Raises:
@@ -93,13 +93,8 @@ class ConnectionPool:
                 return
 
     @contextmanager
-    def _lend(self) -> Iterator[apsw.Connection]:
-        if self._closed:
-            raise DatabaseError(self.path, "the index has been closed")
-        try:
-            connection = self._idle.get_nowait()
-        except queue.Empty:
-            connection = self._open()
+    def _lend(self) -> Generator[apsw.Connection]:
+        connection = self._take()
         try:
             yield connection
         finally:
@@ -108,8 +103,16 @@ class ConnectionPool:
             else:
                 self._idle.put(connection)
 
+    def _take(self) -> apsw.Connection:
+        if self._closed:
+            raise DatabaseError(self.path, "the index has been closed")
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            return self._open()
+
     @contextmanager
-    def _wrapped(self) -> Iterator[None]:
+    def _wrapped(self) -> Generator[None]:
         try:
             yield
         except apsw.Error as error:
@@ -180,7 +183,9 @@ def _translated(path: Path, error: apsw.Error) -> DatabaseError:
         case apsw.CantOpenError():
             return DatabaseError(path, "cannot be opened; check the path and its permissions")
         case apsw.ReadOnlyError():
-            return DatabaseError(path, "cannot be written; check the permissions, or move the index")
+            return DatabaseError(
+                path, "cannot be written; check the permissions, or move the index"
+            )
         case apsw.CorruptError():
             return DatabaseError(path, "the index is damaged; delete the file and index again")
         case _:

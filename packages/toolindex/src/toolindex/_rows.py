@@ -106,7 +106,10 @@ def to_stored(row: Sequence[Any]) -> StoredEntry:
     """Make a stored entry from a row of `STORED_COLUMNS`."""
     id_, path, file_hash, stamp = row
     return StoredEntry(
-        id=id_, path=path, file_hash=file_hash, stamp=FileStamp(**json.loads(stamp)) if stamp else None
+        id=id_,
+        path=path,
+        file_hash=file_hash,
+        stamp=FileStamp(**json.loads(stamp)) if stamp else None,
     )
 
 

@@ -18,7 +18,7 @@ from toolindex.errors import VectorError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping, Sequence
     from types import TracebackType
 
     import apsw
@@ -107,9 +107,7 @@ class ToolIndex:
         started = time.perf_counter()
         with self._pool.write() as connection:
             reread = get_meta(connection, "reader_version") != reader_version
-            plan = plan_sync(
-                stored_entries(connection), scanned, within=within, reread=reread
-            )
+            plan = plan_sync(stored_entries(connection), scanned, within=within, reread=reread)
             apply_plan(connection, plan)
             if reread and within is None:
                 set_meta(connection, "reader_version", reader_version)
@@ -173,7 +171,7 @@ class ToolIndex:
         return True
 
     @contextmanager
-    def reading(self) -> Iterator[IndexReader]:
+    def reading(self) -> Generator[IndexReader]:
         """Look at one state of the index, whatever others write meanwhile."""
         with self._pool.read() as connection:
             yield IndexReader(connection)

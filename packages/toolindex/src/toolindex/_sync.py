@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["SyncReport", "apply_plan", "bump_generation", "stored_entries"]
 
 _COLUMNS = (
-    "id source category name path signature summary description parameters tags "
-    "name_words category_words parameter_words tag_words file_hash text_hash stamp indexed_at"
-).split()
+    *("id", "source", "category", "name", "path", "signature", "summary", "description"),
+    *("parameters", "tags", "name_words", "category_words", "parameter_words", "tag_words"),
+    *("file_hash", "text_hash", "stamp", "indexed_at"),
+)
 _UPSERT = (
     f"INSERT INTO entries ({', '.join(_COLUMNS)}) "  # noqa: S608 - constants
     f"VALUES ({', '.join(':' + column for column in _COLUMNS)}) ON CONFLICT (id) DO UPDATE SET "

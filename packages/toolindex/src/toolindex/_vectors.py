@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = ["VEC_TABLE", "active_model", "activate_model", "pending_texts", "put_vectors", "to_blob"]
+__all__ = ["VEC_TABLE", "activate_model", "active_model", "pending_texts", "put_vectors", "to_blob"]
 
 VEC_TABLE = "entries_vec"
 _CHUNK_ROWS = 256

@@ -12,11 +12,12 @@ retrievers to a ranker, and ask::
     hits = ranker.rank(Query(text="merge two pdf files", vector=query_vector), limit=5)
 
 Retrieval: `BM25Retriever`, `VectorRetriever`, and the `Retriever` protocol for anything else.
-Fusion: `reciprocal_rank_fusion`. Query analysis: `query_terms`, `match_expression`.
+Fusion: `reciprocal_rank_fusion`, `linear_fusion`.
+Query analysis: `query_terms`, `match_expression`.
 """
 
 from toolrank._bm25 import BM25Retriever
-from toolrank._fusion import reciprocal_rank_fusion
+from toolrank._fusion import Fusion, linear_fusion, reciprocal_rank_fusion
 from toolrank._query import MAX_TERMS, STOP_WORDS, match_expression, query_terms
 from toolrank._ranker import Channel, HybridRanker
 from toolrank._records import Contribution, Filter, Hit, Query, RankedHit
@@ -35,6 +36,7 @@ __all__ = [
     "Content",
     "Contribution",
     "Filter",
+    "Fusion",
     "Hit",
     "HybridRanker",
     "Query",
@@ -44,6 +46,7 @@ __all__ = [
     "Retriever",
     "ToolRankError",
     "VectorRetriever",
+    "linear_fusion",
     "match_expression",
     "query_terms",
     "reciprocal_rank_fusion",

@@ -19,8 +19,9 @@ __all__ = ["BM25Retriever"]
 
 
 class BM25Retriever:
-    """Rank the rows of an FTS5 table by BM25 (Robertson & Zaragoza 2009; SQLite's k1 = 1.2, b = 0.75).
+    """Rank the rows of an FTS5 table by BM25.
 
+    The formula is that of Robertson & Zaragoza (2009) with SQLite's k1 = 1.2, b = 0.75.
     Any query string is safe: its terms are quoted and OR-ed, so that a request in plain
     language finds rows that hold only some of its words.
 

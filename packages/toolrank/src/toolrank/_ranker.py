@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolrank._fusion import reciprocal_rank_fusion
+from toolrank._fusion import Fusion, reciprocal_rank_fusion
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
@@ -37,22 +37,25 @@ class HybridRanker:
 
     Args:
         channels: The retrievers with their weights; names must differ.
-        rrf_k: The constant of reciprocal rank fusion.
+        fuse: How to make one ranking of theirs.
 
     Raises:
         RankingArgumentError: Two channels of one name, or a negative weight.
     """
 
-    def __init__(self, channels: Iterable[Channel], *, rrf_k: float = 60.0) -> None:
+    def __init__(
+        self, channels: Iterable[Channel], *, fuse: Fusion = reciprocal_rank_fusion
+    ) -> None:
         self._channels = tuple(channels)
-        self._rrf_k = rrf_k
+        self._fuse = fuse
         names = [channel.retriever.name for channel in self._channels]
         if len(set(names)) < len(names):
             raise RankingArgumentError("channels", f"names must differ, got {names}")
         for channel in self._channels:
             if channel.weight < 0:
                 raise RankingArgumentError(
-                    "channels", f"{channel.retriever.name!r} has weight {channel.weight}, below zero"
+                    "channels",
+                    f"{channel.retriever.name!r} has weight {channel.weight}, below zero",
                 )
 
     def rank(self, query: Query, *, limit: int, depth: int | None = None) -> list[RankedHit]:
@@ -79,4 +82,4 @@ class HybridRanker:
             for channel in active
         }
         weights = {channel.retriever.name: channel.weight for channel in active}
-        return reciprocal_rank_fusion(rankings, weights=weights, rrf_k=self._rrf_k)[:limit]
+        return self._fuse(rankings, weights=weights)[:limit]

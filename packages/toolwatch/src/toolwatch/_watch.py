@@ -131,5 +131,7 @@ def _identity(root: Path) -> tuple[int, int] | None:
 
 def _relative(root: Path, paths: Iterable[str]) -> frozenset[PurePosixPath]:
     below = (Path(path) for path in paths)
-    relative = (PurePosixPath(p.relative_to(root).as_posix()) for p in below if p.is_relative_to(root))
+    relative = (
+        PurePosixPath(p.relative_to(root).as_posix()) for p in below if p.is_relative_to(root)
+    )
     return frozenset(path for path in relative if not is_noise(path))

@@ -13,7 +13,7 @@ class StaleIssue(BaseModel):
 
 
 def run(owner: str, repo: str, idle_days: int = 60, limit: int = 100) -> list[StaleIssue]:
-    """Report open GitHub issues that have gone quiet, longest idle first.
+    """Report the issues of a GitHub repository that have gone quiet, longest idle first.
 
     Useful for triage: it only reads, so closing or pinging is left to the caller.
 
