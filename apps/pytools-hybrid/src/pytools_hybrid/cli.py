@@ -172,14 +172,20 @@ def _existing_root(settings: Settings) -> Path:
 async def _search(
     settings: Settings, root: Path, query: str, *, mode: str, scope: str, limit: int
 ) -> SearchResponse:
+    from toolindex import ToolIndexError
+
     from pytools_hybrid.search import Scope, SearchMode
     from pytools_hybrid.service import ToolSearch
 
     async with ToolSearch(settings, root) as tools:
-        if settings.sync:
-            report, embedded = await _bring_up_to_date(tools)
-            if report.added or report.updated or report.removed or embedded:
-                print_sync(report, embedded, tools.index.path)
+        if settings.sync and not tools.index.read_only:
+            try:
+                report, embedded = await _bring_up_to_date(tools)
+            except ToolIndexError as error:
+                say(f"warning: searching the index as it is: {error}")
+            else:
+                if report.added or report.updated or report.removed or embedded:
+                    print_sync(report, embedded, tools.index.path)
         return await tools.search(query, mode=SearchMode(mode), scope=Scope(scope), limit=limit)
 
 

@@ -18,6 +18,7 @@ from toolindex import DatabaseError, ToolIndexError
 
 from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode
 from pytools_hybrid.service import ToolSearch
+from pytools_hybrid.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,6 @@ __all__ = ["ToolResult", "create_server", "serve"]
 _log = logging.getLogger("pytools_hybrid")
 
 _SHUTDOWN_SECONDS = 0.5
-_RESTART_SECONDS = 5.0
 _INSTRUCTIONS = """\
 Finds Python tools by what they do. Call search_tools with a short, focused description of \
 one need (for a task of several steps, one call a step), then read the source at `path` \
@@ -51,8 +51,8 @@ class ToolResult(BaseModel):
     id: str = Field(description="source:category:name")
 
 
-def create_server(search: ToolSearch) -> MCPServer[None]:
-    """Make the MCP server of an open `ToolSearch`; it does not run the index's upkeep."""
+def create_server(search: ToolSearch, upkeep: Upkeep) -> MCPServer[None]:
+    """Make the MCP server of an open `ToolSearch` whose upkeep runs beside it."""
     server: MCPServer[None] = MCPServer(
         "pytools",
         title="Python tool search",
@@ -83,7 +83,7 @@ def create_server(search: ToolSearch) -> MCPServer[None]:
         limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Results at most")] = 5,
     ) -> Annotated[CallToolResult, list[ToolResult]]:
         """Find tools by what they do; the best come first."""
-        await search.wait_first_sync()
+        await upkeep.ready()
         try:
             response = await search.search(
                 query, mode=SearchMode(mode), scope=Scope(scope), limit=limit
@@ -125,28 +125,19 @@ async def _serve(settings: Settings, root: Path) -> None:
     stopped = asyncio.Event()
     _on_signals(stopped)
     async with ToolSearch(settings, root) as search:
-        upkeep = asyncio.create_task(_keep_up(search))
-        client = asyncio.create_task(create_server(search).run_stdio_async())
+        upkeep = Upkeep(search)
+        following = asyncio.create_task(upkeep.run())
+        client = asyncio.create_task(create_server(search, upkeep).run_stdio_async())
         signalled = asyncio.create_task(stopped.wait())
         await asyncio.wait({client, signalled}, return_when=asyncio.FIRST_COMPLETED)
-        upkeep.cancel()
-        await asyncio.wait({upkeep}, timeout=_SHUTDOWN_SECONDS)
+        following.cancel()
+        await asyncio.wait({following}, timeout=_SHUTDOWN_SECONDS)
         if client.done() and (error := client.exception()) is not None:
             _log.error("the connection broke: %s", error)
     # A thread may still wait for a line on stdin, or be inside a long scan, and an ordinary
     # exit would wait for it. What the index holds is safe at every moment.
     sys.stderr.flush()
     os._exit(0)
-
-
-async def _keep_up(search: ToolSearch) -> None:
-    while True:
-        try:
-            await search.run()
-        except Exception:  # noqa: BLE001
-            # Whatever it is, searches must go on and the files must be followed again.
-            _log.exception("following %s failed; starting over", search.root)
-            await asyncio.sleep(_RESTART_SECONDS)
 
 
 def _on_signals(stopped: asyncio.Event) -> None:

@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from toolindex import DatabaseError, ReadOnlyIndexError, ToolIndex, ToolIndexError
+from toolindex import DatabaseError, ToolIndex, VectorError
 from toolrank import Query, query_terms
 
 from pytools_hybrid.embedding import create_embedder
@@ -30,15 +30,13 @@ _log = logging.getLogger("pytools_hybrid")
 
 _EMBED_BATCH = 256
 _QUERY_EMBEDDING_SECONDS = 10.0
-_FIRST_SYNC_SECONDS = 10.0
-_RETRY_SECONDS = (1.0, 5.0, 30.0, 120.0)
 
 
 class ToolSearch:
     """Searches one tree of tools.
 
     Use it as an async context manager. `refresh` and `embed_pending` bring the index up to
-    date once; `run` does so and goes on as files change, until it is cancelled.
+    date; `Upkeep` does so again and again as files change.
 
     Args:
         settings: The settings.
@@ -58,7 +56,6 @@ class ToolSearch:
         self._index: ToolIndex | None = None
         self._refreshing = asyncio.Lock()
         self._embedding = asyncio.Lock()
-        self._first_sync = asyncio.Event()
         self._embedding_failure: str | None = None
 
     async def __aenter__(self) -> Self:
@@ -87,9 +84,7 @@ class ToolSearch:
             DatabaseError: The index cannot be written.
         """
         async with self._refreshing:
-            report = await asyncio.to_thread(refresh, self.index, self.root, within)
-        self._first_sync.set()
-        return report
+            return await asyncio.to_thread(refresh, self.index, self.root, within)
 
     async def embed_pending(self, progress: Callable[[int], object] | None = None) -> int:
         """Embed what the model has not embedded yet, storing each batch as it comes.
@@ -107,15 +102,19 @@ class ToolSearch:
         embedder, done = self._embedder, 0
         if embedder is None or self.index.read_only:
             return done
+        model_id = embedder.model_id
         async with self._embedding:
-            model_id = embedder.model_id
             await asyncio.to_thread(self.index.use_model, model_id)
             while texts := await asyncio.to_thread(
                 self.index.pending, model_id, limit=_EMBED_BATCH
             ):
-                vectors = await embedder.embed_documents(list(texts.values()))
-                batch = dict(zip(texts, vectors, strict=True))
-                await asyncio.to_thread(self.index.put_vectors, model_id, batch)
+                try:
+                    vectors = await embedder.embed_documents(list(texts.values()))
+                    batch = dict(zip(texts, vectors, strict=True))
+                    await asyncio.to_thread(self.index.put_vectors, model_id, batch)
+                except (EmbeddingError, VectorError) as error:
+                    self._embedding_failure = str(error)
+                    raise
                 done += len(batch)
                 if progress is not None:
                     progress(done)
@@ -150,28 +149,6 @@ class ToolSearch:
             self._search, Query(text=query, vector=vector), mode, scope, limit
         )
         return replace(response, notes=(*notes, *response.notes))
-
-    async def run(self) -> None:
-        """Bring the index up to date and keep it so, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            changed = asyncio.Event()
-            tasks.create_task(self._keep_embedded(changed))
-            if self.settings.sync:
-                await self._refresh_and_report(None)
-            self._first_sync.set()
-            changed.set()
-            if self.settings.watch:
-                await self._watch(changed)
-
-    async def wait_first_sync(self) -> None:
-        """Wait until `run` has looked at all files once, for a bounded time."""
-        try:
-            async with asyncio.timeout(_FIRST_SYNC_SECONDS):
-                await self._first_sync.wait()
-        except TimeoutError:
-            _log.warning(
-                "the first look at the tools takes long; answering from the index as it is"
-            )
 
     def _open(self) -> ToolIndex:
         try:
@@ -214,7 +191,9 @@ class ToolSearch:
         notes: list[str] = []
         with self.index.reading() as reader:
             coverage = reader.coverage()
-            if query.vector is not None and (reason := self._unsearchable(query, coverage)):
+            if coverage.tools == 0:
+                query = replace(query, vector=None)
+            elif query.vector is not None and (reason := self._unsearchable(query, coverage)):
                 notes.append(f"vector channel lost ({reason}): searched by words")
                 query = replace(query, vector=None)
             elif query.vector is not None and coverage.vectors < coverage.tools:
@@ -265,57 +244,3 @@ class ToolSearch:
         if not query_terms(text):
             return "the query holds no words: describe what the tool should do"
         return f"none of the {coverage.tools} tools fits: try other words"
-
-    async def _watch(self, changed: asyncio.Event) -> None:
-        from toolwatch import ToolWatchError, awatch_tools
-
-        while True:
-            try:
-                async for batch in awatch_tools(self.root):
-                    await self._refresh_and_report(None if batch.rescan else batch.paths)
-                    changed.set()
-            except (ToolWatchError, OSError) as error:
-                _log.warning("watching %s failed (%s); trying again", self.root, error)
-                await asyncio.sleep(_RETRY_SECONDS[1])
-
-    async def _refresh_and_report(self, within: Iterable[PurePosixPath] | None) -> None:
-        """Refresh until it works: a lock or a full disk must not leave the index stale."""
-        if self.index.read_only:
-            return
-        for attempt in range(1_000_000):
-            try:
-                report = await self.refresh(within)
-            except ReadOnlyIndexError:
-                return
-            except (ToolIndexError, OSError) as error:
-                delay = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
-                _log.warning("the index could not be brought up to date (%s)", error)
-                await asyncio.sleep(delay)
-                within = None
-                continue
-            if report.added or report.updated or report.removed:
-                _log.info(
-                    "%d added, %d updated, %d removed", report.added, report.updated, report.removed
-                )
-            for issue in report.issues:
-                _log.info("left out %s: %s", issue.path, issue.detail)
-            return
-
-    async def _keep_embedded(self, changed: asyncio.Event) -> None:
-        attempt = 0
-        while True:
-            try:
-                async with asyncio.timeout(
-                    _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS)) - 1] if attempt else None
-                ):
-                    await changed.wait()
-            except TimeoutError:
-                pass
-            changed.clear()
-            try:
-                await self.embed_pending()
-                attempt = 0
-            except (EmbeddingError, ToolIndexError) as error:
-                attempt += 1
-                self._embedding_failure = str(error)
-                _log.warning("vectors are missing for now: %s", error)

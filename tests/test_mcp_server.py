@@ -1,0 +1,205 @@
+"""The server as any MCP client sees it."""
+
+import shutil
+from itertools import product
+
+import anyio
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+async def eventually(search, holds):
+    """Repeat a search until its answer is right, for as long as an agent may wait."""
+    with anyio.fail_after(5):
+        while not holds(found := await search()):
+            await anyio.sleep(0.01)
+    return found
+
+
+def names(result):
+    return [tool["id"] for tool in result.structured_content["result"]]
+
+
+async def test_it_is_called_pytools_and_offers_search_tools(connect, tree):
+    async with connect("--root", tree) as client:
+        (tool,) = (await client.list_tools()).tools
+
+        assert client.server_info.name == "pytools"
+        assert tool.name == "search_tools"
+        assert tool.annotations.read_only_hint is True
+        properties = tool.input_schema["properties"]
+        assert properties["mode"]["enum"] == ["hybrid", "bm25", "vector"]
+        assert properties["mode"]["default"] == "hybrid"
+        assert properties["scope"]["enum"] == ["all", "gentools", "mcptools"]
+        assert properties["limit"] | {"title": ""} == {
+            "type": "integer", "minimum": 1, "maximum": 50, "default": 5, "title": "",
+            "description": properties["limit"]["description"],
+        }  # fmt: skip
+        assert tool.input_schema["required"] == ["query"]
+        assert tool.output_schema["properties"]["result"]["type"] == "array"
+
+
+async def test_the_first_search_already_has_words_and_vectors(connect, tree):
+    async with connect("--root", tree) as client:
+        result = await client.call_tool("search_tools", {"query": "open an issue on github"})
+
+        assert result.is_error is False
+        assert result.meta["pytools/notes"] == []
+        tools = result.structured_content["result"]
+        assert len(tools) == 5
+        assert [tool["score"] for tool in tools] == sorted(
+            (tool["score"] for tool in tools), reverse=True
+        )
+        best = tools[0]
+        assert list(best) == [
+            "name", "category", "source", "description", "score", "path", "id"
+        ]  # fmt: skip
+        assert best["id"] == "mcptools:github:create_issue"
+        assert (best["source"], best["category"], best["name"]) == (
+            "mcptools", "github", "create_issue"
+        )  # fmt: skip
+        assert "create_pull_request" in best["description"], "the full docstring"
+        assert best["path"] == (tree / "mcptools/github/create_issue.py").as_posix()
+        assert 0 <= best["score"] <= 1
+
+
+async def test_every_mode_answers_in_every_scope(connect, tree):
+    async with connect("--root", tree) as client:
+        for mode, scope in product(["hybrid", "bm25", "vector"], ["all", "gentools", "mcptools"]):
+            result = await client.call_tool(
+                "search_tools",
+                {"query": "report on github issues", "mode": mode, "scope": scope, "limit": 2},
+            )
+
+            assert len(names(result)) == 2, (mode, scope)
+            assert scope == "all" or all(name.startswith(scope) for name in names(result))
+
+
+async def test_wrong_arguments_are_a_tool_error_and_the_server_goes_on(connect, tree):
+    async with connect("--root", tree) as client:
+        for arguments in (
+            {"query": "x", "mode": "magic"},
+            {"query": "x", "scope": "mine"},
+            {"query": "x", "limit": 0},
+            {"query": "x", "limit": 51},
+            {},
+        ):
+            assert (await client.call_tool("search_tools", arguments)).is_error is True, arguments
+
+        result = await client.call_tool("search_tools", {"query": "merge pdf files"})
+        assert names(result)[0] == "mcptools:pdf:merge_pdfs"
+
+
+async def test_a_query_without_words_gives_an_empty_list_and_says_why(connect, tree):
+    async with connect("--root", tree) as client:
+        result = await client.call_tool("search_tools", {"query": "  "})
+
+        assert result.structured_content == {"result": []}
+        assert "no words" in result.content[0].text
+
+
+async def test_a_lost_vector_channel_is_told_with_every_answer(connect, tree):
+    async with connect("--root", tree, "--embedding-model", "openai:nothing") as client:
+        result = await client.call_tool("search_tools", {"query": "open an issue on github"})
+
+        assert "mcptools:github:create_issue" in names(result)
+        assert "vector channel lost" in result.content[-1].text
+        assert "vector channel lost" in result.meta["pytools/notes"][0]
+
+
+async def test_a_tool_is_found_changed_and_gone_as_its_file_is(connect, tree):
+    async with connect("--root", tree) as client:
+
+        async def search():
+            return await client.call_tool(
+                "search_tools", {"query": "feed the penguins with herring", "limit": 1}
+            )
+
+        def first(result):
+            return result.structured_content["result"][0]
+
+        tool = tree / "mcptools" / "zoo" / "feed_penguins.py"
+        await search()
+        tool.parent.mkdir()
+        tool.write_text("def run():\n    '''Feed the penguins with herring.'''\n")
+        await eventually(search, lambda r: first(r)["id"] == "mcptools:zoo:feed_penguins")
+
+        tool.write_text("async def run():\n    '''Feed penguins with herring and squid.'''\n")
+        await eventually(search, lambda r: "squid" in first(r)["description"])
+
+        tool.unlink()
+        await eventually(search, lambda r: first(r)["category"] != "zoo")
+
+
+async def test_a_category_that_moves_takes_its_tools_along(connect, tree):
+    async with connect("--root", tree) as client:
+
+        async def search():
+            return await client.call_tool("search_tools", {"query": "create_issue", "limit": 50})
+
+        await search()
+        (tree / "mcptools" / "github").rename(tree / "mcptools" / "hub")
+
+        found = await eventually(search, lambda r: "mcptools:hub:create_issue" in names(r))
+        assert not any(name.startswith("mcptools:github:") for name in names(found))
+
+
+async def test_a_root_that_appears_later_is_found(connect, examples, tmp_path):
+    async with connect("--root", tmp_path / "later") as client:
+
+        async def search():
+            return await client.call_tool("search_tools", {"query": "open an issue on github"})
+
+        result = await search()
+        assert result.structured_content == {"result": []}
+        assert "no tools in" in result.content[0].text
+
+        shutil.copytree(examples, tmp_path / "later")
+        await eventually(search, lambda r: "mcptools:github:create_issue" in names(r)[:1])
+
+
+async def test_two_servers_start_on_one_new_database(connect, tree, tmp_path):
+    database = tmp_path / "shared.db"
+    async with (
+        connect("--root", tree, "--db", database) as one,
+        connect("--root", tree, "--db", database) as two,
+    ):
+        for client in (one, two):
+            result = await client.call_tool("search_tools", {"query": "merge pdf files"})
+            assert names(result)[0] == "mcptools:pdf:merge_pdfs"
+
+
+async def test_many_searches_at_once_are_all_answered(connect, tree):
+    async with connect("--root", tree) as client:
+        answers = []
+
+        async def search(query):
+            answers.append(await client.call_tool("search_tools", {"query": query}))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(32):
+                tasks.start_soon(search, f"merge pdf files number {number}")
+
+        assert len(answers) == 32
+        assert all(names(answer)[0] == "mcptools:pdf:merge_pdfs" for answer in answers)
+
+
+async def test_a_sub_agent_that_neither_syncs_nor_watches_searches_the_index_as_it_is(
+    connect, tree, tmp_path
+):
+    database = tmp_path / "shared.db"
+    async with connect("--root", tree, "--db", database) as client:
+        await client.call_tool("search_tools", {"query": "anything"})
+    (tree / "mcptools" / "pdf" / "merge_pdfs.py").unlink()
+
+    async with connect(
+        "--root", tree, "--db", database, PYTOOLS_SYNC="false", PYTOOLS_WATCH="false"
+    ) as client:
+        result = await client.call_tool("search_tools", {"query": "merge pdf files"})
+        assert names(result)[0] == "mcptools:pdf:merge_pdfs"

@@ -1,0 +1,235 @@
+"""`pytools-hybrid search`, run as a user runs it."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+
+def test_it_answers_from_the_example_tools_when_nothing_else_is_there(run, examples, home):
+    shutil.copytree(examples, home / "examples" / "tools")
+
+    result = run("search", "open an issue on github")
+
+    assert result.returncode == 0
+    assert "using the example tools in examples/tools" in result.stderr
+    score, identifier = result.stdout.splitlines()[0].split()
+    assert identifier == "mcptools:github:create_issue"
+    assert 0 < float(score) <= 1
+    assert "Open a new issue" in result.stdout.splitlines()[1]
+    assert result.stdout.splitlines()[2].strip() == (
+        "examples/tools/mcptools/github/create_issue.py"
+    )
+
+
+def test_the_second_search_indexes_nothing(run, tree):
+    first = run("search", "open an issue on github", "--root", tree)
+    second = run("search", "open an issue on github", "--root", tree)
+
+    assert "indexed 119 tools (119 added" in first.stderr
+    assert second.stderr == ""
+    assert second.stdout == first.stdout
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("merge two pdf files", "mcptools:pdf:merge_pdfs"),
+        ("send a message to a channel", "mcptools:chat:post_message"),
+        ("convert 20 euros to dollars", "mcptools:finance:convert_currency"),
+        ("find a free slot for a meeting", "mcptools:calendar:find_free_slots"),
+    ],
+)
+def test_a_request_in_plain_language_finds_its_tool(run, examples, query, expected):
+    result = run("search", query, "--root", examples)
+
+    assert expected in result.stdout.split()[1::1]
+    assert expected == result.stdout.split()[1]
+
+
+def test_the_path_is_under_the_root_as_it_was_given(run, tree):
+    result = run("search", "merge pdf", "--root", tree.name, "--output", "json", cwd=tree.parent)
+
+    first = json.loads(result.stdout)[0]
+    assert first["path"] == "tools/mcptools/pdf/merge_pdfs.py"
+    assert (tree.parent / first["path"]).is_file()
+
+
+def test_scope_and_limit_are_kept(run, tree):
+    result = run(
+        "search", "issue", "--root", tree, "--scope", "gentools", "--limit", "2", "--output", "json"
+    )
+
+    found = json.loads(result.stdout)
+    assert len(found) == 2
+    assert all(tool["id"].startswith("gentools:") for tool in found)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "bm25", "vector"])
+def test_scores_descend_within_zero_and_one_in_every_mode(run, tree, mode):
+    result = run(
+        "search", "weather tomorrow", "--root", tree, "--mode", mode, "--output", "json"
+    )
+
+    scores = [tool["score"] for tool in json.loads(result.stdout)]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ['"', "-x", "NEAR(", "a AND", "foo:bar", "C++", "don't", "*", "()", "\U0001f6e0", "工具", "a" * 9999],
+)
+def test_no_query_is_an_error(run, tree, query):
+    result = run("search", "--root", tree, "--embedding-model", "none", "--", query)
+
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_root_that_does_not_exist_is_a_wrong_setting(run, home):
+    result = run("search", "anything", "--root", home / "absent")
+
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "absent does not exist" in result.stderr
+
+
+def test_no_root_at_all_says_what_was_looked_for(run):
+    result = run("search", "anything")
+
+    assert result.returncode == 2
+    assert "--root" in result.stderr
+    assert "PYTOOLS_DIR" in result.stderr
+    assert ".freeact/generated" in result.stderr.replace("\\", "/")
+
+
+def test_an_empty_root_says_what_was_looked_for_and_is_no_error(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+
+    result = run("search", "anything", "--root", tmp_path / "empty")
+
+    assert result.returncode == 0
+    assert result.stdout == ""
+    assert "mcptools/<category>/<tool>.py" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYTOOLS_BM25_WEIGHT", "-1"),
+        ("PYTOOLS_VEC_WEIGHT", "nan"),
+        ("PYTOOLS_SYNC", "maybe"),
+        ("PYTOOLS_EMBEDDING_MODEL", "gpt"),
+        ("PYTOOLS_EMBEDDING_DIM", "0"),
+        ("PYTOOLS_LOG_LEVEL", "loud"),
+    ],
+)
+def test_a_wrong_setting_is_named(run, tree, name, value):
+    result = run("search", "anything", "--root", tree, **{name: value})
+
+    assert result.returncode == 2
+    assert name in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_environment_gives_what_flags_do_not(run, tree, tmp_path):
+    database = tmp_path / "elsewhere" / "index.db"
+
+    result = run(
+        "search", "merge pdf files", PYTOOLS_DIR=str(tree), PYTOOLS_DB_PATH=str(database)
+    )
+
+    assert "mcptools:pdf:merge_pdfs" in result.stdout
+    assert database.is_file()
+
+
+def test_a_model_without_its_package_or_key_costs_the_vector_channel_only(run, tree):
+    result = run(
+        "search", "open an issue on github", "--root", tree,
+        "--embedding-model", "openai:text-embedding-3-small",
+    )  # fmt: skip
+
+    assert result.returncode == 0
+    assert "mcptools:github:create_issue" in result.stdout
+    assert "vector channel lost" in result.stderr
+    assert "openai" in result.stderr
+
+
+def test_somebody_elses_database_is_left_alone(run, tree, tmp_path):
+    database = tmp_path / "precious.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE letters (text)")
+    connection.close()
+    before = database.read_bytes()
+
+    result = run("search", "anything", "--root", tree, "--db", database)
+
+    assert result.returncode == 1
+    assert "not a tool index" in result.stderr
+    assert database.read_bytes() == before
+    assert [path.name for path in tmp_path.glob("precious*")] == ["precious.db"]
+
+
+def test_tools_are_read_and_never_run(run, tmp_path):
+    tool = tmp_path / "tools" / "mcptools" / "trap" / "spring.py"
+    tool.parent.mkdir(parents=True)
+    trace = tmp_path / "trace"
+    tool.write_text(
+        f"open({str(trace)!r}, 'w').close()\n\ndef run():\n    '''Spring a harmless trap.'''\n"
+    )
+    (tool.parent / "__init__.py").write_text(f"open({str(trace)!r}, 'w').close()\n")
+
+    result = run("search", "spring a trap", "--root", tmp_path / "tools")
+
+    assert "mcptools:trap:spring" in result.stdout
+    assert not trace.exists()
+    assert not list(tmp_path.rglob("__pycache__"))
+
+
+def test_control_characters_of_a_docstring_do_not_reach_the_terminal(run, tmp_path):
+    tool = tmp_path / "tools" / "mcptools" / "evil" / "colour.py"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("def run():\n    '''Paint \\x1b[31m the \\x07 terminal.'''\n")
+
+    result = run("search", "paint the terminal", "--root", tmp_path / "tools")
+
+    assert "mcptools:evil:colour" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "\x07" not in result.stdout
+
+
+def test_help_teaches_each_command(run):
+    assert "search" in run("--help").stdout
+    for command in ("search", "index", "serve"):
+        text = run(command, "--help").stdout
+        assert "--root" in text
+        assert f"Example: pytools-hybrid {command}" in text
+
+
+def test_index_lists_what_it_left_out_and_why(run, tree):
+    (tree / "mcptools" / "web" / "broken.py").write_text("def run(:\n")
+    (tree / "mcptools" / "web" / "silent.py").write_text("def run(): ...\n")
+
+    result = run("index", "--root", tree)
+
+    assert result.returncode == 0
+    assert "indexed 119 tools" in result.stderr
+    assert "mcptools/web/broken.py" in result.stderr
+    assert "mcptools/web/silent.py" in result.stderr
+
+
+def test_a_path_that_is_not_utf8_does_not_stop_the_others(run, tree):
+    name = b"caf\xe9.py"
+    try:
+        Path(str(tree / "mcptools" / "web"), name.decode("utf-8", "surrogateescape")).write_text(
+            "def run():\n    '''Make coffee.'''\n"
+        )
+    except OSError:
+        pytest.skip("this file system takes no such names")
+
+    result = run("search", "open an issue on github", "--root", tree)
+
+    assert result.returncode == 0
+    assert "mcptools:github:create_issue" in result.stdout

@@ -1,0 +1,117 @@
+"""However a server ends, it ends soon, says nothing on stdout, and leaves a sound index."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import apsw
+import pytest
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+@pytest.fixture
+def server(command, tree, tmp_path, environment):
+    with subprocess.Popen(
+        [command, "serve", "--root", tree, "--db", tmp_path / "index.db"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def initialize(server):
+    server.stdin.write(json.dumps(INITIALIZE) + "\n")
+    server.stdin.flush()
+    answer = json.loads(server.stdout.readline())
+    assert answer["result"]["serverInfo"]["name"] == "pytools"
+
+
+def seconds_to_end(server):
+    started = time.monotonic()
+    server.wait(timeout=30)
+    return time.monotonic() - started
+
+
+def assert_sound(database):
+    connection = apsw.Connection(str(database))
+    assert connection.pragma("integrity_check") == "ok"
+    connection.close()
+
+
+# A second is the promise; a machine under load gets a few more.
+SOON = 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it(server, tmp_path, number):
+    initialize(server)
+
+    server.send_signal(number)
+
+    assert seconds_to_end(server) < SOON
+    assert server.returncode == 0
+    assert server.stdout.read() == ""
+    assert "Traceback" not in server.stderr.read()
+    assert_sound(tmp_path / "index.db")
+
+
+def test_a_closed_stdin_ends_it(server, tmp_path):
+    initialize(server)
+
+    server.stdin.close()
+
+    assert seconds_to_end(server) < SOON
+    assert server.returncode == 0
+    assert server.stdout.read() == ""
+    assert_sound(tmp_path / "index.db")
+
+
+def test_a_kill_leaves_a_sound_index(server, tmp_path):
+    initialize(server)
+
+    server.kill()
+
+    server.wait(timeout=30)
+    assert_sound(tmp_path / "index.db")
+
+
+def test_garbage_on_stdin_does_not_end_it(server):
+    server.stdin.write("this is no JSON\n{}\n[]\n\x00\n")
+    initialize_past_errors(server)
+
+
+def initialize_past_errors(server):
+    server.stdin.write(json.dumps(INITIALIZE) + "\n")
+    server.stdin.flush()
+    for line in server.stdout:
+        if json.loads(line).get("id") == 1:
+            return
+    pytest.fail(f"the server ended: {server.stderr.read()}")
+
+
+def test_stdout_carries_protocol_only(server):
+    initialize(server)
+    server.stdin.write('{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n')
+    server.stdin.close()
+
+    rest = server.stdout.read()
+
+    answers = [json.loads(line) for line in rest.splitlines()]
+    assert [answer["id"] for answer in answers] == [2]
