@@ -69,9 +69,7 @@ def test_scope_and_limit_are_kept(run, tree):
 
 @pytest.mark.parametrize("mode", ["hybrid", "bm25", "vector"])
 def test_scores_descend_within_zero_and_one_in_every_mode(run, tree, mode):
-    result = run(
-        "search", "weather tomorrow", "--root", tree, "--mode", mode, "--output", "json"
-    )
+    result = run("search", "weather tomorrow", "--root", tree, "--mode", mode, "--output", "json")
 
     scores = [tool["score"] for tool in json.loads(result.stdout)]
     assert scores == sorted(scores, reverse=True)
@@ -80,7 +78,7 @@ def test_scores_descend_within_zero_and_one_in_every_mode(run, tree, mode):
 
 @pytest.mark.parametrize(
     "query",
-    ['"', "-x", "NEAR(", "a AND", "foo:bar", "C++", "don't", "*", "()", "\U0001f6e0", "工具", "a" * 9999],
+    ['"', "-x", "NEAR(", "a AND", "foo:bar", "C++", "don't", "*", "()", "🛠", "工具", "a" * 9999],
 )
 def test_no_query_is_an_error(run, tree, query):
     result = run("search", "--root", tree, "--embedding-model", "none", "--", query)
@@ -137,9 +135,7 @@ def test_a_wrong_setting_is_named(run, tree, name, value):
 def test_the_environment_gives_what_flags_do_not(run, tree, tmp_path):
     database = tmp_path / "elsewhere" / "index.db"
 
-    result = run(
-        "search", "merge pdf files", PYTOOLS_DIR=str(tree), PYTOOLS_DB_PATH=str(database)
-    )
+    result = run("search", "merge pdf files", PYTOOLS_DIR=str(tree), PYTOOLS_DB_PATH=str(database))
 
     assert "mcptools:pdf:merge_pdfs" in result.stdout
     assert database.is_file()

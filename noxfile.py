@@ -1,0 +1,175 @@
+"""Every check of the project. `uv run nox` runs them; CI runs nothing else.
+
+uv run nox -l                    list the sessions
+uv run nox -s tests              the tests of each package, on every interpreter found
+uv run nox -s tests-3.12 -- -x   one interpreter, with arguments for pytest
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+PACKAGES = {
+    "toolscan": ROOT / "packages" / "toolscan",
+    "toolindex": ROOT / "packages" / "toolindex",
+    "toolrank-hybrid": ROOT / "packages" / "toolrank",
+    "toolwatch": ROOT / "packages" / "toolwatch",
+    "pytools-hybrid": ROOT / "apps" / "pytools-hybrid",
+}
+MODULES = {name: path.name.replace("-", "_") for name, path in PACKAGES.items()}
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
+# Each platform that an installation is promised for, as uv names it.
+PLATFORMS = (
+    "x86_64-unknown-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "aarch64-apple-darwin",
+    "x86_64-pc-windows-msvc",
+)
+
+
+def _installed_pythons() -> list[str]:
+    found = subprocess.run(
+        ["uv", "python", "list", "--only-installed", "--output-format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    versions = {
+        "{major}.{minor}".format(**entry["version_parts"])
+        for entry in json.loads(found.stdout)
+        if entry["implementation"] == "cpython" and entry.get("variant", "default") == "default"
+    }
+    return [version for version in SUPPORTED if version in versions]
+
+
+DEFAULT = f"{sys.version_info.major}.{sys.version_info.minor}"
+PYTHONS = sorted({*_installed_pythons(), DEFAULT}, key=SUPPORTED.index)
+
+nox.needs_version = ">=2026.10.20"
+nox.options.default_venv_backend = "uv"
+nox.options.error_on_missing_interpreters = True
+nox.options.sessions = [
+    "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "platforms", "build",
+]  # fmt: skip
+
+
+def _sync(session: nox.Session, *arguments: str) -> None:
+    """Install from the lock into the session's environment, and nothing else."""
+    session.run_install(
+        "uv",
+        "sync",
+        "--frozen",
+        "--no-default-groups",
+        f"--python={session.virtualenv.location}",
+        *arguments,
+        env={"UV_PROJECT_ENVIRONMENT": session.virtualenv.location},
+    )
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, format, layers, and addresses that only exist here."""
+    _sync(session, "--all-packages", "--group=lint")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-cache")
+    session.run("uv", "lock", "--check", "--default-index=https://pypi.org/simple", external=True)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Strict types in everything that is shipped."""
+    _sync(session, "--all-packages", "--group=types")
+    session.run("mypy", *(str(path / "src") for path in PACKAGES.values()))
+
+
+@nox.session(python=PYTHONS)
+@nox.parametrize("package", list(PACKAGES))
+def tests(session: nox.Session, package: str) -> None:
+    """One package's tests, where only what it declares is installed."""
+    _sync(session, f"--package={package}", "--group=test")
+    _pytest(session, package)
+
+
+@nox.session(python=SUPPORTED[0] if SUPPORTED[0] in PYTHONS else DEFAULT)
+@nox.parametrize("package", list(PACKAGES))
+def lowest(session: nox.Session, package: str) -> None:
+    """One package's tests with the lowest versions that it says it works with."""
+    folder = PACKAGES[package]
+    session.run_install(
+        "uv",
+        "pip",
+        "install",
+        "--resolution=lowest-direct",
+        f"--group={folder / 'pyproject.toml'}:test",
+        f"--editable={folder}",
+    )
+    _pytest(session, package, "--no-cov")
+
+
+def _pytest(session: nox.Session, package: str, *arguments: str) -> None:
+    session.run(
+        "pytest",
+        str(PACKAGES[package] / "tests"),
+        f"--cov={MODULES[package]}",
+        "--cov-branch",
+        "--cov-report=term",
+        *arguments,
+        *session.posargs,
+        env={"COVERAGE_FILE": str(Path(session.create_tmp(), ".coverage"))},
+    )
+
+
+@nox.session(python=PYTHONS)
+def e2e(session: nox.Session) -> None:
+    """The installed command, and the server through a real MCP client."""
+    _sync(session, "--all-packages", "--group=e2e")
+    session.run("pytest", "tests", *session.posargs)
+
+
+@nox.session
+def platforms(session: nox.Session) -> None:
+    """Wheels of every dependency exist for every platform and Python that we promise."""
+    with tempfile.TemporaryDirectory() as folder:
+        requirements = Path(folder, "requirements.txt")
+        session.run_install(
+            "uv", "export", "--frozen", "--package=pytools-hybrid", "--no-dev", "--no-hashes",
+            "--no-emit-workspace", "--output-file", str(requirements), silent=True,
+        )  # fmt: skip
+        for platform in PLATFORMS:
+            for version in SUPPORTED:
+                session.run_install(
+                    "uv", "pip", "compile", "--quiet", "--no-deps", "--only-binary=:all:",
+                    f"--python-platform={platform}", f"--python-version={version}",
+                    str(requirements), "--output-file", str(Path(folder, "out.txt")),
+                )  # fmt: skip
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """All wheels and source distributions; the wheels, installed elsewhere, answer a search."""
+    with tempfile.TemporaryDirectory() as folder:
+        dist = Path(folder, "dist")
+        session.run_install(
+            "uv", "build", "--all-packages", "--no-sources", f"--out-dir={dist}", silent=True
+        )
+        session.run_install("uv", "pip", "install", f"--find-links={dist}", "pytools-hybrid")
+        elsewhere = Path(folder, "elsewhere")
+        shutil.copytree(ROOT / "examples" / "tools", elsewhere / "examples" / "tools")
+        session.chdir(elsewhere)
+        output = session.run(
+            "pytools-hybrid",
+            "search",
+            "open an issue on github",
+            silent=True,
+            env={"XDG_CACHE_HOME": str(elsewhere), "PYTHONPATH": ""},
+        )
+        session.log(output)
+        if not isinstance(output, str) or "mcptools:github:create_issue" not in output:
+            session.error("the installed wheels did not find mcptools:github:create_issue")

@@ -1,0 +1,89 @@
+"""What must hold between the packages, and of the repository as a whole."""
+
+import re
+import subprocess
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.requirements import Requirement
+from toolrank import query_terms
+from toolscan import split_identifier
+
+ROOT = Path(__file__).parents[1]
+PROJECTS = [
+    tomllib.loads(path.read_text("utf-8"))["project"]
+    for folder in ("packages", "apps")
+    for path in sorted(ROOT.glob(f"{folder}/*/pyproject.toml"))
+]
+NAMES = [project["name"] for project in PROJECTS]
+ONE_MACHINE_ONLY = re.compile(
+    r"file:///"
+    r"|https?://(?:10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.)[\d.]+"
+    r"|https?://[\w.-]+\.(?:internal|local|lan|corp)\b"
+    r"|(?<![\w./-])/(?:root|work|home/\w+|Users/\w+)/"
+    r"|\.\./shared\b"
+)
+
+
+def tracked_files():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    return [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
+
+
+def test_the_lock_holds_public_addresses_only():
+    """uv writes whatever index the environment sets, and `uv lock --check` does not notice."""
+    hosts = set(re.findall(r"https?://[^/\"\s]+", (ROOT / "uv.lock").read_text("utf-8")))
+
+    assert hosts == {"https://pypi.org", "https://files.pythonhosted.org"}, (
+        "write the lock with: uv lock --default-index https://pypi.org/simple"
+    )
+
+
+def test_no_file_names_a_place_that_exists_on_one_machine_only():
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        for path in tracked_files()
+        if path.is_file() and path.name != "uv.lock" and path != Path(__file__)
+        for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), start=1)
+        if (match := ONE_MACHINE_ONLY.search(line))
+    ]
+
+    assert not found
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=NAMES)
+def test_siblings_are_required_with_a_floor_and_a_cap_that_hold_now(project):
+    siblings = [
+        requirement
+        for requirement in map(Requirement, project.get("dependencies", []))
+        if requirement.name in NAMES
+    ]
+
+    for requirement in siblings:
+        operators = {specifier.operator for specifier in requirement.specifier}
+        assert operators == {">=", "<"}, requirement
+        assert version(requirement.name) in requirement.specifier
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=NAMES)
+def test_every_other_dependency_has_a_floor_or_is_pinned(project):
+    for requirement in map(Requirement, project.get("dependencies", [])):
+        operators = {specifier.operator for specifier in requirement.specifier}
+        assert operators & {">=", "=="}, requirement
+
+
+@given(st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,30}", fullmatch=True))
+def test_a_name_typed_as_a_query_is_split_as_it_was_indexed(name):
+    """toolrank splits queries and toolscan splits names; neither may know the other."""
+    words = [word for word in split_identifier(name) if len(word) > 1]
+
+    assert set(words) <= set(query_terms(name, stop_words=()))
