@@ -1,0 +1,103 @@
+"""An index that follows the files, and recovers from what goes wrong."""
+
+import asyncio
+import shutil
+from contextlib import asynccontextmanager
+
+import apsw
+from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid.upkeep import Upkeep
+
+
+@asynccontextmanager
+async def kept_up(settings, root):
+    async with ToolSearch(settings, root) as search:
+        upkeep = Upkeep(search)
+        task = asyncio.create_task(upkeep.run())
+        try:
+            await upkeep.ready()
+            yield search
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def eventually(search, query, holds):
+    async with asyncio.timeout(20):
+        while True:
+            response = await search.search(query, mode=SearchMode.BM25)
+            found = [str(tool.entry.id) for tool in response.tools]
+            if holds(found):
+                return
+            await asyncio.sleep(0.01)
+
+
+def test_changes_are_followed(settings, root, write_tool):
+    async def main():
+        async with kept_up(settings(), root) as search:
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            await eventually(search, "penguins", lambda found: found == ["mcptools:zoo:feed"])
+            shutil.rmtree(root / "mcptools" / "zoo")
+            await eventually(search, "penguins", lambda found: found == [])
+
+    asyncio.run(main())
+
+
+def test_a_root_that_is_removed_and_comes_back_is_followed_again(settings, root, write_tool):
+    async def main():
+        async with kept_up(settings(), root) as search:
+            kept = root.with_name("kept")
+            root.rename(kept)
+            await eventually(search, "bug", lambda found: found == [])
+            kept.rename(root)
+            await eventually(search, "bug", lambda found: found != [])
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            await eventually(search, "penguins", lambda found: found == ["mcptools:zoo:feed"])
+
+    asyncio.run(main())
+
+
+def test_a_refresh_that_fails_is_tried_again(settings, root, caplog, write_tool):
+    async def main():
+        async with kept_up(settings(), root) as search:
+            other = apsw.Connection(str(search.index.path))
+            other.execute("BEGIN IMMEDIATE")
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            async with asyncio.timeout(20):
+                while "could not be brought up to date" not in caplog.text:
+                    await asyncio.sleep(0.05)
+            assert (await search.search("bug")).tools, "searches go on meanwhile"
+            other.execute("ROLLBACK")
+            other.close()
+            await eventually(search, "penguins", lambda found: found == ["mcptools:zoo:feed"])
+
+    asyncio.run(main())
+
+
+def test_a_model_that_fails_is_told_and_the_files_are_followed_all_the_same(
+    settings, root, caplog, write_tool
+):
+    async def main():
+        async with kept_up(settings(embedding_model="openai:nothing"), root) as search:
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            await eventually(search, "penguins", lambda found: found == ["mcptools:zoo:feed"])
+
+    asyncio.run(main())
+
+    assert "vectors are missing for now" in caplog.text
+
+
+def test_without_watching_the_index_stays_as_it_was_at_the_start(settings, root):
+    async def main():
+        async with kept_up(settings(watch=False), root) as search:
+            assert (await search.search("bug")).tools
+
+    asyncio.run(main())
+
+
+def test_without_syncing_nothing_is_read(settings, root):
+    async def main():
+        async with kept_up(settings(watch=False, sync=False), root) as search:
+            assert not (await search.search("bug")).tools
+
+    asyncio.run(main())
