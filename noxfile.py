@@ -94,7 +94,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session, package: str) -> None:
     """One package's tests, where only what it declares is installed."""
     _sync(session, f"--package={package}", "--group=test")
-    _pytest(session, package)
+    _pytest(session, PACKAGES[package] / "tests", MODULES[package])
 
 
 @nox.session(python=SUPPORTED[0] if SUPPORTED[0] in PYTHONS else DEFAULT)
@@ -110,17 +110,15 @@ def lowest(session: nox.Session, package: str) -> None:
         f"--group={folder / 'pyproject.toml'}:test",
         f"--editable={folder}",
     )
-    _pytest(session, package, "--no-cov")
+    session.run("pytest", str(folder / "tests"), *session.posargs)
 
 
-def _pytest(session: nox.Session, package: str, *arguments: str) -> None:
+def _pytest(session: nox.Session, tests: Path, module: str) -> None:
     session.run(
         "pytest",
-        str(PACKAGES[package] / "tests"),
-        f"--cov={MODULES[package]}",
-        "--cov-branch",
+        str(tests),
+        f"--cov={module}",
         "--cov-report=term",
-        *arguments,
         *session.posargs,
         env={"COVERAGE_FILE": str(Path(session.create_tmp(), ".coverage"))},
     )
@@ -130,7 +128,7 @@ def _pytest(session: nox.Session, package: str, *arguments: str) -> None:
 def e2e(session: nox.Session) -> None:
     """The installed command, and the server through a real MCP client."""
     _sync(session, "--all-packages", "--group=e2e")
-    session.run("pytest", "tests", *session.posargs)
+    _pytest(session, ROOT / "tests", "pytools_hybrid")
 
 
 @nox.session

@@ -1,10 +1,13 @@
 """The server as any MCP client sees it."""
 
 import shutil
+import sys
 from itertools import product
 
 import anyio
 import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 pytestmark = pytest.mark.anyio
 
@@ -201,5 +204,17 @@ async def test_a_sub_agent_that_neither_syncs_nor_watches_searches_the_index_as_
     async with connect(
         "--root", tree, "--db", database, PYTOOLS_SYNC="false", PYTOOLS_WATCH="false"
     ) as client:
+        result = await client.call_tool("search_tools", {"query": "merge pdf files"})
+        assert names(result)[0] == "mcptools:pdf:merge_pdfs"
+
+
+async def test_the_module_without_arguments_is_the_server(tree, environment, home):
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "pytools_hybrid"],
+        env=environment | {"PYTOOLS_DIR": str(tree)},
+        cwd=home,
+    )
+    async with Client(stdio_client(parameters)) as client:
         result = await client.call_tool("search_tools", {"query": "merge pdf files"})
         assert names(result)[0] == "mcptools:pdf:merge_pdfs"

@@ -1,10 +1,14 @@
 """`pytools-hybrid search`, run as a user runs it."""
 
 import json
+import os
 import shutil
 import sqlite3
+import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
+import apsw
 import pytest
 
 
@@ -229,3 +233,51 @@ def test_a_path_that_is_not_utf8_does_not_stop_the_others(run, tree):
 
     assert result.returncode == 0
     assert "mcptools:github:create_issue" in result.stdout
+
+
+def test_the_version_is_that_of_the_distribution(run):
+    assert run("--version").stdout == f"pytools-hybrid {version('pytools-hybrid')}\n"
+
+
+def test_a_locked_index_is_searched_as_it_is(run, tree, tmp_path):
+    database = tmp_path / "index.db"
+    run("index", "--root", tree, "--db", database)
+    (tree / "mcptools" / "pdf" / "merge_pdfs.py").unlink()
+    other = apsw.Connection(str(database))
+    other.execute("BEGIN IMMEDIATE")
+
+    result = run("search", "merge pdf files", "--root", tree, "--db", database)
+
+    other.close()
+    assert "mcptools:pdf:merge_pdfs" in result.stdout
+    assert "another process holds the index locked" in result.stderr
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not bind this user"
+)
+def test_an_index_that_cannot_be_written_is_searched_as_it_is(run, tree, tmp_path):
+    folder = tmp_path / "fixed"
+    database = folder / "index.db"
+    run("index", "--root", tree, "--db", database)
+    database.chmod(0o444)
+    folder.chmod(0o555)
+    try:
+        result = run("search", "merge pdf files", "--root", tree, "--db", database)
+    finally:
+        folder.chmod(0o755)
+
+    assert "mcptools:pdf:merge_pdfs" in result.stdout
+    assert "searching it as it is" in result.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(command, tree, environment):
+    with subprocess.Popen(
+        [command, "search", "issue", "--root", tree, "--limit", "50", "--output", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as process:
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()

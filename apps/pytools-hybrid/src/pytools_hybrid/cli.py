@@ -92,7 +92,10 @@ def search(
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
 ) -> None:
-    """Print the tools that fit a request, best first, after bringing the index up to date."""
+    """Print the tools that fit a request, best first.
+
+    The index is brought up to date before, and holds only what is on disk.
+    """
     import asyncio
 
     settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
@@ -103,7 +106,10 @@ def search(
 
 @app.command(epilog="Example: pytools-hybrid index --root ~/agent/.freeact/generated")
 def index(*, root: Root = None, db: Database = None, embedding_model: Model = None) -> None:
-    """Bring the index up to date and say what changed and what was left out."""
+    """Bring the index up to date, and say what changed.
+
+    Files that were left out are listed with the reason.
+    """
     import asyncio
 
     settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
@@ -113,7 +119,11 @@ def index(*, root: Root = None, db: Database = None, embedding_model: Model = No
 
 @app.command(epilog="Example: pytools-hybrid serve --root .freeact/generated")
 def serve(*, root: Root = None, db: Database = None, embedding_model: Model = None) -> None:
-    """Serve search_tools over MCP (stdio), keeping the index in step with the files."""
+    """Serve search_tools to an agent, over MCP (stdio).
+
+    The index follows the files while the server runs. Nothing but the protocol is written to
+    stdout; Ctrl-C, SIGTERM or a closed stdin end it.
+    """
     settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
     tools, note = settings.resolved_root()
     if tools.exists() and not tools.is_dir():

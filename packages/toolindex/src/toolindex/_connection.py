@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex.errors import DatabaseError, ForeignDatabaseError, ReadOnlyIndexError
+from toolindex.errors import (
+    DatabaseError,
+    ForeignDatabaseError,
+    NewerSchemaError,
+    ReadOnlyIndexError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["APPLICATION_ID", "ConnectionPool"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "ConnectionPool"]
 
 APPLICATION_ID = 0x7079746C
 """SQLite's mark in the file header that says whose database this is (`pytl`)."""
+
+SCHEMA_VERSION = 1
+"""The newest schema this version reads; a database's own is its `user_version`."""
 
 _BUSY_TIMEOUT_MS = 5_000
 _MMAP_BYTES = 1 << 30
@@ -37,7 +45,8 @@ class ConnectionPool:
 
     Raises:
         DatabaseError: The file cannot be opened.
-        ForeignDatabaseError: The file is no SQLite database.
+        ForeignDatabaseError: The file is something else than an index.
+        NewerSchemaError: A later version wrote it.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
@@ -76,12 +85,12 @@ class ConnectionPool:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                connection.execute("COMMIT")
             except BaseException:
                 # A full disk or a corrupt page may have ended the transaction already.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-            connection.execute("COMMIT")
 
     def close(self) -> None:
         """Close the idle connections; a lent one is closed when it comes back."""
@@ -98,10 +107,10 @@ class ConnectionPool:
         try:
             yield connection
         finally:
+            self._idle.put(connection)
+            # Asked after giving back, so that closing at any moment finds the connection.
             if self._closed:
-                connection.close()
-            else:
-                self._idle.put(connection)
+                self.close()
 
     def _take(self) -> apsw.Connection:
         if self._closed:
@@ -133,16 +142,27 @@ class ConnectionPool:
             return self._configured(apsw.Connection(f"{uri}?mode=ro", flags=flags))
         except (apsw.CantOpenError, apsw.ReadOnlyError):
             # WAL needs a shared-memory file beside the database. Where none can be made,
-            # nobody can be writing either, so the file may be read as it lies.
+            # nobody can be writing either, so the file may be read as it lies, unless a killed
+            # process left its last changes outside of it.
+            if self._has_changes_beside_it():
+                raise DatabaseError(
+                    self.path,
+                    f"the last changes are in {self.path.name}-wal, which can only be read where "
+                    "files can be written; open the index once there",
+                ) from None
             return self._configured(apsw.Connection(f"{uri}?immutable=1", flags=flags))
 
     def _configured(self, connection: apsw.Connection) -> apsw.Connection:
         try:
+            # Closing would move what a killed process left in the log into the file, which
+            # is not ours to do before we know whose file it is.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, self._has_changes_beside_it())
             connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
             connection.enable_load_extension(True)
             connection.load_extension(_sqlite_vec_path())
             connection.enable_load_extension(False)
             self._recognise(connection)
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
             if not self.read_only:
                 # Large pages pay for vectors; the size is fixed by the first write.
                 connection.execute("PRAGMA page_size = 16384")
@@ -158,8 +178,17 @@ class ConnectionPool:
         # Before anything is written: even a change of journal mode would touch a file
         # that belongs to somebody else.
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-        if tables and connection.pragma("application_id") != APPLICATION_ID:
+        if not tables:
+            return
+        if connection.pragma("application_id") != APPLICATION_ID:
             raise ForeignDatabaseError(self.path)
+        version = connection.pragma("user_version")
+        if version > SCHEMA_VERSION:
+            raise NewerSchemaError(self.path, found=version, supported=SCHEMA_VERSION)
+
+    def _has_changes_beside_it(self) -> bool:
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return log.is_file() and log.stat().st_size > 0
 
 
 def _sqlite_vec_path() -> str:
@@ -181,10 +210,10 @@ def _translated(path: Path, error: apsw.Error) -> DatabaseError:
                 path, "another process holds the index locked; wait for it to end, then run again"
             )
         case apsw.CantOpenError():
-            return DatabaseError(path, "cannot be opened; check the path and its permissions")
+            return DatabaseError(path, "cannot be opened; check its permissions, or choose another path")
         case apsw.ReadOnlyError():
             return DatabaseError(
-                path, "cannot be written; check the permissions, or move the index"
+                path, "cannot be written; check its permissions, or choose another path"
             )
         case apsw.CorruptError():
             return DatabaseError(path, "the index is damaged; delete the file and index again")

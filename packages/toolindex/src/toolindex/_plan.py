@@ -41,7 +41,8 @@ class SyncPlan:
         touched: Tools whose file was written or moved but holds the same bytes.
         removed: Ids of tools that are gone.
         unchanged: How many tools need nothing.
-        rescan: Paths the scan passed over as known, which the index has lost since.
+        rescan: Paths the scan passed over as known, whose entries the index has lost since, or
+            has got from another reader.
     """
 
     added: tuple[ToolRecord, ...] = ()
@@ -91,8 +92,10 @@ def plan_sync(
     removed: list[str] = []
     for id_, entry in stored.items():
         if entry.path in passed_over:
-            passed_over.discard(entry.path)
             unchanged += 1
+            # What another reader made of the file in the meantime is not what was known.
+            if not reread:
+                passed_over.discard(entry.path)
         elif id_ not in records and in_scope(entry.path):
             removed.append(id_)
     return SyncPlan(

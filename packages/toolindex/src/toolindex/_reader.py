@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,10 +49,10 @@ class IndexReader:
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
         """Give the entries of some ids, in one statement; an id that is gone is left out."""
-        marks = ", ".join("?" * len(ids))
+        # As one JSON value: any number of ids, and any string, even one that is not Unicode.
         rows = self.connection.execute(
-            f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id IN ({marks})",  # noqa: S608
-            tuple(ids),
+            f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608
+            (json.dumps(list(ids)),),
         )
         return {row[0]: to_entry(row) for row in rows}
 

@@ -5,34 +5,31 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from toolindex._connection import APPLICATION_ID
-from toolindex.errors import DatabaseError, NewerSchemaError
+from toolindex._connection import APPLICATION_ID, SCHEMA_VERSION
+from toolindex.errors import DatabaseError
 
 if TYPE_CHECKING:
     import apsw
 
     from toolindex._connection import ConnectionPool
 
-__all__ = ["SCHEMA_VERSION", "get_meta", "prepare", "set_meta"]
-
-SCHEMA_VERSION = 1
+__all__ = ["get_meta", "prepare", "set_meta"]
 
 
 def prepare(pool: ConnectionPool) -> None:
-    """Make the tables in an empty database, or check that we can read the ones found.
+    """Make the tables in an empty database.
 
     Raises:
         DatabaseError: The database is empty and may not be written.
-        NewerSchemaError: It was written by a later version.
     """
     with pool.read() as connection:
-        if _is_ready(connection, pool):
+        if _is_ready(connection):
             return
     if pool.read_only:
         raise DatabaseError(pool.path, "there is no index in this file yet")
     with pool.write() as connection:
         # Another process may have made the tables between the look and the lock.
-        if _is_ready(connection, pool):
+        if _is_ready(connection):
             return
         connection.execute(resources.files("toolindex").joinpath("schema.sql").read_text("utf-8"))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -54,10 +51,5 @@ def set_meta(connection: apsw.Connection, key: str, value: str) -> None:
     )
 
 
-def _is_ready(connection: apsw.Connection, pool: ConnectionPool) -> bool:
-    if connection.pragma("application_id") != APPLICATION_ID:
-        return False
-    version = connection.pragma("user_version")
-    if version > SCHEMA_VERSION:
-        raise NewerSchemaError(pool.path, found=version, supported=SCHEMA_VERSION)
-    return True
+def _is_ready(connection: apsw.Connection) -> bool:
+    return bool(connection.pragma("application_id") == APPLICATION_ID)

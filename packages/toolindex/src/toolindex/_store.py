@@ -44,7 +44,8 @@ class ToolIndex:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        self.path = Path(path)
+        # Connections are opened later too, when the working directory may be another.
+        self.path = Path(path).absolute()
         self.read_only = read_only
         self._pool = ConnectionPool(self.path, read_only=read_only)
         try:
@@ -109,7 +110,8 @@ class ToolIndex:
             reread = get_meta(connection, "reader_version") != reader_version
             plan = plan_sync(stored_entries(connection), scanned, within=within, reread=reread)
             apply_plan(connection, plan)
-            if reread and within is None:
+            # A reader whose work is not complete must find nothing known at the next start.
+            if reread and within is None and not plan.rescan:
                 set_meta(connection, "reader_version", reader_version)
         return SyncReport(
             added=len(plan.added),

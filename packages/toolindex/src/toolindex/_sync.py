@@ -40,8 +40,8 @@ class SyncReport:
         removed: Tools that are gone.
         unchanged: Tools that needed nothing.
         issues: Files that were left out, each with its reason.
-        rescan: Paths to scan once more without known stamps: the index lost their entries
-            between the scan and the sync. Nearly always empty.
+        rescan: Paths to scan once more without known stamps: another process changed their
+            entries between the scan and the sync. Nearly always empty.
         duration: Seconds that the sync took, the scan not counted.
     """
 

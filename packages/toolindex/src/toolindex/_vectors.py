@@ -24,13 +24,13 @@ VEC_TABLE = "entries_vec"
 _CHUNK_ROWS = 256
 
 
-def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int | None = None) -> bytes:
+def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes:
     """Check a vector, bring it to length 1, and write it as the database keeps it.
 
     Args:
         vector: One float per dimension.
         model_id: Who gave it, for the error.
-        dimensions: How many are expected, if that is known.
+        dimensions: How many are expected.
 
     Returns:
         Little-endian float32.
@@ -38,7 +38,7 @@ def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int | None = 
     Raises:
         VectorError: The wrong number of dimensions, a value that is not finite, or all zeros.
     """
-    if dimensions is not None and len(vector) != dimensions:
+    if len(vector) != dimensions:
         raise VectorError(
             model_id, f"gave a vector of {len(vector)} dimensions where {dimensions} were expected"
         )
@@ -60,14 +60,10 @@ def active_model(connection: apsw.Connection) -> tuple[str, int] | None:
     return None if model_id is None or dimensions is None else (model_id, int(dimensions))
 
 
-def activate_model(connection: apsw.Connection, model_id: str, dimensions: int) -> bool:
-    """Make a model's vectors the searchable ones, filling in those kept from earlier.
-
-    Returns:
-        Whether anything had to change.
-    """
+def activate_model(connection: apsw.Connection, model_id: str, dimensions: int) -> None:
+    """Make a model's vectors the searchable ones, filling in those kept from earlier."""
     if active_model(connection) == (model_id, dimensions):
-        return False
+        return
     connection.execute(f"DROP TABLE IF EXISTS {VEC_TABLE}")
     connection.execute(
         f"CREATE VIRTUAL TABLE {VEC_TABLE} USING vec0 "
@@ -76,7 +72,6 @@ def activate_model(connection: apsw.Connection, model_id: str, dimensions: int) 
     set_meta(connection, "model_id", model_id)
     set_meta(connection, "dimensions", str(dimensions))
     fill_from_kept(connection)
-    return True
 
 
 def fill_from_kept(connection: apsw.Connection, ids: Sequence[str] | None = None) -> None:
@@ -131,16 +126,20 @@ def pending_texts(connection: apsw.Connection, model_id: str, limit: int) -> dic
 def put_vectors(
     connection: apsw.Connection, model_id: str, dimensions: int, blobs: Mapping[str, bytes]
 ) -> None:
-    """Keep vectors by text hash, and make them searchable if their model is the active one."""
+    """Keep vectors by text hash, and make them and their model the searchable ones."""
     connection.executemany(
         "INSERT INTO embeddings (text_hash, model_id, vector) VALUES (?, ?, ?) "
         "ON CONFLICT (model_id, text_hash) DO UPDATE SET vector = excluded.vector",
         ((text_hash, model_id, blob) for text_hash, blob in blobs.items()),
     )
     activate_model(connection, model_id, dimensions)
+    # vec0 has no upsert.
     connection.executemany(
-        f"INSERT INTO {VEC_TABLE} (rowid, embedding) SELECT e.rowid, ?2 FROM entries AS e "  # noqa: S608
-        f"WHERE e.text_hash = ?1 AND NOT EXISTS "
-        f"(SELECT 1 FROM {VEC_TABLE}_rowids AS r WHERE r.rowid = e.rowid)",
+        f"DELETE FROM {VEC_TABLE} WHERE rowid IN (SELECT rowid FROM entries WHERE text_hash = ?)",  # noqa: S608
+        ((text_hash,) for text_hash in blobs),
+    )
+    connection.executemany(
+        f"INSERT INTO {VEC_TABLE} (rowid, embedding) "  # noqa: S608
+        "SELECT rowid, ?2 FROM entries WHERE text_hash = ?1",
         blobs.items(),
     )
