@@ -14,8 +14,6 @@ from pytools_hybrid.terminal import Progress, fail, print_response, print_sync, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolindex import SyncReport
-
     from pytools_hybrid.search import SearchResponse
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
@@ -190,7 +188,9 @@ async def _search(
     async with ToolSearch(settings, root) as tools:
         if settings.sync and not tools.index.read_only:
             try:
-                report, embedded = await _bring_up_to_date(tools)
+                report = await tools.refresh()
+                # A model that fails is told with the answer, where it makes a difference.
+                _, embedded = await _embed(tools)
             except ToolIndexError as error:
                 say(f"warning: searching the index as it is: {error}")
             else:
@@ -203,15 +203,17 @@ async def _index(settings: Settings, root: Path) -> None:
     from pytools_hybrid.service import ToolSearch
 
     async with ToolSearch(settings, root) as tools:
-        report, embedded = await _bring_up_to_date(tools)
+        report = await tools.refresh()
+        failure, embedded = await _embed(tools)
         print_sync(report, embedded, tools.index.path, with_issues=True)
+        if failure is not None:
+            raise failure
 
 
-async def _bring_up_to_date(tools: ToolSearch) -> tuple[SyncReport, int]:
-    report = await tools.refresh()
-    try:
-        with Progress("embedding") as progress:
-            return report, await tools.embed_pending(progress)
-    except EmbeddingError as error:
-        say(f"warning: {error}")
-        return report, 0
+async def _embed(tools: ToolSearch) -> tuple[EmbeddingError | None, int]:
+    """Embed what is new; a model that fails is given back, for searches go on without it."""
+    with Progress("embedding") as progress:
+        try:
+            return None, await tools.embed_pending(progress)
+        except EmbeddingError as error:
+            return error, progress.done

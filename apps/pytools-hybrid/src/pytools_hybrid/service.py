@@ -183,7 +183,6 @@ class ToolSearch:
             reason = f"no answer within {_QUERY_EMBEDDING_SECONDS:.0f} s"
         except EmbeddingError as error:
             reason = str(error)
-        _log.warning("vector channel lost: %s", reason)
         notes.append(f"vector channel lost ({reason}): searched by words")
         return None
 

@@ -81,6 +81,7 @@ class Progress:
     """A counter on one line of a terminal's stderr; silent elsewhere."""
 
     def __init__(self, what: str) -> None:
+        self.done = 0
         self._what = what
         self._shown = False
 
@@ -97,7 +98,8 @@ class Progress:
             sys.stderr.write("\r\033[K")
 
     def __call__(self, done: int) -> None:
-        """Show how many are done."""
+        """Note how many are done."""
+        self.done = done
         if sys.stderr.isatty():
             self._shown = True
             sys.stderr.write(f"\r{self._what}: {done}")

@@ -81,8 +81,10 @@ class Upkeep:
                     await self._refresh(None if batch.rescan else batch.paths)
                     self._changed.set()
             except (ToolWatchError, OSError) as error:
-                _log.warning("watching %s failed (%s); trying again", self._search.root, error)
+                _log.warning("watching %s failed (%s); looking again", self._search.root, error)
                 await asyncio.sleep(_RETRY_SECONDS[1])
+                await self._refresh(None)
+                self._changed.set()
 
     async def _refresh(self, within: Iterable[PurePosixPath] | None) -> None:
         """Refresh until it works: a lock or a full disk must not leave the index stale."""
