@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from toolrank import query_terms
@@ -81,6 +81,7 @@ def test_every_other_dependency_has_a_floor_or_is_pinned(project):
         assert operators & {">=", "=="}, requirement
 
 
+@settings(deadline=None)
 @given(st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,30}", fullmatch=True))
 def test_a_name_typed_as_a_query_is_split_as_it_was_indexed(name):
     """toolrank splits queries and toolscan splits names; neither may know the other."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import queue
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,10 @@ SCHEMA_VERSION = 1
 """The newest schema this version reads; a database's own is its `user_version`."""
 
 _BUSY_TIMEOUT_MS = 5_000
+_RETRY_SECONDS = 0.005
 _MMAP_BYTES = 1 << 30
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
 
 
 class ConnectionPool:
@@ -128,6 +132,7 @@ class ConnectionPool:
             raise _translated(self.path, error) from error
 
     def _open(self) -> apsw.Connection:
+        self._refuse_other_formats()
         try:
             if not self.read_only:
                 return self._configured(apsw.Connection(str(self.path)))
@@ -166,13 +171,24 @@ class ConnectionPool:
             if not self.read_only:
                 # Large pages pay for vectors; the size is fixed by the first write.
                 connection.execute("PRAGMA page_size = 16384")
-                connection.execute("PRAGMA journal_mode = WAL")
+                _switch_to_wal(connection)
                 connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _refuse_other_formats(self) -> None:
+        if self.path.exists() and not self.path.is_file():
+            raise DatabaseError(self.path, "this is a folder or a device; give the path of a file")
+        # SQLite takes some files of a few bytes for empty databases, and would write over them.
+        start = b""
+        # What cannot be read here, SQLite refuses in its own words.
+        with suppress(OSError), self.path.open("rb") as file:
+            start = file.read(_HEADER_BYTES)
+        if start and not (len(start) == _HEADER_BYTES and start.startswith(_MAGIC)):
+            raise ForeignDatabaseError(self.path)
 
     def _recognise(self, connection: apsw.Connection) -> None:
         # Before anything is written: even a change of journal mode would touch a file
@@ -188,7 +204,23 @@ class ConnectionPool:
 
     def _has_changes_beside_it(self) -> bool:
         log = self.path.with_name(f"{self.path.name}-wal")
-        return log.is_file() and log.stat().st_size > 0
+        with suppress(FileNotFoundError):  # It comes and goes as others open and close.
+            return log.stat().st_size > 0
+        return False
+
+
+def _switch_to_wal(connection: apsw.Connection) -> None:
+    # Of two that make one database at once, SQLite refuses one here without any waiting.
+    deadline = time.monotonic() + _BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _sqlite_vec_path() -> str:
@@ -210,7 +242,9 @@ def _translated(path: Path, error: apsw.Error) -> DatabaseError:
                 path, "another process holds the index locked; wait for it to end, then run again"
             )
         case apsw.CantOpenError():
-            return DatabaseError(path, "cannot be opened; check its permissions, or choose another path")
+            return DatabaseError(
+                path, "cannot be opened; check its permissions, or choose another path"
+            )
         case apsw.ReadOnlyError():
             return DatabaseError(
                 path, "cannot be written; check its permissions, or choose another path"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
-from array import array
+import struct
 from typing import TYPE_CHECKING
 
 from toolscan import ToolId, embedding_text
@@ -47,10 +46,7 @@ def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes
         raise VectorError(model_id, "gave a vector with a value that is not finite")
     if length == 0:
         raise VectorError(model_id, "gave a vector of zeros, which has no direction")
-    values = array("f", [value / length for value in vector])
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values.tobytes()
+    return struct.pack(f"<{dimensions}f", *(value / length for value in vector))
 
 
 def active_model(connection: apsw.Connection) -> tuple[str, int] | None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from toolrank._query import match_expression, query_terms
 from toolrank._records import Filter, Hit, Query
-from toolrank._sql import Content, identifier
-from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank._sql import Content, best_first, identifier
+from toolrank._weights import check_weight
+from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,8 @@ class BM25Retriever:
         name: What to call this retriever in contributions.
 
     Raises:
-        RankingArgumentError: A table name that is not plain, or a weight below zero.
+        RankingArgumentError: A table name that is not plain, or a weight that is negative or
+            not finite.
     """
 
     def __init__(
@@ -47,8 +49,8 @@ class BM25Retriever:
         where: Filter | None = None,
         name: str = "bm25",
     ) -> None:
-        if any(weight < 0 for weight in weights):
-            raise RankingArgumentError("weights", f"{tuple(weights)} holds a weight below zero")
+        for position, weight in enumerate(weights):
+            check_weight(weight, of=f"column {position}", argument="weights")
         self._connection = connection
         self._sql = _statement(table, tuple(weights), content, where.sql if where else None)
         self._where_parameters = where.parameters if where else ()
@@ -62,7 +64,7 @@ class BM25Retriever:
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         """Give the best `depth` rows that hold any of the query's terms.
 
-        Scores are BM25 scores above zero, higher is better.
+        Scores are BM25 scores, zero or more, higher is better.
 
         Raises:
             RetrievalError: The table is missing or is no FTS5 table.
@@ -76,7 +78,7 @@ class BM25Retriever:
         except Exception as error:
             # Each driver has errors of its own, with no common root below Exception.
             raise RetrievalError(self._name, error) from error
-        return [Hit(id=str(row[0]), score=-float(row[1])) for row in rows]
+        return best_first(Hit(id=str(row[0]), score=-float(row[1])) for row in rows)
 
 
 @lru_cache(maxsize=64)
@@ -95,6 +97,5 @@ def _statement(
         return best
     return (
         f"SELECT content.{content.column}, best.cost FROM ({best}) AS best "  # noqa: S608
-        f"JOIN {content.table} AS content ON content.rowid = best.row "
-        f"ORDER BY best.cost, content.{content.column}"
+        f"JOIN {content.table} AS content ON content.rowid = best.row"
     )

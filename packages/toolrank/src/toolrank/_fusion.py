@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol
 
 from toolrank._records import Contribution, Hit, RankedHit
+from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
@@ -44,10 +46,10 @@ def reciprocal_rank_fusion(
         All documents of the lists that are on, best first, ties by id.
 
     Raises:
-        RankingArgumentError: A negative weight, or a negative k.
+        RankingArgumentError: A weight or a k that is negative or not finite.
     """
-    if rrf_k < 0:
-        raise RankingArgumentError("rrf_k", f"{rrf_k} is below zero")
+    if not (math.isfinite(rrf_k) and rrf_k >= 0):
+        raise RankingArgumentError("rrf_k", f"{rrf_k} is not a finite number of zero or more")
     active = _active(rankings, weights)
     shares = {
         name: [weight / (rrf_k + rank) for rank in range(1, len(rankings[name]) + 1)]
@@ -74,7 +76,7 @@ def linear_fusion(
         All documents of the lists that are on, best first, ties by id.
 
     Raises:
-        RankingArgumentError: A negative weight.
+        RankingArgumentError: A weight that is negative or not finite.
     """
     active = _active(rankings, weights)
     shares: dict[str, list[float]] = {}
@@ -86,11 +88,15 @@ def linear_fusion(
 
 
 def _active(rankings: Iterable[str], weights: Mapping[str, float] | None) -> dict[str, float]:
-    active = {name: (weights or {}).get(name, 1.0) for name in rankings}
-    for name, weight in active.items():
-        if weight < 0:
-            raise RankingArgumentError("weights", f"{name!r} has weight {weight}, below zero")
-    return {name: weight for name, weight in active.items() if weight > 0}
+    """Give the weights of the lists that are on, the largest as 1.0.
+
+    Only their proportions count, and like this no sum of them overflows or comes to nothing.
+    """
+    given = {name: (weights or {}).get(name, 1.0) for name in rankings}
+    for name, weight in given.items():
+        check_weight(weight, of=repr(name), argument="weights")
+    largest = max(given.values(), default=0.0)
+    return {name: weight / largest for name, weight in given.items() if weight > 0}
 
 
 def _ranked(

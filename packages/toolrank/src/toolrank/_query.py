@@ -61,8 +61,12 @@ def match_expression(terms: Collection[str]) -> str:
     Returns:
         The expression, or an empty string when there is nothing to search for.
     """
-    quoted = ('"' + term.replace('"', '""').replace("\0", " ") + '"' for term in terms)
-    return " OR ".join(quoted)
+    return " OR ".join('"' + _encodable(term).replace('"', '""') + '"' for term in terms)
+
+
+def _encodable(term: str) -> str:
+    """Put a space for what would end a statement early (NUL) or not reach it (a surrogate)."""
+    return "".join(" " if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in term)
 
 
 def _words(text: str) -> Iterator[str]:

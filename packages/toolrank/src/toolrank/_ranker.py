@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolrank._fusion import Fusion, reciprocal_rank_fusion
+from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class HybridRanker:
         fuse: How to make one ranking of theirs.
 
     Raises:
-        RankingArgumentError: Two channels of one name, or a negative weight.
+        RankingArgumentError: Two channels of one name, or a weight that is negative or not
+            finite.
     """
 
     def __init__(
@@ -52,11 +54,7 @@ class HybridRanker:
         if len(set(names)) < len(names):
             raise RankingArgumentError("channels", f"names must differ, got {names}")
         for channel in self._channels:
-            if channel.weight < 0:
-                raise RankingArgumentError(
-                    "channels",
-                    f"{channel.retriever.name!r} has weight {channel.weight}, below zero",
-                )
+            check_weight(channel.weight, of=repr(channel.retriever.name), argument="channels")
 
     def rank(self, query: Query, *, limit: int, depth: int | None = None) -> list[RankedHit]:
         """Give the best `limit` hits, best first, ties by id.

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from toolrank.errors import RankingArgumentError
 
-__all__ = ["Content", "identifier"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolrank._records import Hit
+
+__all__ = ["Content", "best_first", "identifier"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -23,6 +29,11 @@ def identifier(name: str, *, argument: str) -> str:
     if not _IDENTIFIER.fullmatch(name):
         raise RankingArgumentError(argument, f"{name!r} is not a plain SQL identifier")
     return name
+
+
+def best_first(hits: Iterable[Hit]) -> list[Hit]:
+    """Order hits as every retriever must give them: best first, ties by id."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from toolrank._records import Filter, Hit, Query
-from toolrank._sql import Content, identifier
-from toolrank.errors import RetrievalError
+from toolrank._sql import Content, best_first, identifier
+from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolrank.protocols import Connection
 
 __all__ = ["MAX_NEIGHBOURS", "VectorRetriever"]
@@ -58,21 +61,29 @@ class VectorRetriever:
         """Give the `depth` rows (at most `MAX_NEIGHBOURS`) nearest to the query's vector.
 
         Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
-        zeros, which has no direction, finds nothing.
+        zeros, which has no direction, finds nothing; a row without a direction is not found.
 
         Raises:
+            RankingArgumentError: The query's vector holds a value that is not finite.
             RetrievalError: The table is missing, or the dimensions differ.
         """
         if query.vector is None or not any(query.vector):
             return []
-        blob = array("f", query.vector).tobytes()
-        parameters = (blob, min(depth, MAX_NEIGHBOURS), *self._where_parameters)
+        parameters = (_blob(query.vector), min(depth, MAX_NEIGHBOURS), *self._where_parameters)
         try:
             rows = list(self._connection.execute(self._sql, parameters))
         except Exception as error:
             # Each driver has errors of its own, with no common root below Exception.
             raise RetrievalError(self._name, error) from error
-        return [Hit(id=str(row[0]), score=1.0 - float(row[1])) for row in rows]
+        return best_first(Hit(id=str(row[0]), score=1.0 - float(row[1])) for row in rows)
+
+
+def _blob(vector: Sequence[float]) -> bytes:
+    """Write a vector as float32, scaled so that no value leaves its range."""
+    if not all(map(math.isfinite, vector)):
+        raise RankingArgumentError("query.vector", "it holds a value that is not finite")
+    largest = max(map(abs, vector))
+    return array("f", [value / largest for value in vector]).tobytes()
 
 
 @lru_cache(maxsize=64)
@@ -80,14 +91,15 @@ def _statement(table: str, column: str, content: Content | None, where: str | No
     identifier(table, argument="table")
     identifier(column, argument="column")
     allowed = f" AND rowid IN ({where})" if where else ""
+    # A row of zeros or of NaN has no distance, and comes first unless a bound keeps it out;
+    # the distance of opposite vectors is 2.
     nearest = (
         f"SELECT rowid AS row, distance FROM {table} "  # noqa: S608
-        f"WHERE {column} MATCH ? AND k = ?{allowed} ORDER BY distance"
+        f"WHERE {column} MATCH ? AND k = ? AND distance < 3{allowed} ORDER BY distance"
     )
     if content is None:
         return nearest
     return (
         f"SELECT content.{content.column}, nearest.distance FROM ({nearest}) AS nearest "  # noqa: S608
-        f"JOIN {content.table} AS content ON content.rowid = nearest.row "
-        f"ORDER BY nearest.distance, content.{content.column}"
+        f"JOIN {content.table} AS content ON content.rowid = nearest.row"
     )

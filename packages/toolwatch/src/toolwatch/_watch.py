@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeBatch", "awatch_tools"]
 
-_log = logging.getLogger("toolwatch")
-_CHECK_MS = 500
+_CHECK_MS = 200
+"""How soon a fresh watch is announced, and a folder that went away without an event is missed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,18 +61,17 @@ async def awatch_tools(
             yield ChangeBatch(rescan=True)
             await _until_exists(root)
             continue
-        try:
-            async for batch in _watch_present(root, identity, debounce_ms, step_ms):
-                yield batch
-        except FileNotFoundError:
-            _log.debug("%s went away while the watch was being set up", root)
+        async for batch in _watch_present(root, identity, debounce_ms, step_ms):
+            yield batch
 
 
 async def _watch_present(
     root: Path, identity: tuple[int, int], debounce_ms: int, step_ms: int
 ) -> AsyncGenerator[ChangeBatch]:
     """Watch until the folder is no longer the one that was there at the start."""
-    # Events carry real paths on some systems, so what is watched has to be one.
+    # Events carry real paths on some systems, so what is watched has to be one. If it goes
+    # away before the watch is set up, the watch is on nothing, and no error says so while
+    # permissions are ignored: the identity does.
     real_root = root.resolve()
     events = awatch(
         real_root,
@@ -91,13 +89,13 @@ async def _watch_present(
             if not armed:
                 armed = True
                 yield ChangeBatch(rescan=True)
-            # A folder that is moved away or replaced goes silent: its inode tells.
-            if _identity(root) != identity:
-                return
             paths = _relative(real_root, (path for _, path in changes))
-            if PurePosixPath() in paths:
-                yield ChangeBatch(rescan=True)
-            elif paths:
+            # A watch on a folder that is gone stays silent. Its inode tells that another took
+            # its place, except where a new folder was given the old one's number at once:
+            # then the event about the folder itself tells.
+            if _identity(root) != identity or PurePosixPath() in paths:
+                return
+            if paths:
                 yield ChangeBatch(paths=paths)
 
 

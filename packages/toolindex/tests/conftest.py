@@ -1,0 +1,256 @@
+"""Tools to index, vectors for them, and a look into the file from outside."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import pytest
+import sqlite_vec
+from hypothesis import HealthCheck, settings
+from toolindex import ToolIndex
+from toolscan import ScanReport, ToolId, embedding_text, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from toolscan import ToolRecord
+
+# How long an example takes says something about the machine, and nothing about the code.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+MODULE = '''\
+"""A tool."""
+def run(title: str, body: str = "") -> str:
+    """Create an issue.
+
+    Args:
+        title: What it is about.
+        body: The text.
+    """
+'''
+READER = "1"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where an index may be made."""
+    return tmp_path / "search.db"
+
+
+@pytest.fixture
+def index(path: Path) -> Iterator[ToolIndex]:
+    """An empty index."""
+    with ToolIndex(path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def write_tool() -> Callable[..., Path]:
+    """Write a tool module into a tree: `write_tool(root, "mail", "send", "Send a mail.")`."""
+
+    def write(root: Path, category: str, name: str, description: str) -> Path:
+        file = root / "mcptools" / category / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'def run(to: str) -> str:\n    """{description}"""\n', encoding="utf-8")
+        return file
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> ToolRecord:
+    """A record as the scanner really makes them."""
+    root = tmp_path_factory.mktemp("template")
+    file = root / "mcptools" / "github" / "create_issue.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(MODULE, encoding="utf-8")
+    (record,) = scan(root).records
+    return record
+
+
+@pytest.fixture(scope="session")
+def make_record(template: ToolRecord) -> Callable[..., ToolRecord]:
+    """Make a record of an id, a description and whatever else is to differ."""
+
+    def make(id_: str, description: str = "Does something.", **fields: Any) -> ToolRecord:
+        tool_id = ToolId.parse(id_)
+        text = embedding_text(tool_id, description, template.parameters)
+        return replace(
+            template,
+            **{
+                "id": tool_id,
+                "path": f"{tool_id.source}/{tool_id.category}/{tool_id.name}.py",
+                "description": description,
+                "summary": description,
+                "file_hash": hashlib.sha256(f"{id_} {description}".encode()).hexdigest(),
+                "text_hash": hashlib.sha256(text.encode()).hexdigest(),
+                "stamp": None,
+            }
+            | fields,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def report(make_record: Callable[..., ToolRecord]) -> Callable[..., ScanReport]:
+    """Make a scan's report of descriptions by id."""
+
+    def make(descriptions: Mapping[str, str], *, unchanged: Iterable[str] = ()) -> ScanReport:
+        records = [make_record(id_, text) for id_, text in sorted(descriptions.items())]
+        return ScanReport(records=tuple(records), unchanged=tuple(unchanged))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fill(report: Callable[..., ScanReport]) -> Callable[..., None]:
+    """Make an index equal to descriptions by id, and embed what is new with a model."""
+
+    def fill_index(
+        index: ToolIndex, descriptions: Mapping[str, str], *, model_id: str | None = None
+    ) -> None:
+        index.sync(report(descriptions), reader_version=READER)
+        if model_id is not None and (texts := index.pending(model_id, limit=10_000)):
+            index.put_vectors(
+                model_id, {hash_: vector_of(text, model_id) for hash_, text in texts.items()}
+            )
+
+    return fill_index
+
+
+def vector_of(text: str, model_id: str, dimensions: int = 4) -> list[float]:
+    """Give a text's vector: as good as random, always the same, never of zeros."""
+    digest = hashlib.sha256(f"{model_id}\0{text}".encode()).digest()
+    return [1.0 + byte for byte in digest[:dimensions]]
+
+
+@pytest.fixture(scope="session")
+def embed() -> Callable[..., list[float]]:
+    """Give the vector of a text: `embed(text, model_id)`."""
+    return vector_of
+
+
+@pytest.fixture(scope="session")
+def contents() -> Callable[[ToolIndex], dict[str, str]]:
+    """Give an index's descriptions by id."""
+
+    def read(index: ToolIndex) -> dict[str, str]:
+        with index.reading() as reader:
+            return dict(reader.connection.execute("SELECT id, description FROM entries"))
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def matches() -> Callable[[ToolIndex, str], set[str]]:
+    """Give the ids that a full-text query finds."""
+
+    def search(index: ToolIndex, query: str) -> set[str]:
+        with index.reading() as reader:
+            rows = reader.connection.execute(
+                "SELECT id FROM entries WHERE rowid IN "
+                "(SELECT rowid FROM entries_fts WHERE entries_fts MATCH ?)",
+                (query,),
+            )
+            return {row[0] for row in rows}
+
+    return search
+
+
+@pytest.fixture(scope="session")
+def check_sound() -> Callable[[Path], None]:
+    """Check, from outside, that a file is sound and that the search tables equal the entries."""
+
+    def check(path: Path) -> None:
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.enable_load_extension(True)
+            connection.load_extension(sqlite_vec.loadable_path())
+            assert connection.execute("PRAGMA integrity_check").get == "ok"
+            connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('integrity-check')")
+            # Rank 1 compares the full-text table with the content table, row by row.
+            connection.execute(
+                "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
+            )
+            model = connection.execute("SELECT value FROM meta WHERE key = 'model_id'").get
+            if model is not None:
+                searchable = connection.execute("SELECT rowid, embedding FROM entries_vec")
+                kept = connection.execute(
+                    "SELECT e.rowid, v.vector FROM entries AS e JOIN embeddings AS v "
+                    "ON v.text_hash = e.text_hash WHERE v.model_id = ?",
+                    (model,),
+                )
+                assert sorted(searchable) == sorted(kept)
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def start() -> Callable[..., subprocess.Popen[str]]:
+    """Start a Python program in a process of its own."""
+
+    def start_program(code: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    return start_program
+
+
+@pytest.fixture
+def mounting() -> Callable[..., Any]:
+    """Mount a file system for a while; skips where that is not allowed."""
+
+    @contextmanager
+    def mounted(target: Path, *arguments: str) -> Generator[Path]:
+        target.mkdir(exist_ok=True)
+        try:
+            subprocess.run(["mount", *arguments, str(target)], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("this user may not mount file systems")
+        try:
+            yield target
+        finally:
+            subprocess.run(["umount", "--lazy", str(target)], check=True)
+
+    return mounted
+
+
+@pytest.fixture
+def read_only_view(tmp_path: Path, mounting: Callable[..., Any]) -> Callable[[Path], Any]:
+    """Make a folder one that cannot be written, for root (by a mount) and for others."""
+
+    @contextmanager
+    def view(folder: Path) -> Generator[Path]:
+        if not hasattr(os, "geteuid"):
+            pytest.skip("permissions of folders do not bind on this system")
+        if os.geteuid() == 0:
+            with mounting(tmp_path / "read_only", "--bind", str(folder)) as target:
+                subprocess.run(["mount", "-o", "remount,bind,ro", str(target)], check=True)
+                yield target
+            return
+        files = list(folder.iterdir())
+        for file in files:
+            file.chmod(0o400)
+        folder.chmod(0o500)
+        try:
+            yield folder
+        finally:
+            folder.chmod(0o700)
+            for file in files:
+                file.chmod(0o600)
+
+    return view

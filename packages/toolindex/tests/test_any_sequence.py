@@ -1,0 +1,139 @@
+"""Whatever is done in whatever order, the index equals the last scan, and its tables agree."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from toolindex import StoredEntry, ToolIndex, plan_sync
+from toolscan import ScanReport
+
+IDS = [f"{s}:{c}:{n}" for s in ("mcptools", "gentools") for c in ("a", "b") for n in ("x", "y")]
+TEXTS = ["Send a message.", "Merge files.", "Nul \0 byte.", "名前 🛠", "Send Send send sending."]
+MODELS = ["first", "second"]
+
+scans = st.dictionaries(st.sampled_from(IDS), st.sampled_from(TEXTS))
+
+
+@pytest.fixture
+def machine(tmp_path_factory, report, embed, check_sound, contents):
+    class AnySequence(RuleBasedStateMachine):
+        """Syncs of the whole and of parts, vectors of two models, reopening."""
+
+        @initialize()
+        def open(self):
+            self.path = tmp_path_factory.mktemp("any") / "search.db"
+            self.index = ToolIndex(self.path)
+            self.files = {}
+            self.embedded = {model: set() for model in MODELS}
+            self.active = None
+
+        @rule(files=scans)
+        def sync_all(self, files):
+            self.index.sync(report(files), reader_version="1")
+            self.files = files
+
+        @rule(files=scans, category=st.sampled_from(["mcptools/a", "gentools/b", "gentools"]))
+        def sync_within(self, files, category):
+            inside = {
+                id_: text
+                for id_, text in files.items()
+                if id_.replace(":", "/").startswith(f"{category}/")
+            }
+            outside = {
+                id_: text
+                for id_, text in self.files.items()
+                if not id_.replace(":", "/").startswith(f"{category}/")
+            }
+            self.index.sync(report(inside), reader_version="1", within=[category])
+            self.files = outside | inside
+
+        @rule(version=st.sampled_from(["1", "2"]))
+        def sync_by_another_reader(self, version):
+            self.index.sync(report(self.files), reader_version=version)
+
+        @rule(model=st.sampled_from(MODELS), limit=st.integers(1, 5))
+        def embed(self, model, limit):
+            if texts := self.index.pending(model, limit=limit):
+                self.index.put_vectors(
+                    model, {hash_: embed(text, model) for hash_, text in texts.items()}
+                )
+                self.embedded[model] |= set(texts.values())
+                self.active = model
+
+        @rule(model=st.sampled_from(MODELS))
+        def use_model(self, model):
+            assert self.index.use_model(model) == bool(self.embedded[model])
+            if self.embedded[model]:
+                self.active = model
+
+        @rule()
+        def reopen(self):
+            self.index.close()
+            self.index = ToolIndex(self.path)
+
+        @invariant()
+        @precondition(lambda self: hasattr(self, "index"))
+        def the_index_equals_the_files(self):
+            assert contents(self.index) == self.files
+
+        @invariant()
+        @precondition(lambda self: hasattr(self, "index"))
+        def no_text_is_embedded_twice_by_one_model(self):
+            for model in MODELS:
+                pending = set(self.index.pending(model, limit=100).values())
+                assert not pending & self.embedded[model]
+
+        @invariant()
+        @precondition(lambda self: hasattr(self, "index"))
+        def the_tables_agree(self):
+            check_sound(self.path)
+            with self.index.reading() as reader:
+                assert reader.coverage().model_id == self.active
+
+        def teardown(self):
+            self.index.close()
+
+    return AnySequence
+
+
+def test_any_sequence_of_changes_leaves_the_index_equal_to_the_files(machine):
+    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=12))
+
+
+@given(before=scans, after=scans)
+@settings(max_examples=60)
+def test_applying_a_plan_makes_the_index_equal_to_the_scan_and_twice_is_once(
+    before, after, tmp_path_factory, report, contents
+):
+    with ToolIndex(tmp_path_factory.mktemp("plan") / "search.db") as index:
+        index.sync(report(before), reader_version="1")
+        first = index.sync(report(after), reader_version="1")
+        assert contents(index) == after
+        assert first.added == len(after.keys() - before.keys())
+        assert first.removed == len(before.keys() - after.keys())
+        assert first.added + first.updated + first.unchanged == len(after)
+        second = index.sync(report(after), reader_version="1")
+        assert (second.added, second.updated, second.removed) == (0, 0, 0)
+        assert second.unchanged == len(after)
+
+
+@given(before=scans, after=scans)
+def test_a_plan_leaves_nothing_to_plan(before, after, report):
+    def stored(scanned: ScanReport):
+        return {
+            str(r.id): StoredEntry(id=str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
+            for r in scanned.records
+        }
+
+    plan = plan_sync(stored(report(before)), report(after))
+    applied = {**before, **{str(r.id): r.description for r in (*plan.added, *plan.updated)}}
+    assert {id_: text for id_, text in applied.items() if id_ not in plan.removed} == after
+    again = plan_sync(stored(report(after)), report(after))
+    assert (again.added, again.updated, again.touched, again.removed) == ((), (), (), ())

@@ -1,0 +1,289 @@
+"""Opening a file: what is made, what is refused and left as it was, what can only be read."""
+
+import hashlib
+import os
+import shutil
+import sys
+from contextlib import closing
+
+import apsw
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from toolindex import (
+    DatabaseError,
+    ForeignDatabaseError,
+    NewerSchemaError,
+    ReadOnlyIndexError,
+    ToolIndex,
+    ToolIndexError,
+)
+
+ONE = {"mcptools:mail:send": "Send a message."}
+
+
+def snapshot(folder):
+    """Give the hash of every file in a folder, by name: also those that SQLite puts beside."""
+    return {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in folder.iterdir()
+        if file.is_file()
+    }
+
+
+@pytest.fixture
+def refuses(tmp_path):
+    """Check that a path is refused with an error, for writing and for reading, and unchanged."""
+
+    def check(path, error, match, *, ignored=()):
+        before = snapshot(tmp_path)
+        for read_only in (False, True):
+            with pytest.raises(error, match=match) as caught:
+                ToolIndex(path, read_only=read_only)
+            assert caught.value.path == path
+            assert isinstance(caught.value, ToolIndexError)
+            after = {
+                name: hash_ for name, hash_ in snapshot(tmp_path).items() if name not in ignored
+            }
+            assert after == before
+
+    return check
+
+
+def foreign(path, *, journal_mode):
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute(f"PRAGMA journal_mode = {journal_mode}")
+        connection.execute("CREATE TABLE bookmarks (url)")
+        connection.execute("INSERT INTO bookmarks VALUES ('https://example.org')")
+
+
+def test_a_new_file_is_made_with_the_folders_above_it(tmp_path):
+    path = tmp_path / "not" / "yet" / "search.db"
+    ToolIndex(path).close()
+    assert path.is_file()
+
+
+@pytest.mark.parametrize("name", ["größe 工具 🛠.db", "a?b#c%20d&e.db", ":memory:", "file:x.db"])
+def test_any_file_name_will_do(tmp_path, fill, contents, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with ToolIndex(name) as index:
+        fill(index, ONE)
+    assert (tmp_path / name).is_file()
+    with ToolIndex(name, read_only=True) as index:
+        assert contents(index) == ONE
+
+
+def test_an_empty_file_becomes_an_index(path, fill, contents):
+    path.touch()
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        assert contents(index) == ONE
+
+
+def test_a_closed_index_is_one_file(path, fill):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+    assert [file.name for file in path.parent.iterdir()] == ["search.db"]
+
+
+@pytest.mark.parametrize("journal_mode", ["delete", "wal"])
+def test_a_database_of_somebody_else_is_refused(path, refuses, journal_mode):
+    foreign(path, journal_mode=journal_mode)
+    refuses(
+        path, ForeignDatabaseError, "not a tool index", ignored=("search.db-wal", "search.db-shm")
+    )
+    with pytest.raises(ForeignDatabaseError):
+        ToolIndex(path)
+    assert [file.name for file in path.parent.iterdir()] == ["search.db"]
+
+
+def test_a_database_of_somebody_else_that_was_killed_is_refused_with_its_log(tmp_path, refuses):
+    """Moving a log into its database is for the program that they belong to."""
+    original, path = tmp_path / "original.db", tmp_path / "killed.db"
+    with closing(apsw.Connection(str(original))) as connection:
+        connection.execute("PRAGMA journal_mode = wal")
+        connection.execute("CREATE TABLE bookmarks (url)")
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{original}{suffix}", f"{path}{suffix}")
+    refuses(path, ForeignDatabaseError, "not a tool index", ignored=("killed.db-shm",))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"x",
+        b"\0",
+        b"not a database",
+        b"\0" * 4096,
+        b"\n" * 100,
+        b"SQLite format 3\0",
+        b"SQLite format 3\0" * 999,
+        os.urandom(65536),
+    ],
+    ids=["one byte", "one zero", "text", "zeros", "newlines", "magic", "only magic", "random"],
+)
+def test_a_file_that_is_no_database_is_refused(path, refuses, content):
+    path.write_bytes(content)
+    refuses(path, ForeignDatabaseError, "not a tool index")
+
+
+@given(content=st.binary(min_size=1, max_size=2000))
+@example(b"\0")
+def test_no_content_is_ever_overwritten(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("garbage") / "search.db"
+    path.write_bytes(content)
+    with pytest.raises(ForeignDatabaseError):
+        ToolIndex(path)
+    assert path.read_bytes() == content
+    assert [file.name for file in path.parent.iterdir()] == ["search.db"]
+
+
+@pytest.mark.parametrize("journal_mode", ["delete", "wal"])
+def test_an_index_of_a_later_version_is_refused(path, refuses, fill, journal_mode):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("PRAGMA user_version = 7")
+        connection.execute(f"PRAGMA journal_mode = {journal_mode}")
+    refuses(
+        path, NewerSchemaError, "upgrade, or choose", ignored=("search.db-wal", "search.db-shm")
+    )
+    with pytest.raises(NewerSchemaError) as caught:
+        ToolIndex(path)
+    assert (caught.value.found, caught.value.supported) == (7, 1)
+
+
+def test_a_folder_is_refused(tmp_path, refuses):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    refuses(folder, DatabaseError, "this is a folder")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_refused_and_not_waited_for(path, refuses):
+    os.mkfifo(path)
+    refuses(path, DatabaseError, str(path))
+
+
+def test_a_path_below_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DatabaseError, match="its folder cannot be made"):
+        ToolIndex(tmp_path / "file" / "search.db")
+
+
+def test_a_damaged_index_is_said_to_be_damaged(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)})
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(16384)
+        file.write(b"\xff" * (size - 2 * 16384))
+    with ToolIndex(path) as index, pytest.raises(DatabaseError, match="damaged; delete the file"):
+        contents(index)
+
+
+def test_reading_only_needs_an_index_that_exists(path, tmp_path):
+    with pytest.raises(DatabaseError, match="cannot be opened"):
+        ToolIndex(path, read_only=True)
+    assert list(tmp_path.iterdir()) == []
+    path.touch()
+    with pytest.raises(DatabaseError, match="no index in this file yet"):
+        ToolIndex(path, read_only=True)
+    assert path.stat().st_size == 0
+
+
+def test_reading_only_changes_nothing(path, fill, contents, report):
+    with ToolIndex(path) as index:
+        fill(index, ONE, model_id="m")
+    before = path.read_bytes()
+    with ToolIndex(path, read_only=True) as index:
+        assert index.read_only
+        assert contents(index) == ONE
+        assert index.pending("m", limit=5) == {}
+        for change in (
+            lambda: index.sync(report({}), reader_version="1"),
+            lambda: index.put_vectors("m", {"x": [1.0, 2.0, 3.0, 4.0]}),
+        ):
+            with pytest.raises(ReadOnlyIndexError, match="for reading only"):
+                change()
+    assert path.read_bytes() == before
+
+
+def test_reading_only_sees_what_another_writes(path, fill, contents):
+    with ToolIndex(path) as writer, ToolIndex(path, read_only=True) as reader:
+        assert contents(reader) == {}
+        fill(writer, ONE)
+        assert contents(reader) == ONE
+
+
+def test_an_index_can_be_read_where_nothing_can_be_written(path, fill, contents, read_only_view):
+    with ToolIndex(path) as index:
+        fill(index, ONE, model_id="m")
+    with (
+        read_only_view(path.parent) as folder,
+        ToolIndex(folder / path.name, read_only=True) as index,
+    ):
+        assert contents(index) == ONE
+        with index.reading() as reader:
+            assert reader.coverage().vectors == 1
+
+
+def test_an_index_cannot_be_opened_for_writing_where_nothing_can_be_written(
+    path, fill, read_only_view
+):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+    with read_only_view(path.parent) as folder, pytest.raises(DatabaseError, match="permissions"):
+        ToolIndex(folder / path.name)
+
+
+def test_an_index_whose_medium_may_not_be_written_says_so(path, fill, read_only_view, contents):
+    with ToolIndex(path) as writer:
+        fill(writer, ONE)
+        # While the writer has it open, the files beside it exist, and only writing fails.
+        with (
+            read_only_view(path.parent) as folder,
+            ToolIndex(folder / path.name) as index,
+        ):
+            assert contents(index) == ONE
+            with pytest.raises(DatabaseError, match="cannot be written"):
+                fill(index, {})
+
+
+def test_changes_that_a_killed_process_left_are_never_left_out(
+    path, tmp_path, fill, contents, read_only_view
+):
+    """They lie beside the index, and reading without them would show a past as the present."""
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{path}{suffix}", copies / f"{path.name}{suffix}")
+    with (
+        read_only_view(copies) as folder,
+        pytest.raises(DatabaseError, match="open the index once"),
+    ):
+        ToolIndex(folder / path.name, read_only=True)
+    with ToolIndex(copies / path.name, read_only=True) as index:
+        assert contents(index) == ONE
+
+
+def test_a_relative_path_is_where_it_was_when_the_index_was_opened(
+    tmp_path, fill, contents, monkeypatch
+):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with ToolIndex("search.db") as index:
+        fill(index, ONE)
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        # The second connection is opened while the first is lent.
+        with index.reading():
+            assert contents(index) == ONE
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_without_sqlite_vec_the_error_names_the_package(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlite_vec", None)
+    with pytest.raises(ModuleNotFoundError, match="sqlite-vec is not installed"):
+        ToolIndex(path)

@@ -1,0 +1,106 @@
+"""Planning is pure: what is stored and what was scanned in, what to change out."""
+
+import pytest
+from toolindex import StoredEntry, SyncPlan, plan_sync
+from toolscan import FileStamp, ScanReport
+
+A, B, C = "mcptools:mail:send", "mcptools:mail:read", "gentools:pdf:merge"
+STAMP = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=2**64 - 1)
+LATER = FileStamp(size=1, mtime_ns=9, ctime_ns=9, inode=2**64 - 1)
+
+
+@pytest.fixture
+def stored(make_record):
+    """What an index holds after a sync of these records."""
+
+    def entries(*records):
+        return {
+            str(r.id): StoredEntry(id=str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
+            for r in records
+        }
+
+    return entries
+
+
+def test_nothing_stored_and_nothing_scanned_is_nothing_to_do():
+    assert plan_sync({}, ScanReport()) == SyncPlan()
+
+
+def test_a_new_record_is_added(make_record):
+    record = make_record(A)
+    assert plan_sync({}, ScanReport(records=(record,))) == SyncPlan(added=(record,))
+
+
+def test_a_record_that_is_gone_is_removed(make_record, stored):
+    assert plan_sync(stored(make_record(A)), ScanReport()) == SyncPlan(removed=(A,))
+
+
+def test_the_same_bytes_and_the_same_stamp_need_nothing(make_record, stored):
+    record = make_record(A, stamp=STAMP)
+    assert plan_sync(stored(record), ScanReport(records=(record,))) == SyncPlan(unchanged=1)
+
+
+def test_other_bytes_are_an_update(make_record, stored):
+    before, after = make_record(A, "Old."), make_record(A, "New.")
+    assert plan_sync(stored(before), ScanReport(records=(after,))) == SyncPlan(updated=(after,))
+
+
+def test_the_same_bytes_at_another_path_are_an_update(make_record, stored):
+    before, after = make_record(A), make_record(A, path="gentools/mail/send/api.py")
+    assert plan_sync(stored(before), ScanReport(records=(after,))) == SyncPlan(updated=(after,))
+
+
+def test_the_same_bytes_with_another_stamp_are_touched_only(make_record, stored):
+    before, after = make_record(A, stamp=STAMP), make_record(A, stamp=LATER)
+    assert plan_sync(stored(before), ScanReport(records=(after,))) == SyncPlan(touched=(after,))
+
+
+def test_a_file_that_was_passed_over_as_known_is_unchanged(make_record, stored):
+    record = make_record(A, stamp=STAMP)
+    scanned = ScanReport(unchanged=(record.path,))
+    assert plan_sync(stored(record), scanned) == SyncPlan(unchanged=1)
+
+
+def test_a_file_that_was_passed_over_but_is_not_stored_must_be_scanned_again():
+    scanned = ScanReport(unchanged=("mcptools/mail/send.py", "mcptools/mail/read.py"))
+    expected = SyncPlan(rescan=("mcptools/mail/read.py", "mcptools/mail/send.py"))
+    assert plan_sync({}, scanned) == expected
+
+
+def test_a_reread_takes_every_record_as_changed(make_record, stored):
+    record = make_record(A, stamp=STAMP)
+    plan = plan_sync(stored(record), ScanReport(records=(record,)), reread=True)
+    assert plan == SyncPlan(updated=(record,))
+
+
+def test_a_reread_does_not_trust_what_was_passed_over(make_record, stored):
+    """Another reader wrote the entry after the scan had passed its file over."""
+    record = make_record(A, stamp=STAMP)
+    plan = plan_sync(stored(record), ScanReport(unchanged=(record.path,)), reread=True)
+    assert plan == SyncPlan(unchanged=1, rescan=(record.path,))
+
+
+@pytest.mark.parametrize(
+    ("within", "removed"),
+    [
+        (None, (C, B, A)),
+        ([], ()),
+        (["mcptools/mail/send.py"], (A,)),
+        (["mcptools/mail"], (B, A)),
+        (["mcptools/mail/"], (B, A)),
+        (["mcptools"], (B, A)),
+        (["mcptools/ma"], ()),
+        (["gentools", "mcptools/mail/read.py"], (C, B)),
+        (["."], (C, B, A)),
+        ([""], (C, B, A)),
+    ],
+)
+def test_only_what_was_looked_at_can_be_removed(make_record, stored, within, removed):
+    entries = stored(make_record(A), make_record(B), make_record(C))
+    assert plan_sync(entries, ScanReport(), within=within) == SyncPlan(removed=removed)
+
+
+def test_a_renamed_category_is_removals_and_additions(make_record, stored):
+    before, after = make_record("mcptools:old:send"), make_record("mcptools:new:send")
+    plan = plan_sync(stored(before), ScanReport(records=(after,)))
+    assert plan == SyncPlan(added=(after,), removed=("mcptools:old:send",))

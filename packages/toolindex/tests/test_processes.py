@@ -1,0 +1,237 @@
+"""Many processes and threads on one file, and processes that are killed."""
+
+import random
+import signal
+import threading
+import time
+from contextlib import closing
+
+import apsw
+import pytest
+from toolindex import DatabaseError, ToolIndex
+
+ROUNDS = 4
+
+# What every program below begins with: two states of an index, and a way into each of them.
+PREAMBLE = """
+import sys
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from toolscan import ScanReport, ToolId, scan
+from toolindex import ToolIndex
+
+path, tree, *arguments = sys.argv[1:]
+(template,) = scan(tree).records
+
+def record(number, state):
+    description = f"Tool {number} in state {state}. " + f"{state}{number} " * 40
+    digest = sha256(description.encode()).hexdigest()
+    return replace(
+        template,
+        id=ToolId.parse(f"mcptools:mail:tool_{number}"),
+        path=f"mcptools/mail/tool_{number}.py",
+        description=description, file_hash=digest, text_hash=digest, stamp=None,
+    )
+
+def report(state, count):
+    return ScanReport(records=tuple(record(number, state) for number in range(count)))
+"""
+
+
+@pytest.fixture
+def tree(tmp_path, write_tool):
+    write_tool(tmp_path / "tree", "mail", "send", "Send a message.")
+    return tmp_path / "tree"
+
+
+def succeed(process):
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    return out
+
+
+def states(contents):
+    """Give which states the descriptions are of, and how many there are."""
+    return {text.split(". ")[0].split()[-1] for text in contents.values()}, len(contents)
+
+
+def test_processes_that_make_and_fill_one_new_index_at_once_all_succeed(
+    path, tree, start, tmp_path, contents, check_sound
+):
+    program = (
+        PREAMBLE
+        + """
+go, index_of_this = Path(arguments[0]), int(arguments[1])
+print("ready", flush=True)
+while not go.exists():
+    pass
+with ToolIndex(path) as index:
+    index.sync(report("same", 30), reader_version="1")
+    texts = index.pending("m", limit=100)
+    index.put_vectors("m", {hash_: [1.0, 2.0, 3.0] for hash_ in texts})
+"""
+    )
+    for turn in range(ROUNDS):
+        new, go = tmp_path / f"new_{turn}" / "search.db", tmp_path / f"go_{turn}"
+        processes = [start(program, new, tree, go, number) for number in range(3)]
+        for process in processes:
+            assert process.stdout.readline() == "ready\n"
+        go.touch()
+        for process in processes:
+            succeed(process)
+        with ToolIndex(new) as index, index.reading() as reader:
+            assert (reader.coverage().tools, reader.coverage().vectors) == (30, 30)
+        check_sound(new)
+
+
+def test_threads_that_make_one_new_index_at_once_all_get_it(tmp_path, fill, contents):
+    errors = []
+
+    def make(path, barrier):
+        try:
+            barrier.wait(30)
+            with ToolIndex(path) as index:
+                fill(index, {"mcptools:mail:send": "Send."}, model_id="m")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test must see it
+            errors.append(error)
+
+    for turn in range(3 * ROUNDS):
+        barrier = threading.Barrier(4)
+        path = tmp_path / f"{turn}.db"
+        threads = [threading.Thread(target=make, args=(path, barrier)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert errors == []
+        with ToolIndex(path) as index:
+            assert contents(index) == {"mcptools:mail:send": "Send."}
+
+
+def test_a_new_file_that_another_process_keeps_locked_is_given_up_in_the_end(path):
+    with closing(apsw.Connection(str(path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseError, match="another process holds the index locked"):
+            ToolIndex(path)
+        other.execute("ROLLBACK")
+        ToolIndex(path).close()
+
+
+def test_threads_read_whole_states_while_one_writes(index, path, report, check_sound):
+    """Each reader sees the entries, the words and the vectors of one moment."""
+    small = {f"mcptools:mail:tool_{n}": f"Small {n}." for n in range(5)}
+    large = {f"mcptools:mail:tool_{n}": f"Large {n}." for n in range(40)}
+    done, errors, looks = threading.Event(), [], []
+
+    def read():
+        try:
+            while not done.is_set():
+                with index.reading() as reader:
+                    expected = reader.coverage().tools
+                    assert expected in (0, 5, 40)
+                    word = {5: "small", 40: "large"}.get(expected, "none")
+                    found = reader.connection.execute(
+                        "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?", (word,)
+                    ).get
+                    assert found == expected
+                    assert len(reader.entries(list(large))) == expected
+                looks.append(expected)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    readers = [threading.Thread(target=read) for _ in range(6)]
+    for reader in readers:
+        reader.start()
+    deadline = time.monotonic() + 60
+    writes = 0
+    while (writes < 20 or len(looks) < 50) and not errors and time.monotonic() < deadline:
+        index.sync(report((small, large)[writes % 2]), reader_version="1")
+        writes += 1
+    done.set()
+    for reader in readers:
+        reader.join(60)
+    assert errors == []
+    assert len(looks) >= 50
+    check_sound(path)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+def test_a_sync_that_is_killed_leaves_the_state_before_or_after(
+    path, tree, start, contents, check_sound
+):
+    program = (
+        PREAMBLE
+        + """
+with ToolIndex(path) as index:
+    print("ready", flush=True)
+    while True:
+        for state, count in (("one", 300), ("two", 200)):
+            index.sync(report(state, count), reader_version="1")
+"""
+    )
+    for turn in range(ROUNDS):
+        process = start(program, path, tree)
+        assert process.stdout.readline() == "ready\n"
+        kill_within(process, random.Random(turn).uniform(0, 0.25))
+        check_sound(path)
+        with ToolIndex(path) as index:
+            assert states(contents(index)) in (({"one"}, 300), ({"two"}, 200), (set(), 0))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+def test_vectors_that_are_put_by_a_killed_process_are_whole_batches(path, tree, start, check_sound):
+    program = (
+        PREAMBLE
+        + """
+with ToolIndex(path) as index:
+    index.sync(report("one", 400), reader_version="1")
+    print("ready", flush=True)
+    for turn in range(10_000):
+        model = f"{arguments[0]}-{turn}"
+        while texts := index.pending(model, limit=100):
+            index.put_vectors(model, {hash_: [1.0 + turn, 2.0] for hash_ in texts})
+"""
+    )
+    for turn in range(ROUNDS):
+        process = start(program, path, tree, turn)
+        assert process.stdout.readline() == "ready\n"
+        kill_within(process, random.Random(turn).uniform(0, 0.25))
+        check_sound(path)
+        with ToolIndex(path) as index, index.reading() as reader:
+            assert reader.coverage().tools == 400
+            assert reader.coverage().vectors % 100 == 0
+
+
+def kill_within(process, seconds):
+    """Kill a process at a moment of its work that nobody chose."""
+    with pytest.raises(Exception, match="timed out"):
+        process.wait(timeout=seconds)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_an_index_works_in_a_python_without_a_usable_sqlite3(path, tree, start):
+    """Many Pythons have an `sqlite3` that loads no extensions, and some have none."""
+    program = (
+        "import sys; sys.modules['sqlite3'] = None"
+        + PREAMBLE
+        + """
+import struct
+from toolindex import FTS_TABLE, VEC_TABLE
+with ToolIndex(path) as index:
+    index.sync(scan(tree), reader_version="1")
+    ((text_hash, text),) = index.pending("m", limit=5).items()
+    index.put_vectors("m", {text_hash: [1.0, 0.0]})
+    with index.reading() as reader:
+        run = reader.connection.execute
+        print(run(f"SELECT count(*) FROM {FTS_TABLE} WHERE {FTS_TABLE} MATCH 'messages'").get)
+        blob = struct.pack("<2f", 2.0, 0.0)
+        nearest = f"SELECT distance FROM {VEC_TABLE} WHERE embedding MATCH ? AND k = 1"
+        print(run(nearest, (blob,)).get)
+    print("numpy" in sys.modules)
+"""
+    )
+    assert succeed(start(program, path, tree)).split() == ["1", "0.0", "False"]

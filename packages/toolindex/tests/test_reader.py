@@ -1,0 +1,85 @@
+"""Looking at the index: entries by id, coverage, the generation."""
+
+from toolindex import CONTENT_TABLE, FTS_COLUMNS, FTS_TABLE, ToolEntry
+from toolscan import ScanReport, ToolId
+
+TWO = {"mcptools:mail:send": "Send a message.", "gentools:pdf:merge": "Merge files."}
+
+
+def test_an_entry_holds_what_the_scanner_said(index, make_record):
+    record = make_record("mcptools:github:create_issue", tags=("git", "Größe"))
+    index.sync(ScanReport(records=(record,)), reader_version="1")
+    with index.reading() as reader:
+        entries = reader.entries(["mcptools:github:create_issue"])
+    assert entries == {
+        "mcptools:github:create_issue": ToolEntry(
+            id=ToolId.parse("mcptools:github:create_issue"),
+            path=record.path,
+            signature=record.signature,
+            summary=record.summary,
+            description=record.description,
+            parameters=record.parameters,
+            tags=("git", "Größe"),
+        )
+    }
+    (entry,) = entries.values()
+    assert [parameter.name for parameter in entry.parameters] == ["title", "body"]
+
+
+def test_ids_that_are_not_there_are_left_out(index, fill):
+    fill(index, TWO)
+    odd = ["gone", "", "a\0b", "lone \ud800 surrogate", "'; DROP TABLE entries; --"]
+    with index.reading() as reader:
+        assert list(reader.entries([*odd, "mcptools:mail:send"])) == ["mcptools:mail:send"]
+        assert reader.entries([]) == {}
+
+
+def test_any_number_of_ids_can_be_asked_for(index, fill):
+    fill(index, TWO)
+    ids = [f"mcptools:none:{number}" for number in range(100_000)]
+    with index.reading() as reader:
+        assert set(reader.entries([*ids, *TWO])) == set(TWO)
+
+
+def test_the_generation_moves_with_every_change_that_a_search_could_see(index, fill):
+    def generation():
+        with index.reading() as reader:
+            return reader.generation()
+
+    seen = [generation()]
+    fill(index, TWO)
+    seen.append(generation())
+    fill(index, TWO, model_id="first")
+    seen.append(generation())
+    fill(index, TWO, model_id="second")
+    seen.append(generation())
+    index.use_model("first")
+    seen.append(generation())
+    fill(index, {})
+    seen.append(generation())
+    assert seen == sorted(set(seen))
+    fill(index, {})
+    index.use_model("first")
+    assert generation() == seen[-1]
+
+
+def test_the_names_given_to_rankers_are_those_in_the_database(index):
+    with index.reading() as reader:
+        columns = reader.connection.execute(f"SELECT name FROM pragma_table_info('{FTS_TABLE}')")
+        assert tuple(name for (name,) in columns) == FTS_COLUMNS
+        assert list(reader.connection.execute(f"SELECT id FROM {CONTENT_TABLE}")) == []
+
+
+def test_words_of_identifiers_parameters_and_tags_are_searched(index, make_record, matches):
+    record = make_record("mcptools:s3_storage:putObject2", tags=("cloud-storage",))
+    index.sync(ScanReport(records=(record,)), reader_version="1")
+    for query in (
+        "name_words: put",
+        "name_words: putobject2",
+        "category_words: storage",
+        "category_words: s3",
+        "parameter_words: title",
+        'parameter_words: "what it is about"',
+        "tag_words: cloud",
+    ):
+        assert matches(index, query) == {"mcptools:s3_storage:putObject2"}, query

@@ -1,0 +1,156 @@
+"""The index as an object: closing it, looking at one state of it, and failures in between."""
+
+import resource
+import signal
+from contextlib import closing, contextmanager
+
+import apsw
+import pytest
+from toolindex import DatabaseError, ToolIndex
+
+ONE = {"mcptools:mail:send": "Send a message."}
+MANY = {f"mcptools:mail:tool_{n}": f"Tool number {n}. " + f"word{n} " * 100 for n in range(500)}
+
+
+def test_leaving_the_block_closes_the_index(path):
+    with ToolIndex(path) as index:
+        pass
+    with pytest.raises(DatabaseError, match="has been closed"):
+        index.pending("m", limit=1)
+
+
+def test_an_index_can_be_closed_twice(path):
+    index = ToolIndex(path)
+    index.close()
+    index.close()
+
+
+def test_a_closed_index_refuses_every_use(path, report):
+    index = ToolIndex(path)
+    index.close()
+    for use in (
+        lambda: index.known(reader_version="1"),
+        lambda: index.sync(report(ONE), reader_version="1"),
+        lambda: index.put_vectors("m", {"x": [1.0]}),
+        lambda: index.use_model("m"),
+        lambda: index.reading().__enter__(),
+    ):
+        with pytest.raises(DatabaseError, match="has been closed"):
+            use()
+
+
+def test_closing_while_somebody_reads_lets_them_end(path, fill):
+    index = ToolIndex(path)
+    fill(index, ONE)
+    with index.reading() as reader:
+        index.close()
+        assert reader.coverage().tools == 1
+    with pytest.raises(DatabaseError, match="has been closed"):
+        index.pending("m", limit=1)
+    assert [file.name for file in path.parent.iterdir()] == ["search.db"]
+
+
+def test_a_look_at_the_index_sees_one_state_of_it(index, fill, contents):
+    fill(index, ONE)
+    with index.reading() as reader:
+        assert reader.coverage().tools == 1
+        generation = reader.generation()
+        fill(index, {})
+        assert reader.coverage().tools == 1
+        assert list(reader.entries(list(ONE))) == list(ONE)
+        assert reader.generation() == generation
+    assert contents(index) == {}
+
+
+def test_a_look_that_ends_its_transaction_itself_does_no_harm(index, fill, contents):
+    fill(index, ONE)
+    with index.reading() as reader:
+        reader.connection.execute("COMMIT")
+    assert contents(index) == ONE
+
+
+def test_a_failed_statement_is_the_index_s_error_with_the_driver_s_as_its_cause(index, contents):
+    with pytest.raises(DatabaseError, match="SQLite failed") as caught, index.reading() as reader:
+        reader.connection.execute("SELECT * FROM missing")
+    assert isinstance(caught.value.__cause__, apsw.SQLError)
+    assert contents(index) == {}
+
+
+def test_a_sync_that_fails_midway_changes_nothing(index, path, fill, report, contents, check_sound):
+    fill(index, ONE)
+
+    scanned = report({f"mcptools:a:t{n}": f"Tool {n}." for n in range(50)})
+    broken = scanned.records[-1]
+    object.__setattr__(broken, "signature", object())
+    with pytest.raises(TypeError):
+        index.sync(scanned, reader_version="1")
+    assert contents(index) == ONE
+    check_sound(path)
+    fill(index, MANY)
+    assert contents(index) == MANY
+
+
+def test_a_lock_held_by_another_process_is_said_to_be_one(index, path, fill, report, contents):
+    fill(index, ONE)
+    # The one idle connection, the next to be lent: patience is not what is tested here.
+    with index.reading() as reader:
+        reader.connection.set_busy_timeout(10)
+    with closing(apsw.Connection(str(path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseError, match="another process holds the index locked"):
+            index.sync(report({}), reader_version="1")
+        assert contents(index) == ONE
+        other.execute("ROLLBACK")
+    fill(index, {})
+    assert contents(index) == {}
+
+
+def test_a_full_disk_keeps_the_old_state(tmp_path, mounting, fill, report, contents, check_sound):
+    with mounting(tmp_path / "small", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as disk:
+        path = disk / "search.db"
+        with ToolIndex(path) as index:
+            fill(index, ONE, model_id="m")
+            with pytest.raises(DatabaseError, match="disk is full; free some space"):
+                index.sync(report(MANY), reader_version="1")
+            assert contents(index) == ONE
+            fill(index, {"mcptools:mail:read": "Small enough."})
+            assert contents(index) == {"mcptools:mail:read": "Small enough."}
+        check_sound(path)
+
+
+@contextmanager
+def file_size_limit(size):
+    """Let no file of this process grow beyond a size, as a quota would."""
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("room", [0, 100_000, 400_000])
+def test_a_file_that_may_not_grow_keeps_the_old_state(
+    index, path, fill, report, contents, check_sound, room
+):
+    """Whether the write fails at its start, in the middle or at its end."""
+    fill(index, ONE, model_id="m")
+    size = path.with_name("search.db-wal").stat().st_size
+    with file_size_limit(size + room), pytest.raises(DatabaseError):
+        index.sync(report(MANY), reader_version="1")
+    assert contents(index) == ONE
+    check_sound(path)
+    fill(index, MANY)
+    assert contents(index) == MANY
+
+
+def test_a_database_that_reached_its_limit_is_full(index, path, fill, report, contents):
+    fill(index, ONE)
+    with index.reading() as reader:
+        pages = reader.connection.execute("PRAGMA page_count").get
+        reader.connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(DatabaseError, match="disk is full"):
+        index.sync(report(MANY), reader_version="1")
+    assert contents(index) == ONE

@@ -1,0 +1,159 @@
+"""Sync: the index equals the files, and a report says what that took."""
+
+import pytest
+from toolindex import ToolIndex
+from toolscan import FileStamp, ScanReport, scan
+
+READER = "1"
+
+
+def sync(index, root, **options):
+    known = index.known(reader_version=READER)
+    return index.sync(scan(root, known=known, **options), reader_version=READER)
+
+
+def counts(report):
+    return (report.added, report.updated, report.removed, report.unchanged)
+
+
+def test_a_tree_of_files_is_found_by_its_words(index, tmp_path, write_tool, matches):
+    write_tool(tmp_path, "github", "createPullRequest", "Open a pull request.")
+    write_tool(tmp_path, "mail", "send_mail", "Send a message.")
+    assert counts(sync(index, tmp_path)) == (2, 0, 0, 0)
+    assert matches(index, "creating pulls") == {"mcptools:github:createPullRequest"}
+    assert matches(index, "mails") == {"mcptools:mail:send_mail"}
+    assert matches(index, "category_words: github") == {"mcptools:github:createPullRequest"}
+
+
+def test_a_second_sync_of_the_same_files_changes_nothing(index, tmp_path, write_tool):
+    write_tool(tmp_path, "mail", "send", "Send a message.")
+    sync(index, tmp_path)
+    with index.reading() as reader:
+        before = reader.generation()
+    assert counts(sync(index, tmp_path)) == (0, 0, 0, 1)
+    with index.reading() as reader:
+        assert reader.generation() == before
+
+
+def test_edits_additions_and_deletions_are_followed(index, tmp_path, write_tool, matches):
+    write_tool(tmp_path, "mail", "send", "Send a message.")
+    gone = write_tool(tmp_path, "mail", "read", "Read a message.")
+    sync(index, tmp_path)
+    write_tool(tmp_path, "mail", "send", "Dispatch a letter.")
+    write_tool(tmp_path, "mail", "archive", "Archive a letter.")
+    gone.unlink()
+    assert counts(sync(index, tmp_path)) == (1, 1, 1, 0)
+    assert matches(index, "letter") == {"mcptools:mail:send", "mcptools:mail:archive"}
+    assert matches(index, "message") == set()
+
+
+def test_a_file_that_no_longer_holds_a_tool_leaves_the_index(index, tmp_path, write_tool, contents):
+    file = write_tool(tmp_path, "mail", "send", "Send a message.")
+    sync(index, tmp_path)
+    file.write_text("x = 1")
+    report = sync(index, tmp_path)
+    assert counts(report) == (0, 0, 1, 0)
+    assert [issue.path for issue in report.issues] == ["mcptools/mail/send.py"]
+    assert contents(index) == {}
+
+
+def test_a_sync_within_a_folder_leaves_the_rest_alone(index, tmp_path, write_tool, contents):
+    write_tool(tmp_path, "mail", "send", "Send.")
+    write_tool(tmp_path, "pdf", "merge", "Merge.")
+    sync(index, tmp_path)
+    write_tool(tmp_path, "mail", "read", "Read.")
+    (tmp_path / "mcptools" / "pdf" / "merge.py").unlink()
+    within = ["mcptools/mail"]
+    index.sync(scan(tmp_path, within=within), reader_version=READER, within=within)
+    assert set(contents(index)) == {
+        "mcptools:mail:send",
+        "mcptools:mail:read",
+        "mcptools:pdf:merge",
+    }
+    index.sync(ScanReport(), reader_version=READER, within=["mcptools/pdf"])
+    assert set(contents(index)) == {"mcptools:mail:send", "mcptools:mail:read"}
+
+
+def test_known_files_are_those_with_a_trusted_stamp(index, make_record):
+    # Inode numbers of some file systems use all 64 bits.
+    stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=2**64 - 1)
+    records = (make_record("mcptools:a:a", stamp=stamp), make_record("mcptools:a:b", stamp=None))
+    index.sync(ScanReport(records=records), reader_version=READER)
+    assert index.known(reader_version=READER) == {"mcptools/a/a.py": stamp}
+
+
+def test_a_touched_file_gets_its_new_stamp(index, make_record):
+    before, after = (FileStamp(size=1, mtime_ns=time, ctime_ns=time, inode=5) for time in (1, 2))
+    index.sync(
+        ScanReport(records=(make_record("mcptools:a:a", stamp=before),)), reader_version=READER
+    )
+    report = index.sync(
+        ScanReport(records=(make_record("mcptools:a:a", stamp=after),)), reader_version=READER
+    )
+    assert counts(report) == (0, 0, 0, 1)
+    assert index.known(reader_version=READER) == {"mcptools/a/a.py": after}
+
+
+def test_another_reader_knows_nothing_and_updates_everything(index, make_record):
+    stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=4)
+    scanned = ScanReport(records=(make_record("mcptools:a:a", stamp=stamp),))
+    index.sync(scanned, reader_version="1")
+    assert index.known(reader_version="2") == {}
+    assert counts(index.sync(scanned, reader_version="2")) == (0, 1, 0, 0)
+    assert list(index.known(reader_version="2")) == ["mcptools/a/a.py"]
+    assert index.known(reader_version="1") == {}
+
+
+def test_another_reader_that_saw_only_a_part_will_look_at_everything_again(index, make_record):
+    records = (make_record("mcptools:a:a"), make_record("mcptools:b:b"))
+    index.sync(ScanReport(records=records), reader_version="1")
+    part = ScanReport(records=records[:1])
+    assert counts(index.sync(part, reader_version="2", within=["mcptools/a"])) == (0, 1, 0, 0)
+    assert counts(index.sync(ScanReport(records=records), reader_version="2")) == (0, 2, 0, 0)
+
+
+def test_what_another_reader_wrote_during_a_scan_is_scanned_again(path, make_record, contents):
+    """Two versions of a program share an index: neither takes the other's entries as its own."""
+    stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=4)
+    file = "mcptools/a/a.py"
+    with ToolIndex(path) as index:
+        old = make_record("mcptools:a:a", "As read by 1.", stamp=stamp, file_hash="same")
+        new = make_record("mcptools:a:a", "As read by 2.", stamp=stamp, file_hash="same")
+        index.sync(ScanReport(records=(old,)), reader_version="1")
+        assert list(index.known(reader_version="1")) == [file]
+        index.sync(ScanReport(records=(new,)), reader_version="2")
+        report = index.sync(ScanReport(unchanged=(file,)), reader_version="1")
+        assert report.rescan == (file,)
+        again = ScanReport(records=(old,))
+        report = index.sync(again, reader_version="1", within=report.rescan)
+        assert (report.rescan, contents(index)) == ((), {"mcptools:a:a": "As read by 1."})
+
+
+def test_what_another_process_removed_during_a_scan_is_scanned_again(index, make_record):
+    record = make_record("mcptools:a:a")
+    index.sync(ScanReport(records=(record,)), reader_version=READER)
+    index.sync(ScanReport(), reader_version=READER)
+    report = index.sync(ScanReport(unchanged=(record.path,)), reader_version=READER)
+    assert report.rescan == (record.path,)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "",
+        "null \0 byte",
+        "名前を変える 🛠",
+        "e\u0301",
+        "'; DROP TABLE entries; --",
+        "word " * 50_000,
+    ],
+    ids=["empty", "nul", "cjk", "combining", "sql", "long"],
+)
+def test_any_description_goes_in_and_comes_back(
+    index, path, make_record, contents, check_sound, description
+):
+    for text in (description, "something else", description):
+        record = make_record("mcptools:a:a", text)
+        index.sync(ScanReport(records=(record,)), reader_version=READER)
+        assert contents(index) == {"mcptools:a:a": text}
+    check_sound(path)

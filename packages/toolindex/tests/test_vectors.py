@@ -1,0 +1,239 @@
+"""Vectors: checked on entry, kept for ever, searchable for one model."""
+
+import math
+import struct
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from toolindex import VEC_TABLE, Coverage, ToolIndex, ToolIndexError, VectorError
+
+ONE = {"mcptools:mail:send": "Send a message."}
+THREE = ONE | {"mcptools:mail:read": "Read a message.", "gentools:pdf:merge": "Merge files."}
+
+
+def coverage(index):
+    with index.reading() as reader:
+        return reader.coverage()
+
+
+def nearest(index, vector, k=10):
+    blob = struct.pack(f"<{len(vector)}f", *vector)
+    with index.reading() as reader:
+        rows = reader.connection.execute(
+            f"SELECT e.id, n.distance FROM (SELECT rowid, distance FROM {VEC_TABLE} "
+            "WHERE embedding MATCH ? AND k = ? ORDER BY distance) AS n "
+            "JOIN entries AS e ON e.rowid = n.rowid ORDER BY n.distance",
+            (blob, k),
+        )
+        return [(id_, round(distance, 5)) for id_, distance in rows]
+
+
+def test_before_the_first_vector_nothing_is_searchable_by_meaning(index, fill):
+    assert coverage(index) == Coverage(tools=0, vectors=0, model_id=None, dimensions=0)
+    fill(index, THREE)
+    assert coverage(index) == Coverage(tools=3, vectors=0, model_id=None, dimensions=0)
+
+
+def test_pending_texts_are_those_of_tools_without_a_vector_of_that_model(index, fill, embed):
+    fill(index, THREE)
+    pending = index.pending("m", limit=10)
+    assert sorted(pending.values()) == [
+        "merge (pdf): Merge files.",
+        "read (mail): Read a message.",
+        "send (mail): Send a message.",
+    ]
+    first = next(iter(pending))
+    index.put_vectors("m", {first: [1.0, 0.0]})
+    assert set(index.pending("m", limit=10)) == set(pending) - {first}
+    assert set(index.pending("other", limit=10)) == set(pending)
+    assert len(index.pending("m", limit=1)) == 1
+
+
+def test_stored_vectors_are_found_by_cosine_whatever_their_length(index, fill):
+    fill(index, THREE)
+    vectors = {"send": [5.0, 0.0], "read": [0.1, 0.1], "merge": [0.0, -2.0]}
+    by_text = {
+        hash_: vectors[text.split()[0]] for hash_, text in index.pending("m", limit=10).items()
+    }
+    index.put_vectors("m", by_text)
+    assert nearest(index, [1.0, 0.0]) == [
+        ("mcptools:mail:send", 0.0),
+        ("mcptools:mail:read", round(1 - math.sqrt(0.5), 5)),
+        ("gentools:pdf:merge", 1.0),
+    ]
+    assert coverage(index) == Coverage(tools=3, vectors=3, model_id="m", dimensions=2)
+
+
+def test_tools_of_one_text_share_one_vector(index, report, make_record):
+    records = [
+        make_record(id_, "The same.", text_hash="shared")
+        for id_ in ("mcptools:a:x", "mcptools:b:x")
+    ]
+    index.sync(type(report({}))(records=tuple(records)), reader_version="1")
+    assert list(index.pending("m", limit=10)) == ["shared"]
+    index.put_vectors("m", {"shared": [1.0, 2.0]})
+    assert coverage(index).vectors == 2
+
+
+def test_a_vector_put_again_replaces_the_searchable_one(index, path, fill, check_sound):
+    fill(index, ONE)
+    (hash_,) = index.pending("m", limit=1)
+    index.put_vectors("m", {hash_: [1.0, 0.0]})
+    index.put_vectors("m", {hash_: [0.0, 1.0]})
+    assert nearest(index, [0.0, 1.0]) == [("mcptools:mail:send", 0.0)]
+    check_sound(path)
+
+
+def test_a_vector_whose_tool_has_gone_meanwhile_is_kept_for_its_return(index, fill):
+    fill(index, ONE)
+    (hash_,) = index.pending("m", limit=1)
+    fill(index, {})
+    index.put_vectors("m", {hash_: [1.0, 0.0]})
+    assert coverage(index).vectors == 0
+    fill(index, ONE)
+    assert coverage(index).vectors == 1
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([{}, ONE], id="removed and added again"),
+        pytest.param(
+            [{"mcptools:mail:send": "Another text."}, ONE], id="text changed and changed back"
+        ),
+        pytest.param([THREE, ONE], id="others came and went"),
+    ],
+)
+def test_a_text_is_never_pending_again(index, path, fill, check_sound, steps):
+    fill(index, ONE, model_id="m")
+    for step in steps:
+        fill(index, step)
+    assert index.pending("m", limit=10) == {}
+    assert coverage(index).vectors == 1
+    check_sound(path)
+
+
+def test_a_renamed_file_of_the_same_text_keeps_its_vector(index, report, make_record):
+    for id_ in ("mcptools:old:send", "mcptools:new:send"):
+        record = make_record(id_, "Send.", text_hash="same")
+        index.sync(type(report({}))(records=(record,)), reader_version="1")
+        if id_ == "mcptools:old:send":
+            index.put_vectors("m", {"same": [1.0, 0.0]})
+    assert index.pending("m", limit=10) == {}
+    assert nearest(index, [1.0, 0.0]) == [("mcptools:new:send", 0.0)]
+
+
+def test_a_changed_text_loses_its_old_vector_at_once(index, fill):
+    fill(index, THREE, model_id="m")
+    fill(index, THREE | {"mcptools:mail:send": "Now it does something else."})
+    assert coverage(index).vectors == 2
+    assert len(index.pending("m", limit=10)) == 1
+
+
+def test_vectors_of_another_model_replace_the_searchable_ones(index, path, fill, check_sound):
+    fill(index, THREE, model_id="first")
+    (hash_, *_) = index.pending("second", limit=1)
+    index.put_vectors("second", {hash_: [1.0, 2.0, 3.0]})
+    assert coverage(index) == Coverage(tools=3, vectors=1, model_id="second", dimensions=3)
+    check_sound(path)
+
+
+def test_changing_the_model_and_back_costs_nothing(index, path, fill, check_sound):
+    fill(index, THREE, model_id="first")
+    fill(index, THREE, model_id="second")
+    assert index.use_model("first")
+    assert index.pending("first", limit=10) == {}
+    assert coverage(index) == Coverage(tools=3, vectors=3, model_id="first", dimensions=4)
+    check_sound(path)
+
+
+def test_a_model_of_the_same_dimensions_is_another_model_all_the_same(index, fill):
+    fill(index, ONE, model_id="first")
+    assert len(index.pending("second", limit=10)) == 1
+
+
+def test_using_a_model_says_whether_it_is_the_active_one(index, fill):
+    fill(index, ONE)
+    assert not index.use_model("m")
+    fill(index, ONE, model_id="m")
+    assert index.use_model("m")
+    assert not index.use_model("unknown")
+    assert coverage(index).model_id == "m"
+
+
+def test_using_a_model_reading_only_cannot_change_the_active_one(index, path, fill):
+    fill(index, ONE, model_id="first")
+    fill(index, ONE, model_id="second")
+    with ToolIndex(path, read_only=True) as reader:
+        assert reader.use_model("second")
+        assert not reader.use_model("first")
+
+
+def test_no_vectors_are_no_change(index):
+    index.put_vectors("m", {})
+    assert coverage(index).model_id is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ([math.nan, 1.0], "not finite"),
+        ([math.inf, 1.0], "not finite"),
+        ([-math.inf, 1.0], "not finite"),
+        ([0.0, 0.0], "zeros"),
+        ([-0.0, 0.0], "zeros"),
+        ([1.0, 2.0, 3.0], "3 dimensions where 2 were expected"),
+        ([1.0], "1 dimensions where 2 were expected"),
+        ([], "0 dimensions where 2 were expected"),
+    ],
+)
+def test_one_bad_vector_refuses_the_batch(index, fill, bad, why):
+    fill(index, THREE)
+    first, second, third = index.pending("m", limit=3)
+    with pytest.raises(VectorError, match=why) as caught:
+        index.put_vectors("m", {first: [1.0, 2.0], second: bad, third: [1.0, 1.0]})
+    assert caught.value.model_id == "m"
+    assert isinstance(caught.value, ToolIndexError)
+    assert len(index.pending("m", limit=3)) == 3
+    assert coverage(index).model_id is None
+
+
+def test_a_vector_without_dimensions_has_no_direction(index, fill):
+    fill(index, ONE)
+    (hash_,) = index.pending("m", limit=1)
+    with pytest.raises(VectorError, match="zeros"):
+        index.put_vectors("m", {hash_: []})
+
+
+def test_a_model_cannot_change_its_dimensions(index, fill):
+    """Two models under one id would be searched as one."""
+    fill(index, THREE, model_id="m")
+    with pytest.raises(VectorError, match="of 2 dimensions, earlier ones have 4"):
+        index.put_vectors("m", {"any": [1.0, 2.0]})
+    assert coverage(index).vectors == 3
+
+
+@pytest.fixture(scope="module")
+def shared_index(tmp_path_factory):
+    with ToolIndex(tmp_path_factory.mktemp("vectors") / "search.db") as index:
+        yield index
+
+
+@given(
+    vector=st.lists(
+        st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1, max_size=8
+    )
+)
+def test_every_finite_vector_with_a_direction_is_kept_at_length_1(shared_index, vector):
+    assume(any(vector))
+    model_id = f"m{len(vector)}"
+    shared_index.put_vectors(model_id, {"hash": vector})
+    with shared_index.reading() as reader:
+        ((blob,),) = reader.connection.execute(
+            "SELECT vector FROM embeddings WHERE model_id = ?", (model_id,)
+        )
+    kept = struct.unpack(f"<{len(vector)}f", blob)
+    assert math.hypot(*kept) == pytest.approx(1.0, abs=1e-5)
+    cosine = sum(a * b for a, b in zip(kept, vector, strict=True)) / math.hypot(*vector)
+    assert cosine == pytest.approx(1.0, abs=1e-5)

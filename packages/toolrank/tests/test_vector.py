@@ -1,0 +1,130 @@
+"""Semantic retrieval over a real vec0 table."""
+
+import math
+
+import pytest
+from toolrank import (
+    MAX_NEIGHBOURS,
+    Content,
+    Filter,
+    Query,
+    RankingArgumentError,
+    RetrievalError,
+    Retriever,
+    VectorRetriever,
+)
+
+
+def find(connection, vector, *, depth=10, **options):
+    retriever = VectorRetriever(connection, table="docs_vec", **options)
+    return retriever.retrieve(Query(text="", vector=vector), depth=depth)
+
+
+def ids(hits):
+    return [hit.id for hit in hits]
+
+
+def test_the_score_is_the_cosine(store_vectors):
+    connection = store_vectors({1: (1, 0), 2: (1, 1), 3: (0, 2), 4: (-1, 0)})
+    found = find(connection, (3, 0))
+    assert ids(found) == ["1", "2", "3", "4"]
+    assert [hit.score for hit in found] == pytest.approx([1, math.sqrt(0.5), 0, -1], abs=1e-6)
+
+
+def test_the_length_of_the_query_vector_does_not_matter(store_vectors):
+    """Not even where the values would overflow or vanish in 32 bits."""
+    connection = store_vectors({1: (1, 0.5), 2: (0.5, 1)})
+    for scale in (1e-320, 1e-60, 1.0, 1e60, 1e307):
+        found = find(connection, (2 * scale, scale))
+        assert [hit.score for hit in found] == pytest.approx([1, 0.8], abs=1e-6)
+
+
+def test_a_query_without_a_vector_or_with_one_of_zeros_finds_nothing(store_vectors):
+    connection = store_vectors({1: (1, 0)})
+    assert find(connection, None) == []
+    assert find(connection, (0.0, 0.0)) == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_query_vector_that_is_not_finite_is_refused(store_vectors, value):
+    connection = store_vectors({1: (1, 0)})
+    with pytest.raises(RankingArgumentError, match="not finite") as caught:
+        find(connection, (1.0, value))
+    assert caught.value.argument == "query.vector"
+
+
+def test_rows_without_a_direction_are_not_found_and_take_no_place(store_vectors):
+    nowhere = dict.fromkeys(range(1, 6), (0, 0)) | {6: (math.nan, 1)}
+    connection = store_vectors(nowhere | {7: (1, 1), 8: (1, 0)})
+    assert ids(find(connection, (1, 0))) == ["8", "7"]
+    assert ids(find(connection, (1, 0), depth=2)) == ["8", "7"]
+
+
+def test_equal_scores_come_in_the_order_of_their_ids(store_vectors):
+    connection = store_vectors({2: (1, 0), 10: (1, 0), 1: (1, 0)})
+    assert ids(find(connection, (1, 0))) == ["1", "10", "2"]
+
+
+def test_ids_come_from_the_content_table(store_vectors):
+    connection = store_vectors({1: (1, 0), 2: (0, 1)})
+    connection.execute("CREATE TABLE docs (id TEXT UNIQUE)")
+    connection.execute("INSERT INTO docs (rowid, id) VALUES (1, 'right'), (2, 'up')")
+    found = find(connection, (0, 1), content=Content(table="docs", column="id"))
+    assert ids(found) == ["up", "right"]
+
+
+def test_depth_bounds_the_hits_to_the_nearest(store_vectors):
+    connection = store_vectors({1: (1, 0), 2: (0, 1), 3: (1, 0.1)})
+    assert ids(find(connection, (1, 0), depth=2)) == ["1", "3"]
+
+
+def test_a_depth_beyond_what_sqlite_vec_allows_is_cut(store_vectors):
+    connection = store_vectors({1: (1, 0)})
+    assert ids(find(connection, (1, 0), depth=MAX_NEIGHBOURS + 1)) == ["1"]
+
+
+def test_a_filter_never_starves_the_result(store_vectors):
+    """Five allowed rows, the farthest of a thousand, are all found by a search for five."""
+    vectors = {rowid: (1, rowid / 1000) for rowid in range(1, 1001)}
+    vectors |= {rowid: (-1, rowid / 1000) for rowid in range(200, 1001, 200)}
+    connection = store_vectors(vectors)
+    connection.execute("CREATE TABLE docs (id TEXT UNIQUE, source TEXT)")
+    for rowid in vectors:
+        connection.execute(
+            "INSERT INTO docs (rowid, id, source) VALUES (?, ?, ?)",
+            (rowid, f"doc{rowid:04}", "other" if rowid % 200 else "mine"),
+        )
+    found = find(
+        connection,
+        (1, 0),
+        depth=5,
+        content=Content(table="docs", column="id"),
+        where=Filter(sql="SELECT rowid FROM docs WHERE source = ?", parameters=("mine",)),
+    )
+    assert sorted(ids(found)) == ["doc0200", "doc0400", "doc0600", "doc0800", "doc1000"]
+
+
+@pytest.mark.parametrize("vector", [(1.0,), (1.0, 0.0, 0.0)])
+def test_another_number_of_dimensions_is_a_retrieval_error(store_vectors, vector):
+    connection = store_vectors({1: (1, 0)})
+    with pytest.raises(RetrievalError, match="'meaning' failed") as caught:
+        find(connection, vector, name="meaning")
+    assert caught.value.retriever == "meaning"
+
+
+def test_a_missing_table_is_a_retrieval_error(load_vec):
+    with pytest.raises(RetrievalError):
+        find(load_vec, (1.0, 0.0))
+
+
+def test_names_that_are_not_plain_identifiers_are_refused(connection):
+    with pytest.raises(RankingArgumentError, match="table"):
+        VectorRetriever(connection, table="docs vec")
+    with pytest.raises(RankingArgumentError, match="column"):
+        VectorRetriever(connection, table="docs_vec", column="embedding)")
+
+
+def test_it_is_a_retriever_with_a_name(connection):
+    retriever = VectorRetriever(connection, table="docs_vec")
+    assert isinstance(retriever, Retriever)
+    assert retriever.name == "vector"

@@ -1,0 +1,108 @@
+"""A consumer of batches as applications write one, and bounded waiting for what it sees."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import pytest
+from toolwatch import ChangeBatch, awatch_tools
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable
+
+SECONDS = 15.0
+"""How long anything is waited for: far above what it takes, so that only a loss fails."""
+
+
+class Mirror:
+    """Knows the files below a root, and looks again only where batches say to."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+        self.files: dict[PurePosixPath, bytes] = {}
+        self.batches: list[ChangeBatch] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def follow(self) -> None:
+        async for batch in awatch_tools(self.root):
+            self.take(batch)
+
+    def take(self, batch: ChangeBatch) -> None:
+        self.batches.append(batch)
+        for path in [PurePosixPath()] if batch.rescan else batch.paths:
+            self.files = {
+                known: content
+                for known, content in self.files.items()
+                if known != path and path not in known.parents
+            }
+            self.files |= read_files(self.root, below=path)
+
+    def mentioned(self) -> set[PurePosixPath]:
+        return {path for batch in self.batches for path in batch.paths}
+
+    async def sees(self, **kinds: Callable[[], bool]) -> None:
+        """Wait until every condition holds; the names say what was missed if one never does."""
+        for what, condition in kinds.items():
+            await self._until(what, condition)
+
+    async def is_watching(self) -> None:
+        await self._until("a first rescan", lambda: bool(self.batches))
+
+    async def equals_disk(self) -> None:
+        await self._until("the files as on disk", lambda: self.files == read_files(self.root))
+
+    async def has(self, *names: str) -> None:
+        await self._until(
+            f"{names}", lambda: all(PurePosixPath(name) in self.files for name in names)
+        )
+
+    async def _until(self, what: str, condition: Callable[[], bool]) -> None:
+        assert self._task is not None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS):
+                while not condition():
+                    if self._task.done():
+                        self._task.result()
+                    await asyncio.sleep(0.005)
+                return
+        pytest.fail(f"never saw {what}; batches: {self.batches}")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Mirror]:
+        self._task = asyncio.create_task(self.follow())
+        try:
+            await self.is_watching()
+            yield self
+        finally:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+
+def read_files(root: Path, *, below: PurePosixPath | None = None) -> dict[PurePosixPath, bytes]:
+    """Read the files at or below a path, whatever disappears meanwhile."""
+    start = root / (below or PurePosixPath())
+    paths: Iterable[Path] = [start, *start.rglob("*")] if start.exists() else []
+    files: dict[PurePosixPath, bytes] = {}
+    for path in paths:
+        with suppress(OSError):
+            files[PurePosixPath(path.relative_to(root).as_posix())] = path.read_bytes()
+    return files
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An empty folder to watch, in one that nothing else touches."""
+    folder = tmp_path / "generated"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def mirroring() -> Callable[[str | os.PathLike[str]], object]:
+    """Start a mirror of a root: `async with mirroring(root) as mirror`."""
+    return lambda root: Mirror(root).running()

@@ -1,0 +1,67 @@
+"""Caches, repositories and editors' files say nothing about the content of a folder."""
+
+import asyncio
+
+import pytest
+
+NOISE = [
+    ".git/index",
+    ".hg/store",
+    ".svn/entries",
+    ".venv/lib/site.py",
+    "node_modules/pkg/index.js",
+    "pkg/__pycache__/tool.cpython-312.pyc",
+    ".mypy_cache/3.12/a.json",
+    ".ruff_cache/0.1/b",
+    "tool.pyc",
+    "tool.pyo",
+    "tool.py~",
+    ".tool.py.swp",
+    ".tool.py.swx",
+    ".tool.py.swo",
+    "tool.py.tmp",
+]
+
+
+def write(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+
+
+def test_noise_gives_no_batch_of_its_own(root, mirroring):
+    for name in NOISE:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            for name in NOISE:
+                write(root / name)
+            write(root / "tool.py")
+            await mirror.has("tool.py")
+            assert {str(path) for path in mirror.mentioned()} == {"tool.py"}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("above", [".venv", "work.tmp"])
+def test_a_root_below_a_folder_with_a_noisy_name_is_watched_all_the_same(
+    tmp_path, mirroring, above
+):
+    root = tmp_path / above / "generated"
+    root.mkdir(parents=True)
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            write(root / "tool.py")
+            await mirror.has("tool.py")
+
+    asyncio.run(scenario())
+
+
+def test_hidden_folders_that_are_no_caches_are_content(root, mirroring):
+    async def scenario():
+        async with mirroring(root) as mirror:
+            write(root / ".freeact" / "generated" / "tool.py")
+            await mirror.has(".freeact/generated/tool.py")
+
+    asyncio.run(scenario())

@@ -1,0 +1,199 @@
+"""What happens below a folder that stays: every change leads the reader to the right place."""
+
+import asyncio
+import os
+import shutil
+from pathlib import PurePosixPath
+
+import pytest
+from toolwatch import ChangeBatch
+
+
+def test_the_first_batch_asks_for_a_rescan(root, mirroring):
+    """What changed between the caller's own first look and the watch must not be lost."""
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            assert mirror.batches == [ChangeBatch(rescan=True)]
+
+    asyncio.run(scenario())
+
+
+def test_files_that_were_there_before_are_found_by_the_first_rescan(root, mirroring):
+    (root / "early.py").write_text("x")
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            await mirror.has("early.py")
+
+    asyncio.run(scenario())
+
+
+def test_a_new_file_is_named_relative_to_the_root(root, mirroring):
+    async def scenario():
+        async with mirroring(root) as mirror:
+            (root / "new.py").write_text("x")
+            await mirror.sees(new=lambda: PurePosixPath("new.py") in mirror.mentioned())
+            assert not any(path.is_absolute() for path in mirror.mentioned())
+
+    asyncio.run(scenario())
+
+
+def test_created_edited_and_deleted_files_are_followed(root, mirroring):
+    async def scenario():
+        async with mirroring(root) as mirror:
+            file = root / "tool.py"
+            file.write_text("one")
+            await mirror.equals_disk()
+            file.write_text("two, longer")
+            await mirror.equals_disk()
+            file.unlink()
+            await mirror.equals_disk()
+            assert mirror.files == {}
+
+    asyncio.run(scenario())
+
+
+def test_an_atomic_replacement_of_a_file_is_followed(root, mirroring):
+    file = root / "tool.py"
+    file.write_text("before")
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            (root / "tool.py.tmp").write_text("after")
+            (root / "tool.py.tmp").replace(file)
+            await mirror.sees(
+                replaced=lambda: mirror.files.get(PurePosixPath("tool.py")) == b"after"
+            )
+
+    asyncio.run(scenario())
+
+
+def test_a_file_deleted_and_recreated_in_one_batch_is_looked_at(root, mirroring):
+    file = root / "tool.py"
+    file.write_text("before")
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            file.unlink()
+            file.write_text("after")
+            await mirror.sees(
+                recreated=lambda: mirror.files.get(PurePosixPath("tool.py")) == b"after"
+            )
+
+    asyncio.run(scenario())
+
+
+def test_a_folder_regenerated_in_one_batch_is_looked_at(root, mirroring):
+    """A generator removes a server's folder and writes it anew at each run."""
+    category = root / "mcptools" / "github"
+    category.mkdir(parents=True)
+    for number in range(26):
+        (category / f"tool_{number}.py").write_text("old")
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            shutil.rmtree(category)
+            category.mkdir()
+            for number in range(26):
+                (category / f"tool_{number}.py").write_text("new one")
+            await mirror.equals_disk()
+            assert len(mirror.files) == 26
+
+    asyncio.run(scenario())
+
+
+def test_files_in_new_nested_folders_are_found(root, mirroring):
+    async def scenario():
+        async with mirroring(root) as mirror:
+            deep = root / "gentools" / "pdf" / "merge"
+            deep.mkdir(parents=True)
+            (deep / "api.py").write_text("x")
+            await mirror.equals_disk()
+            (deep / "later.py").write_text("y")
+            await mirror.has("gentools/pdf/merge/later.py")
+
+    asyncio.run(scenario())
+
+
+def test_a_folder_moved_in_is_found_with_all_that_it_holds(root, mirroring, tmp_path):
+    outside = tmp_path / "outside"
+    (outside / "inner").mkdir(parents=True)
+    (outside / "inner" / "tool.py").write_text("x")
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            outside.rename(root / "moved")
+            await mirror.has("moved/inner/tool.py")
+            (root / "moved" / "inner" / "later.py").write_text("y")
+            await mirror.has("moved/inner/later.py")
+
+    asyncio.run(scenario())
+
+
+def test_a_folder_moved_out_or_renamed_takes_its_files_along(root, mirroring, tmp_path):
+    for name in ("stays", "goes", "old_name"):
+        (root / name).mkdir()
+        (root / name / "tool.py").write_text(name)
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            (root / "goes").rename(tmp_path / "gone")
+            (root / "old_name").rename(root / "new_name")
+            await mirror.equals_disk()
+            expected = {PurePosixPath("stays/tool.py"), PurePosixPath("new_name/tool.py")}
+            assert set(mirror.files) == expected
+
+    asyncio.run(scenario())
+
+
+def test_a_burst_of_500_files_is_followed_to_the_last(root, mirroring):
+    async def scenario():
+        async with mirroring(root) as mirror:
+            for number in range(500):
+                folder = root / f"category_{number % 10}"
+                folder.mkdir(exist_ok=True)
+                (folder / f"tool_{number}.py").write_text(str(number))
+            await mirror.equals_disk()
+            assert len(mirror.files) == 500
+
+    asyncio.run(scenario())
+
+
+def test_changes_made_while_the_consumer_is_busy_are_not_lost(root, mirroring):
+    async def scenario():
+        async with mirroring(root) as mirror:
+            take = mirror.take
+
+            def take_slowly(batch):
+                (root / f"during_{len(mirror.batches)}.py").write_text("x")
+                take(batch)
+                mirror.take = take
+
+            mirror.take = take_slowly
+            (root / "trigger.py").write_text("x")
+            await mirror.equals_disk()
+            assert len(mirror.files) == 2
+
+    asyncio.run(scenario())
+
+
+def test_names_in_any_script_are_given_as_they_are(root, mirroring):
+    names = ["größe.py", "工具.py", "emoji 🛠 and spaces.py", "e\u0301.py"]
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            for name in names:
+                (root / name).write_text("x")
+            await mirror.equals_disk()
+            assert {str(path) for path in mirror.mentioned()} == set(os.listdir(root))  # noqa: PTH208
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_is_an_immutable_value():
+    batch = ChangeBatch(paths=frozenset({PurePosixPath("a.py")}))
+    assert batch == ChangeBatch(paths=frozenset({PurePosixPath("a.py")}))
+    assert not batch.rescan
+    with pytest.raises(AttributeError):
+        batch.rescan = True
