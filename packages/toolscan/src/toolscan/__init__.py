@@ -4,6 +4,8 @@
   reads one file or raises.
 - **Records**: a `ToolRecord` holds a `ToolId`, the docstring, its `Parameter`s and the hashes that
   tell whether anything changed; a `ScanIssue` holds a `Reason` and a sentence.
+- **For an agent**: `input_schema` and `output_schema` give JSON Schema, `stub` gives a few lines
+  of Python to act on.
 - **Layouts**: a `Layout` says where tools lie, and gives an id from a path.
 - **Text**: `embedding_text` is what stands for a tool in vector search, `split_identifier` makes
   words of a name.
@@ -14,7 +16,9 @@ from toolscan._identifiers import split_identifier
 from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
 from toolscan._records import FileStamp, Parameter, Reason, ScanIssue, ScanReport, ToolRecord
 from toolscan._scan import read_tool, scan
+from toolscan._schema import input_schema, output_schema
 from toolscan._source import MAX_FILE_SIZE
+from toolscan._stub import stub
 from toolscan.errors import (
     InvalidLayoutError,
     InvalidToolIdError,
@@ -36,6 +40,10 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "ToolId",
     "Parameter",
     "FileStamp",
+    # What an agent is shown
+    "input_schema",
+    "output_schema",
+    "stub",
     # Layouts
     "Layout",
     "DEFAULT_LAYOUTS",

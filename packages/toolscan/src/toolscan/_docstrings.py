@@ -14,15 +14,107 @@ __all__ = ["combine", "is_generic", "listed", "parameter_descriptions", "summary
 
 # The words of calling a tool and of getting something back: what is true of every tool.
 _CALLING = frozenset(
-    "run runs running call calls calling invoke invokes invoking execute executes executing "
-    "perform performs tool tools function functions method wrapper operation command mcp server "
-    "return returns returning get gets give gives given result results response output outputs "
-    "value values data object objects instance model models type types typed pydantic "
-    "parse parses parsed parsing structured structure unstructured raw json dict validated "
-    "param params parameter parameters arg args argument arguments input inputs run parsed "
-    "a an and as from in into it its of on or the then this to with using via by for if".split()
+    [
+        "run",
+        "runs",
+        "running",
+        "call",
+        "calls",
+        "calling",
+        "invoke",
+        "invokes",
+        "invoking",
+        "execute",
+        "executes",
+        "executing",
+        "perform",
+        "performs",
+        "tool",
+        "tools",
+        "function",
+        "functions",
+        "method",
+        "wrapper",
+        "operation",
+        "command",
+        "mcp",
+        "server",
+        "return",
+        "returns",
+        "returning",
+        "get",
+        "gets",
+        "give",
+        "gives",
+        "given",
+        "result",
+        "results",
+        "response",
+        "output",
+        "outputs",
+        "value",
+        "values",
+        "data",
+        "object",
+        "objects",
+        "instance",
+        "model",
+        "models",
+        "type",
+        "types",
+        "typed",
+        "pydantic",
+        "parse",
+        "parses",
+        "parsed",
+        "parsing",
+        "structured",
+        "structure",
+        "unstructured",
+        "raw",
+        "json",
+        "dict",
+        "validated",
+        "param",
+        "params",
+        "parameter",
+        "parameters",
+        "arg",
+        "args",
+        "argument",
+        "arguments",
+        "input",
+        "inputs",
+        "run",
+        "parsed",
+        "a",
+        "an",
+        "and",
+        "as",
+        "from",
+        "in",
+        "into",
+        "it",
+        "its",
+        "of",
+        "on",
+        "or",
+        "the",
+        "then",
+        "this",
+        "to",
+        "with",
+        "using",
+        "via",
+        "by",
+        "for",
+        "if",
+    ]
 )
 
+_MAX_SUMMARY = 1_000
+# The parsers of sections take a time that grows faster than the text.
+_MAX_SECTIONS = 100_000
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s+[^\sa-z])|[。！？])", re.DOTALL)
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|No)|\b[A-Z])\.\Z")
 _SECTION = re.compile(
@@ -75,6 +167,8 @@ def combine(parsed: str, run: str, tool: ToolId) -> str:
 def summary_of(description: str) -> str:
     """Give the first sentence of a description, on one line."""
     paragraph = _first_paragraph(description)
+    if len(paragraph) > _MAX_SUMMARY:
+        paragraph = f"{paragraph[: _MAX_SUMMARY - 1]}…"
     end = 0
     while found := _SENTENCE.match(paragraph, end):
         end = found.end()
@@ -95,9 +189,9 @@ def parameter_descriptions(text: str) -> dict[str, str]:
     Google, NumPy and Sphinx styles. The parser is imported only where there is such a section.
     """
     style = next((style for style, mark in _STYLES if mark.search(text)), None)
-    if style is None:
+    if style is None or len(text) > _MAX_SECTIONS:
         return {}
-    from toolscan._sections import parse_parameters  # noqa: PLC0415
+    from toolscan._sections import parse_parameters
 
     return parse_parameters(text, style)
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolscan._docstrings import combine
 from toolscan._records import Reason, Rejection
-from toolscan._syntax import Function, docstring, top_level
+from toolscan._syntax import Function, docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from toolscan._layout import ToolId
+    from toolscan._syntax import Statement
 
 __all__ = ["Entrypoint", "find_entrypoint"]
 
@@ -25,7 +26,7 @@ class Entrypoint(NamedTuple):
     description: str
 
 
-def find_entrypoint(module: ast.Module, tool: ToolId) -> Entrypoint:
+def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
     """Choose between `run_parsed` and `run`, and put their docstrings together.
 
     `run_parsed` is preferred where it has a docstring.
@@ -33,11 +34,12 @@ def find_entrypoint(module: ast.Module, tool: ToolId) -> Entrypoint:
     Raises:
         Rejection: If there is neither, or neither has a docstring.
     """
-    functions = _definitions(module)
+    functions = _definitions(statements)
     if not functions:
-        raise Rejection(Reason.NO_ENTRYPOINT, _why_none(module))
+        raise Rejection(Reason.NO_ENTRYPOINT, _why_none(statements))
     parsed, run = (
-        docstring(functions[name].body) if name in functions else "" for name in ("run_parsed", "run")
+        docstring(functions[name].body) if name in functions else ""
+        for name in ("run_parsed", "run")
     )
     description = combine(parsed, run, tool)
     if not description:
@@ -47,16 +49,16 @@ def find_entrypoint(module: ast.Module, tool: ToolId) -> Entrypoint:
     return Entrypoint(name, functions[name], description)
 
 
-def _definitions(module: ast.Module) -> dict[str, Function]:
+def _definitions(statements: list[Statement]) -> dict[str, Function]:
     """Give the definition of each entry point that counts.
 
     A later definition replaces an earlier one, as it does when the module runs. Among those of
     different branches the first that has a docstring speaks for all.
     """
     found: dict[str, list[Function]] = {}
-    for node, conditional, for_type_checkers in top_level(module.body):
+    for node, conditional, for_type_checkers in statements:
         if (
-            not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            not isinstance(node, Function)
             or node.name not in {"run", "run_parsed"}
             or for_type_checkers
             or _is_overload(node)
@@ -77,8 +79,8 @@ def _is_overload(node: Function) -> bool:
     return "overload" in names
 
 
-def _why_none(module: ast.Module) -> str:
-    for node, _, _ in top_level(module.body):
+def _why_none(statements: list[Statement]) -> str:
+    for node, _, _ in statements:
         match node:
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 bound = {alias.asname or alias.name for alias in aliases}

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import constant
 from toolscan._docstrings import listed, summary_of
 from toolscan._entrypoint import find_entrypoint
 from toolscan._hashing import embedding_text, hash_bytes, hash_text
-from toolscan._namespace import Assigned, Namespace
-from toolscan._parameters import parameters
+from toolscan._namespace import Assigned, Namespace, Scope
+from toolscan._parameters import arguments, parameters, params_class
 from toolscan._records import Reason, Rejection, ToolRecord
 from toolscan._source import decode, parse
-from toolscan._syntax import Function, ModuleText, docstring, one_line, top_level
+from toolscan._syntax import Function, ModuleText, docstring, top_level
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from toolscan._layout import ToolId
     from toolscan._source import Source
 
 __all__ = ["category_description", "extract"]
+
+_STARTS_WITH_STRING = re.compile(r"""(?:\s|#[^\n]*\n|\\\n|[(;])*[rRuU]?["']""")
 
 
 def extract(source: Source, tool: ToolId, path: str) -> ToolRecord:
@@ -33,7 +38,7 @@ def extract(source: Source, tool: ToolId, path: str) -> ToolRecord:
         record = _record(source, text, tool, path)
     except RecursionError as error:
         raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.") from error
-    _refuse_surrogates(record)
+    _refuse_surrogates(_texts(record))
     return record
 
 
@@ -46,25 +51,30 @@ def category_description(data: bytes) -> str:
     if not data or data.isspace():
         return ""
     text = decode(data)
-    # Generated packages hold code and no docstring: no need to parse them to know.
-    if '"' not in text and "'" not in text:
+    # Generated packages start with code: no need to parse them to know that there is no docstring.
+    if not _STARTS_WITH_STRING.match(text):
         return ""
     return docstring(parse(text).body)
 
 
 def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
     module = parse(text)
-    entrypoint = find_entrypoint(module, tool)
+    statements = top_level(module.body)
+    entrypoint = find_entrypoint(statements, tool)
     function = entrypoint.function
     written = ModuleText(text)
-    namespace = Namespace(module)
-    params = parameters(function, namespace, written, entrypoint.description)
+    namespace = Namespace(statements)
+    scope = Scope(namespace, namespace.end, None, namespace.lazy)
+    _refuse_surrogates([entrypoint.description])
+    held = params_class(function, scope)
+    params = parameters(function, held, scope, written, entrypoint.description)
+    signature = _signature(function, written)
     documents = f"{entrypoint.description}\n\n{docstring(module.body)}"
     return ToolRecord(
         id=tool,
         path=path,
         entrypoint=entrypoint.name,
-        signature=_signature(function),
+        signature=signature,
         summary=summary_of(entrypoint.description),
         description=entrypoint.description,
         parameters=params,
@@ -75,27 +85,45 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
         file_hash=hash_bytes(source.data),
         text_hash=hash_text(embedding_text(tool, entrypoint.description, params)),
         stamp=source.stamp,
-        definitions=_definitions(module, function, written),
+        params_class=held.node.name if held else "",
+        definitions=_definitions(module, signature, written),
     )
 
 
-def _signature(function: Function) -> str:
-    returns = f" -> {one_line(function.returns)}" if function.returns else ""
+def _signature(function: Function, written: ModuleText) -> str:
+    """Give the `def` line, on one line and with everything as written."""
+    parts: list[str] = []
+    positional_only = len(function.args.posonlyargs)
+    needs_star = bool(function.args.kwonlyargs) and function.args.vararg is None
+    first_keyword = function.args.kwonlyargs[0].arg if needs_star else ""
+    for index, argument in enumerate(arguments(function)):
+        if needs_star and argument.name == first_keyword:
+            parts.append("*")
+        text = argument.prefix + argument.name
+        if argument.annotation is not None:
+            text += f": {written.written(argument.annotation)}"
+        if argument.default is not None:
+            equals = " = " if argument.annotation is not None else "="
+            text += f"{equals}{written.written(argument.default)}"
+        parts.append(text)
+        if index + 1 == positional_only:
+            parts.append("/")
+    returns = f" -> {written.written(function.returns)}" if function.returns else ""
     keyword = "async def" if isinstance(function, ast.AsyncFunctionDef) else "def"
-    return f"{keyword} {function.name}({one_line(function.args)}){returns}"
+    return f"{keyword} {function.name}({', '.join(parts)}){returns}"
 
 
 def _declared(namespace: Namespace, name: str) -> tuple[str, ...]:
     found = namespace.lookup(name, namespace.end)
     if not isinstance(found, Assigned):
         return ()
-    value = constant(found.value, namespace, found.position)
-    items = value if isinstance(value, list) else [value]
+    value = constant(found.value, Scope(namespace, found.position))
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(item.strip() for item in items if isinstance(item, str)))
 
 
-def _definitions(module: ast.Module, function: Function, written: ModuleText) -> str:
-    """Give the source of what the schemas are built from: all but functions and bare expressions."""
+def _definitions(module: ast.Module, signature: str, written: ModuleText) -> str:
+    """Give the source of what the schemas are built from: all but functions and expressions."""
     blocks: list[str] = []
     last_line = 0
     for node in module.body:
@@ -103,16 +131,21 @@ def _definitions(module: ast.Module, function: Function, written: ModuleText) ->
             continue
         last_line = node.end_lineno or node.lineno
         blocks.append(written.block(node))
-    blocks.append(f"{_signature(function)}: ...")
+    blocks.append(f"{signature}: ...")
     return "\n".join(blocks)
 
 
-def _refuse_surrogates(record: ToolRecord) -> None:
-    texts = [record.signature, record.description, record.definitions, *record.tags]
-    texts += record.use_cases
+def _texts(record: ToolRecord) -> Iterator[str]:
+    yield from (record.signature, record.returns, record.definitions)
+    yield from record.tags
+    yield from record.use_cases
     for parameter in record.parameters:
-        texts += [parameter.name, parameter.annotation, parameter.description]
-        texts += [parameter.default or "", parameter.alias or ""]
+        yield from (parameter.name, parameter.annotation, parameter.description)
+        yield from (parameter.default or "", parameter.alias or "")
+
+
+def _refuse_surrogates(texts: Iterable[str]) -> None:
+    """Reject what no database and no JSON text can hold."""
     try:
         "\0".join(texts).encode()
     except UnicodeEncodeError as error:

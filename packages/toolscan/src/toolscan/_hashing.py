@@ -19,7 +19,7 @@ TEXT_VERSION = 1
 """Version of the template of `embedding_text`; a new one makes every stored text hash differ."""
 
 
-def embedding_text(id: ToolId, description: str, parameters: Iterable[Parameter]) -> str:  # noqa: A002, ARG001
+def embedding_text(id: ToolId, description: str, parameters: Iterable[Parameter]) -> str:  # noqa: A002
     """Give the text that stands for a tool in vector search.
 
     A pure function of what an index stores, so that an embedding can be made later without the

@@ -41,7 +41,7 @@ class ToolId:
             InvalidToolIdError: If the text is anything else.
         """
         parts = text.split(":")
-        if len(parts) != 3:  # noqa: PLR2004
+        if len(parts) != 3:
             raise InvalidToolIdError(text, f"it has {len(parts)} part(s), not three")
         return cls(source=parts[0], category=parts[1], name=parts[2])
 
@@ -72,11 +72,17 @@ class PathPart(NamedTuple):
 
     text: str
     pattern: re.Pattern[str] | None
+    only: tuple[str, str, str] = ("", "", "")
+    """For the usual part with one placeholder: what stands before it, its name, what follows."""
 
     def match(self, name: str) -> dict[str, str] | None:
         """Give the placeholders' values for a file or folder name, `None` where it differs."""
         if self.pattern is None:
             return {} if name == self.text else None
+        before, placeholder, after = self.only
+        if placeholder:  # as the pattern, and several times faster
+            value = name[len(before) : len(name) - len(after)]
+            return {placeholder: value} if value and name == before + value + after else None
         found = self.pattern.fullmatch(name)
         return found.groupdict() if found else None
 
@@ -100,7 +106,9 @@ class Layout:
 
     def __post_init__(self) -> None:
         if problem := id_problem(self.source):
-            raise InvalidLayoutError(self.pattern, f"its source {self.source!r} cannot be: {problem}")
+            raise InvalidLayoutError(
+                self.pattern, f"its source {self.source!r} cannot be: {problem}"
+            )
         names = _PLACEHOLDER.findall(self.pattern)
         if sorted(names) != ["category", "name"]:
             raise InvalidLayoutError(self.pattern, "it needs {category} and {name}, each once")
@@ -134,7 +142,7 @@ class Layout:
         return values
 
     def hides(self, path: str) -> bool:
-        """Tell whether a matching path is private: names given by the layout itself do not count."""
+        """Tell whether a matching path is private; what the layout itself names does not count."""
         return any(
             is_private(name)
             for part, name in zip(self.parts, path.split("/"), strict=True)
@@ -154,7 +162,8 @@ def _path_part(text: str) -> PathPart:
     pattern = "".join(
         f"(?P<{piece}>.+?)" if index % 2 else re.escape(piece) for index, piece in enumerate(pieces)
     )
-    return PathPart(text, re.compile(pattern, re.DOTALL))
+    only = (pieces[0], pieces[1], pieces[2]) if len(pieces) == 3 else ("", "", "")
+    return PathPart(text, re.compile(pattern, re.DOTALL), only)
 
 
 DEFAULT_LAYOUTS = (

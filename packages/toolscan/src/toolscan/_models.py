@@ -1,20 +1,44 @@
-"""Pydantic classes as their source declares them: bases, configuration, fields."""
+"""Classes as their source declares them: ancestors, kind, configuration, fields."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._namespace import Assigned, ClassFound
+from toolscan._constants import constant
+from toolscan._namespace import ClassFound, Scope
 from toolscan._syntax import docstring, string_statement
 
 if TYPE_CHECKING:
-    from toolscan._namespace import Namespace
+    from collections.abc import Iterator
 
-__all__ = ["Field", "annotated_metadata", "field_calls", "is_model", "linearize", "model_fields"]
+__all__ = ["Field", "Kind", "configuration", "fields_of", "kind_of", "linearize", "subscript_args"]
 
-_MODEL_ROOTS = {"pydantic.BaseModel", "pydantic.RootModel", "pydantic_settings.BaseSettings"}
+
+class Kind(Enum):
+    """What pydantic makes of a class."""
+
+    MODEL = auto()
+    ROOT_MODEL = auto()
+    ENUM = auto()
+    TYPED_DICT = auto()
+    NAMED_TUPLE = auto()
+    DATACLASS = auto()
+    OTHER = auto()
+
+
+_KINDS = {
+    "pydantic.RootModel": Kind.ROOT_MODEL,
+    "pydantic.BaseModel": Kind.MODEL,
+    "pydantic_settings.BaseSettings": Kind.MODEL,
+    "typing.TypedDict": Kind.TYPED_DICT,
+    "typing.NamedTuple": Kind.NAMED_TUPLE,
+} | {f"enum.{name}": Kind.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")}
+_DATACLASS = {"dataclasses.dataclass", "pydantic.dataclass"}
+# A base class from anywhere else may be a model of another module; from these it is none.
+_NO_MODELS = {"", "builtins", "typing", "abc", "enum", "collections", "pydantic", "collections.abc"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +47,7 @@ class Field:
 
     Attributes:
         name: Its name in Python.
-        annotation: The annotation, `None` for a default given without one.
+        annotation: Its annotation.
         default: The expression assigned to it.
         note: The string that stands under it.
         owner: The class that declares it.
@@ -36,37 +60,52 @@ class Field:
     owner: ClassFound
 
 
+class Ancestor(NamedTuple):
+    """A base class that another module defines, with its subscript: `RootModel[int]`."""
+
+    name: str
+    node: ast.expr
+    scope: Scope
+
+
 class _Bases(NamedTuple):
     known: list[ClassFound]
-    external: list[str]
+    others: list[Ancestor]
 
 
-def bases_of(found: ClassFound, namespace: Namespace) -> _Bases:
-    """Give the bases of a class: those of this module, and the qualified names of the others."""
+def _bases(found: ClassFound, scope: Scope) -> _Bases:
+    cached = scope.namespace.bases.get(found.node)
+    if isinstance(cached, _Bases):
+        return cached
     known: list[ClassFound] = []
-    external: list[str] = []
+    others: list[Ancestor] = []
+    # A base is evaluated before its class exists: the class's own name means an earlier one.
+    outside = scope.before(found.position)
     for base in found.node.bases:
         target = base.value if isinstance(base, ast.Subscript) else base
-        match namespace.meaning(target, found.position):
-            case ClassFound(node=node) as parent if node is not found.node:
-                known.append(parent)
-            case _:
-                external.append(namespace.qualified(target, found.position))
-    return _Bases(known, external)
+        meaning = outside.meaning(target)
+        if isinstance(meaning, ClassFound) and meaning.node is not found.node:
+            known.append(meaning)
+        else:
+            others.append(Ancestor(outside.qualified(target), base, outside))
+    scope.namespace.bases[found.node] = bases = _Bases(known, others)
+    return bases
 
 
-def linearize(found: ClassFound, namespace: Namespace) -> list[ClassFound]:
+def linearize(found: ClassFound, scope: Scope) -> list[ClassFound]:
     """Give a class and its ancestors in this module in method resolution order (C3)."""
-    return _linearize(found, namespace, ())
+    orders = scope.namespace.orders
+    if found.node not in orders:
+        orders[found.node] = []  # in case it leads back here, which no Python would run
+        orders[found.node] = _merge(found, scope)
+    return orders[found.node]
 
 
-def _linearize(
-    found: ClassFound, namespace: Namespace, below: tuple[ast.ClassDef, ...]
-) -> list[ClassFound]:
-    if found.node in below:  # an impossible module, but one that parses
-        return []
-    parents = bases_of(found, namespace).known
-    orders = [_linearize(parent, namespace, (*below, found.node)) for parent in parents]
+def _merge(found: ClassFound, scope: Scope) -> list[ClassFound]:
+    parents = _bases(found, scope).known
+    if not parents:
+        return [found]
+    orders = [linearize(parent, scope) for parent in parents]
     pending = [list(order) for order in [*orders, parents] if order]
     merged = [found]
     while pending:
@@ -80,88 +119,134 @@ def _linearize(
     return merged
 
 
-def externals(found: ClassFound, namespace: Namespace) -> set[str]:
-    """Give the qualified names of all ancestors that other modules define."""
-    return {
-        name
-        for ancestor in linearize(found, namespace)
-        for name in bases_of(ancestor, namespace).external
-    }
+def others_of(found: ClassFound, scope: Scope) -> list[Ancestor]:
+    """Give the ancestors of a class that other modules define."""
+    return [other for own in linearize(found, scope) for other in _bases(own, scope).others]
 
 
-def is_model(found: ClassFound, namespace: Namespace) -> bool:
-    """Tell whether a class is a pydantic model, as far as its own module shows."""
-    return bool(externals(found, namespace) & _MODEL_ROOTS)
+def kind_of(found: ClassFound, scope: Scope) -> Kind:
+    """Tell what pydantic makes of a class, as far as its own module shows."""
+    others = others_of(found, scope)
+    for other in others:
+        if other.name in _KINDS:
+            return _KINDS[other.name]
+    for own in linearize(found, scope):
+        for mark in own.node.decorator_list:
+            target = mark.func if isinstance(mark, ast.Call) else mark
+            if scope.before(own.position).qualified(target) in _DATACLASS:
+                return Kind.DATACLASS
+    if any(other.name.rpartition(".")[0] not in _NO_MODELS for other in others):
+        return Kind.MODEL
+    return Kind.OTHER
 
 
-def model_fields(found: ClassFound, namespace: Namespace) -> list[Field]:
-    """Give the fields of a model in pydantic's order: those of its ancestors first."""
+def root_annotation(found: ClassFound, scope: Scope) -> tuple[ast.expr, Scope] | None:
+    """Give the type in `class Names(RootModel[list[str]])`."""
+    for other in others_of(found, scope):
+        if other.name == "pydantic.RootModel" and isinstance(other.node, ast.Subscript):
+            return other.node.slice, other.scope
+    return None
+
+
+def subscript_args(node: ast.Subscript) -> list[ast.expr]:
+    """Give what stands in the brackets of a subscript."""
+    match node.slice:
+        case ast.Tuple(elts=[_, *_] as several):
+            return several
+        case one:  # `tuple[()]` among them
+            return [one]
+
+
+def type_parameters(found: ClassFound, scope: Scope) -> list[str]:
+    """Give the type variables of a generic class, in the order in which arguments fill them."""
+    declared: list[ast.AST] = getattr(found.node, "type_params", [])
+    if declared:
+        return [str(getattr(param, "name", "")) for param in declared]
+    for base in found.node.bases:
+        if isinstance(base, ast.Subscript) and scope.qualified(base.value) == "typing.Generic":
+            return [arg.id for arg in subscript_args(base) if isinstance(arg, ast.Name)]
+    return []
+
+
+def fields_of(found: ClassFound, scope: Scope) -> list[Field]:
+    """Give the fields of a class in pydantic's order: those of its ancestors first."""
     fields: dict[str, Field] = {}
-    for ancestor in reversed(linearize(found, namespace)):
-        for field in _own_fields(ancestor, namespace):
+    for ancestor in reversed(linearize(found, scope)):
+        for field in _own_fields(ancestor, scope.at(ancestor)):
             fields[field.name] = field
     return list(fields.values())
 
 
-def _own_fields(found: ClassFound, namespace: Namespace) -> list[Field]:
-    fields: list[Field] = []
+def _own_fields(found: ClassFound, scope: Scope) -> Iterator[Field]:
     body = found.node.body
     for index, node in enumerate(body):
-        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-            continue
-        name = node.target.id
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=default):
+                pass
+            case _:
+                continue
         if name.startswith("_") or name == "model_config":
             continue
-        if _is_class_variable(node.annotation, namespace, found.position):
+        if _is_class_variable(annotation, default, scope):
             continue
-        note = string_statement(body[index + 1]) if index + 1 < len(body) else None
-        fields.append(
-            Field(
-                name=name,
-                annotation=node.annotation,
-                default=node.value,
-                note=docstring([body[index + 1]]) if note else "",
-                owner=found,
-            )
-        )
-    return fields
+        follows = body[index + 1 : index + 2]
+        note = docstring(follows) if follows and string_statement(follows[0]) else ""
+        yield Field(name=name, annotation=annotation, default=default, note=note, owner=found)
 
 
-def _is_class_variable(annotation: ast.expr, namespace: Namespace, position: int) -> bool:
-    if isinstance(annotation, ast.Subscript):
-        annotation = annotation.value
-    return namespace.qualified(annotation, position) == "typing.ClassVar"
-
-
-def annotated_metadata(
-    annotation: ast.expr, namespace: Namespace, position: int
-) -> tuple[ast.expr, list[ast.expr]]:
-    """Take `Annotated[T, …]` apart; any other annotation has no metadata."""
-    metadata: list[ast.expr] = []
+def _is_class_variable(annotation: ast.expr, default: ast.expr | None, scope: Scope) -> bool:
     while isinstance(annotation, ast.Subscript):
-        if namespace.qualified(annotation.value, position) != "typing.Annotated":
-            break
-        if not isinstance(annotation.slice, ast.Tuple) or not annotation.slice.elts:
-            break
-        inner, *rest = annotation.slice.elts
-        metadata = rest + metadata
-        annotation = inner
-    return annotation, metadata
+        annotation = annotation.value
+    name = scope.qualified(annotation)
+    # A constant with a value belongs to the class; without one it is a field.
+    return name == "typing.ClassVar" or (name == "typing.Final" and default is not None)
 
 
-def field_calls(field: Field, namespace: Namespace) -> list[ast.Call]:
-    """Give the `Field(…)` calls that describe a field; a later one has precedence."""
-    position = field.owner.position
-    _, metadata = annotated_metadata(field.annotation, namespace, position)
-    if field.default is not None:
-        metadata = [*metadata, field.default]
-    return [
-        node
-        for node in metadata
-        if isinstance(node, ast.Call) and namespace.qualified(node.func, position) == "pydantic.Field"
-    ]
+def configuration(found: ClassFound, scope: Scope) -> dict[str, object]:
+    """Give the model configuration, that of ancestors included, as far as it is constant."""
+    config: dict[str, object] = {}
+    for own in reversed(linearize(found, scope)):
+        inside = scope.at(own)
+        for name, value in [*_config_body(own.node), *_config_keywords(own.node)]:
+            # Functions stay expressions: only their name says what they do.
+            config[name] = inside.qualified(value) or constant(value, inside)
+    return config
 
 
-def alias_target(meaning: object) -> ast.expr | None:
-    """Give the expression behind a plain alias (`Ids = list[int]`)."""
-    return meaning.value if isinstance(meaning, Assigned) else None
+def _config_keywords(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    for keyword in node.keywords:
+        if keyword.arg:
+            yield keyword.arg, keyword.value
+
+
+def _config_body(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    for statement in node.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id="model_config")], value=value)
+                | ast.AnnAssign(target=ast.Name(id="model_config"), value=value)
+            ):
+                yield from _config_items(value)
+            case ast.ClassDef(name="Config", body=body):
+                for inner in body:
+                    match inner:
+                        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                            yield name, value
+                        case _:
+                            pass
+            case _:
+                pass
+
+
+def _config_items(value: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
+    match value:
+        case ast.Call(keywords=keywords):
+            for keyword in keywords:
+                if keyword.arg:
+                    yield keyword.arg, keyword.value
+        case ast.Dict(keys=keys, values=values):
+            for key, item in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, item
+        case _:
+            pass

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import NamedTuple
+import typing
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._syntax import top_level
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-__all__ = ["Assigned", "ClassFound", "External", "Meaning", "Namespace"]
+    from toolscan._syntax import Statement
+
+__all__ = ["Assigned", "ClassFound", "External", "Meaning", "Namespace", "Scope"]
 
 
 class ClassFound(NamedTuple):
@@ -41,6 +46,8 @@ class External(NamedTuple):
 Meaning = ClassFound | Assigned | External
 
 _BUILTINS = frozenset(dir(builtins))
+# Python 3.13 makes the last two only when they are asked for.
+_TYPING = frozenset(name for name in dir(typing) if name[0] != "_") | {"Pattern", "Match"}
 # Where the same thing can be imported from several places, the place we name it by.
 _HOMES = {
     "typing_extensions": "typing",
@@ -61,15 +68,20 @@ _HOMES = {
 class Namespace:
     """The names that a module binds at its top level, each with all its bindings in order."""
 
-    __slots__ = ("_bindings", "end", "lazy")
+    __slots__ = ("_bindings", "_hidden", "_stars", "bases", "end", "lazy", "orders")
 
-    def __init__(self, module: ast.Module) -> None:
+    def __init__(self, statements: list[Statement]) -> None:
         self._bindings: dict[str, list[tuple[int, Meaning]]] = {}
+        self._stars: list[str] = []
+        self._hidden: dict[ast.ClassDef, dict[str, ast.stmt]] = {}
+        self.bases: dict[ast.ClassDef, object] = {}
+        self.orders: dict[ast.ClassDef, list[ClassFound]] = {}
+        """Room for what is worked out about each class: its bases, and all its ancestors."""
         self.lazy = False
         """Whether annotations are evaluated after their class exists, as text."""
         self.end = 0
         """The position after the last statement."""
-        for position, statement in enumerate(top_level(module.body)):
+        for position, statement in enumerate(statements):
             self._bind(statement.node, position)
             self.end = position + 1
 
@@ -82,6 +94,8 @@ class Namespace:
                 if source == "__future__":
                     self.lazy = self.lazy or any(alias.name == "annotations" for alias in aliases)
                 for alias in aliases:
+                    if alias.name == "*":
+                        self._stars.append(source)
                     self._add(alias.asname or alias.name, position, _external(source, alias.name))
             case ast.Import(names=aliases):
                 for alias in aliases:
@@ -114,11 +128,66 @@ class Namespace:
         """
         bindings = self._bindings.get(name)
         if bindings is None:
-            return External(f"builtins.{name}") if name in _BUILTINS else None
+            return self._starred(name) or (
+                External(f"builtins.{name}") if name in _BUILTINS else None
+            )
         before = [meaning for at, meaning in bindings if at < position]
         return before[-1] if before else bindings[-1][1]
 
-    def meaning(self, node: ast.expr, position: int) -> Meaning | None:
+    def hidden_by(self, owner: ast.ClassDef) -> dict[str, ast.stmt]:
+        """Give the names that mean something else in the body of a class."""
+        if owner not in self._hidden:
+            self._hidden[owner] = names = dict[str, ast.stmt]()
+            for node in owner.body:
+                match node:
+                    # `date: date | None = None` hides the class date behind its own default.
+                    case (
+                        ast.ClassDef(name=name)
+                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=None))
+                    ):
+                        names.setdefault(name, node)
+                    case _:
+                        pass
+        return self._hidden[owner]
+
+    def _starred(self, name: str) -> External | None:
+        """Guess which `from … import *` a name comes from: only typing's names are known to us."""
+        if name in _TYPING:
+            return External(f"typing.{name}") if "typing" in self._stars else None
+        others = [module for module in self._stars if module != "typing"]
+        return _external(others[-1], name) if others and name not in _BUILTINS else None
+
+
+class Scope(NamedTuple):
+    """A place in a module at which names are looked up."""
+
+    namespace: Namespace
+    position: int
+    owner: ast.ClassDef | None = None
+    """The class in whose body the name stands."""
+    lazy: bool = False
+    """Whether the name is looked up when its class exists already, not while its body runs."""
+    variables: Mapping[str, tuple[ast.expr, Scope]] = MappingProxyType({})
+    """What type variables stand for."""
+
+    def lookup(self, name: ast.Name) -> Meaning | None:
+        """Give what a name means here."""
+        if self.owner is not None:
+            if found := self._in_class(self.owner, name):
+                return found
+            if self.lazy and name.id == self.owner.name:
+                return ClassFound(self.owner, self.position)
+        return self.namespace.lookup(name.id, self.position)
+
+    def _in_class(self, owner: ast.ClassDef, name: ast.Name) -> Meaning | None:
+        node = self.namespace.hidden_by(owner).get(name.id)
+        if node is None or (not self.lazy and node.lineno > name.lineno):
+            return None
+        if isinstance(node, ast.ClassDef):
+            return ClassFound(node, self.position)
+        return Assigned(name.id, ast.Constant(None), self.position)
+
+    def meaning(self, node: ast.expr) -> Meaning | None:
         """Give what a name or a dotted name means; `None` for anything else or unknown."""
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -126,17 +195,36 @@ class Namespace:
             node = node.value
         if not isinstance(node, ast.Name):
             return None
-        found = self.lookup(node.id, position)
-        if not attributes:
-            return found
-        if isinstance(found, External):
-            return _external(".".join([found.name, *reversed(attributes[1:])]), attributes[0])
-        return None
+        found = self.lookup(node)
+        while attributes and found:
+            found = _attribute(found, attributes.pop())
+        return found
 
-    def qualified(self, node: ast.expr, position: int) -> str:
+    def qualified(self, node: ast.expr) -> str:
         """Give the qualified name of something imported or built in, "" for anything else."""
-        found = self.meaning(node, position)
+        found = self.meaning(node)
         return found.name if isinstance(found, External) else ""
+
+    def at(self, found: ClassFound) -> Scope:
+        """Give the scope of the body of a class."""
+        return Scope(
+            self.namespace, found.position, found.node, self.namespace.lazy, self.variables
+        )
+
+    def before(self, position: int) -> Scope:
+        """Give the scope of a top-level statement."""
+        return Scope(self.namespace, position, None, self.lazy, self.variables)
+
+
+def _attribute(found: Meaning, name: str) -> Meaning | None:
+    match found:
+        case External(name=module):
+            return _external(module, name)
+        case ClassFound(node=owner, position=position):
+            inner = (node for node in owner.body if isinstance(node, ast.ClassDef))
+            return next((ClassFound(node, position) for node in inner if node.name == name), None)
+        case _:
+            return None
 
 
 def _external(module: str, name: str) -> External:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._constants import UNKNOWN, constant
 from toolscan._docstrings import parameter_descriptions
-from toolscan._models import annotated_metadata, field_calls, is_model, model_fields
+from toolscan._fields import declared_fields
+from toolscan._metadata import annotated, is_field, read_metadata
+from toolscan._models import Kind, kind_of, linearize
 from toolscan._namespace import ClassFound
 from toolscan._records import Parameter
+from toolscan._source import parse_expression
 from toolscan._syntax import docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolscan._models import Field
-    from toolscan._namespace import Namespace
+    from toolscan._fields import DeclaredField
+    from toolscan._metadata import Metadata
+    from toolscan._namespace import Scope
     from toolscan._syntax import Function, ModuleText
 
-__all__ = ["Argument", "arguments", "parameters", "params_class"]
+__all__ = ["Argument", "arguments", "describe_argument", "parameters", "params_class"]
 
 
 class Argument(NamedTuple):
@@ -31,10 +33,27 @@ class Argument(NamedTuple):
     default: ast.expr | None
     prefix: str = ""
 
-    @property
-    def required(self) -> bool:
-        """Whether a call must give it."""
-        return self.default is None and not self.prefix
+
+class Described(NamedTuple):
+    """An argument with all that is said of it put together."""
+
+    type: ast.expr | None
+    metadata: Metadata
+    default: ast.expr | None
+    required: bool
+
+
+def describe_argument(argument: Argument, scope: Scope) -> Described:
+    """Put together what an argument's annotation and default say."""
+    kind, nodes, default = argument.annotation, list[ast.expr](), argument.default
+    if kind is not None:
+        kind, nodes = annotated(kind, scope)
+    if default is not None and is_field(default, scope):
+        nodes, default = [*nodes, default], None
+    metadata = read_metadata(nodes, scope)
+    default = default if default is not None else metadata.default
+    required = default is None and not metadata.has_factory and not argument.prefix
+    return Described(kind, metadata, default, required)
 
 
 def arguments(function: Function) -> Iterator[Argument]:
@@ -53,7 +72,7 @@ def arguments(function: Function) -> Iterator[Argument]:
         yield Argument(args.kwarg.arg, args.kwarg.annotation, None, "**")
 
 
-def params_class(function: Function, namespace: Namespace, position: int) -> ClassFound | None:
+def params_class(function: Function, scope: Scope) -> ClassFound | None:
     """Give the model whose fields are the tool's parameters.
 
     That is the case where the only argument is called `params` or its class is called `Params`;
@@ -62,141 +81,74 @@ def params_class(function: Function, namespace: Namespace, position: int) -> Cla
     only = list(arguments(function))
     if len(only) != 1 or only[0].annotation is None:
         return None
-    found = _class_in(only[0].annotation, namespace, position)
+    found = _class_in(only[0].annotation, scope)
     if found is None or "params" not in {only[0].name, found.node.name.lower()}:
         return None
-    return found if is_model(found, namespace) else None
+    return found if kind_of(found, scope) in {Kind.MODEL, Kind.ROOT_MODEL} else None
 
 
-def _class_in(annotation: ast.expr, namespace: Namespace, position: int) -> ClassFound | None:
+def _class_in(node: ast.expr, scope: Scope) -> ClassFound | None:
     """Find the class in `Params`, `"Params"`, `Optional[Params]`, `Annotated[Params, …]`."""
-    annotation, _ = annotated_metadata(annotation, namespace, position)
-    match annotation:
+    node, _ = annotated(node, scope)
+    match node:
         case ast.Constant(value=str(text)):
-            try:
-                inner = ast.parse(text.strip(), mode="eval").body
-            except (SyntaxError, ValueError):
-                return None
-            return None if isinstance(inner, ast.Constant) else _class_in(inner, namespace, position)
-        case ast.Subscript(value=value, slice=inner):
-            if namespace.qualified(value, position) == "typing.Optional":
-                return _class_in(inner, namespace, position)
-            return None
+            inner = parse_expression(text)
+            quoted = inner is None or isinstance(inner, ast.Constant)
+            return None if quoted or inner is None else _class_in(inner, scope)
+        case ast.Subscript(value=value, slice=inner) if scope.qualified(value) == "typing.Optional":
+            return _class_in(inner, scope)
         case ast.BinOp(op=ast.BitOr(), left=inner, right=ast.Constant(value=None)):
-            return _class_in(inner, namespace, position)
+            return _class_in(inner, scope)
         case _:
-            found = namespace.meaning(annotation, position)
+            found = scope.meaning(node)
             return found if isinstance(found, ClassFound) else None
 
 
 def parameters(
-    function: Function, namespace: Namespace, text: ModuleText, described: str
+    function: Function,
+    held: ClassFound | None,
+    scope: Scope,
+    text: ModuleText,
+    described: str,
 ) -> tuple[Parameter, ...]:
     """Give the parameters of an entry point.
 
     Args:
         function: The entry point.
-        namespace: The names of its module.
+        held: The class whose fields they are, as `params_class` gives it.
+        scope: Where its annotations are looked up.
         text: The text of its module.
         described: The docstrings in whose Args sections descriptions are looked for.
     """
-    position = namespace.end
     sections = parameter_descriptions(described)
-    found = params_class(function, namespace, position)
-    if found is None:
-        return tuple(
-            _from_argument(argument, namespace, position, text, sections)
-            for argument in arguments(function)
-        )
-    sections = parameter_descriptions(docstring(found.node.body)) | sections
-    return tuple(
-        _from_field(field, namespace, text, sections) for field in model_fields(found, namespace)
-    )
+    if held is None:
+        return tuple(_from_argument(it, scope, text, sections) for it in arguments(function))
+    for ancestor in linearize(held, scope):
+        sections = parameter_descriptions(docstring(ancestor.node.body)) | sections
+    return tuple(_from_field(field, text, sections) for field in declared_fields(held, scope))
 
 
 def _from_argument(
-    argument: Argument,
-    namespace: Namespace,
-    position: int,
-    text: ModuleText,
-    sections: dict[str, str],
+    argument: Argument, scope: Scope, text: ModuleText, sections: dict[str, str]
 ) -> Parameter:
-    description = ""
-    alias: str | None = None
-    required, default = argument.required, argument.default
-    if argument.annotation is not None:
-        _, metadata = annotated_metadata(argument.annotation, namespace, position)
-        calls = [node for node in metadata if _is_field(node, namespace, position)]
-        if argument.default is not None and _is_field(argument.default, namespace, position):
-            calls.append(argument.default)
-        facts = _facts([node for node in calls if isinstance(node, ast.Call)], namespace, position)
-        description, alias = facts.description, facts.alias
-        if default is not None and default in calls:
-            default, required = facts.default, facts.required
+    said = describe_argument(argument, scope)
     return Parameter(
         name=argument.prefix + argument.name,
         annotation=text.written(argument.annotation) if argument.annotation else "",
-        required=required,
-        default=text.written(default) if default is not None else None,
-        description=description or sections.get(argument.name, ""),
-        alias=alias,
+        required=said.required,
+        default=text.written(said.default) if said.default is not None else None,
+        description=said.metadata.description or sections.get(argument.name, ""),
+        alias=said.metadata.alias if said.metadata.alias != argument.name else None,
     )
 
 
-def _is_field(node: ast.expr, namespace: Namespace, position: int) -> bool:
-    return isinstance(node, ast.Call) and namespace.qualified(node.func, position) == "pydantic.Field"
-
-
-def _from_field(
-    field: Field, namespace: Namespace, text: ModuleText, sections: dict[str, str]
-) -> Parameter:
-    calls = field_calls(field, namespace)
-    facts = _facts(calls, namespace, field.owner.position)
-    default, required = field.default, field.default is None
-    if not calls or default not in calls:
-        required = required and facts.required
-        if required is False and default is None:
-            default = facts.default
-        if isinstance(default, ast.Constant) and default.value is Ellipsis:
-            default, required = None, True
-    else:
-        default, required = facts.default, facts.required
+def _from_field(field: DeclaredField, text: ModuleText, sections: dict[str, str]) -> Parameter:
+    name = field.field.name
     return Parameter(
-        name=field.name,
-        annotation=text.written(field.annotation),
-        required=required,
-        default=text.written(default) if default is not None else None,
-        description=facts.description or field.note or sections.get(field.name, ""),
-        alias=facts.alias if facts.alias != field.name else None,
+        name=name,
+        annotation=text.written(field.field.annotation),
+        required=field.required,
+        default=text.written(field.default) if field.default is not None else None,
+        description=field.description or sections.get(name, ""),
+        alias=field.name if field.name != name else None,
     )
-
-
-class _Facts(NamedTuple):
-    """What `Field(…)` calls say of a parameter."""
-
-    description: str
-    alias: str | None
-    required: bool
-    default: ast.expr | None
-
-
-def _facts(calls: list[ast.Call], namespace: Namespace, position: int) -> _Facts:
-    description, alias = "", None
-    default: ast.expr | None = None
-    required = True
-    for call in calls:
-        given = {keyword.arg: keyword.value for keyword in call.keywords}
-        if call.args:
-            given["default"] = call.args[0]
-        for key in ("alias", "validation_alias"):
-            text = constant(given[key], namespace, position) if key in given else UNKNOWN
-            alias = text if isinstance(text, str) else alias
-        if "description" in given:
-            text = constant(given["description"], namespace, position)
-            description = inspect.cleandoc(text).strip() if isinstance(text, str) else description
-        for key in ("default", "default_factory"):
-            node = given.get(key)
-            if node is not None:
-                empty = isinstance(node, ast.Constant) and node.value is Ellipsis
-                default, required = (None, True) if empty else (node, False)
-    return _Facts(description, alias, required, default)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from toolscan._layout import ToolId
 
 __all__ = ["FileStamp", "Parameter", "Reason", "Rejection", "ScanIssue", "ScanReport", "ToolRecord"]
 
 
 class Reason(StrEnum):
-    """Why a path gave no record. The values are stable codes; `ScanIssue.detail` is the sentence."""
+    """Why a path gave no record: stable codes, for which `ScanIssue.detail` is the sentence."""
 
     # The name
     PRIVATE = "private"
@@ -102,6 +103,8 @@ class ToolRecord:
         text_hash: SHA-256 of what is embedded, with its template's version.
         stamp: The file's stamp, or `None` where the file changed so shortly before it was read
             that a later edit could carry the same stamp.
+        params_class: Name of the class whose fields the parameters are, "" where they are the
+            function's own.
         definitions: The module's top-level statements without function bodies; the schemas and
             the stub are built from it when they are asked for.
     """
@@ -120,15 +123,16 @@ class ToolRecord:
     file_hash: str
     text_hash: str
     stamp: FileStamp | None
+    params_class: str = ""
     definitions: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanIssue:
-    """A path that looked like a tool and gave no record.
+    r"""A path that looked like a tool and gave no record.
 
     Attributes:
-        path: Posix path relative to the root; bytes that are not UTF-8 appear as `\\xNN`.
+        path: Posix path relative to the root; bytes that are not UTF-8 appear as `\xNN`.
         reason: Stable code.
         detail: A sentence for a person.
     """

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from toolscan._extract import category_description, extract
 from toolscan._layout import DEFAULT_LAYOUTS, ToolId, id_problem
 from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport
 from toolscan._source import read_source
-from toolscan._walk import CategoryFile, Found, Trouble, walk
+from toolscan._walk import CategoryFile, Found, walk
 from toolscan.errors import RootNotFoundError, ToolReadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from toolscan._layout import Layout
     from toolscan._records import ToolRecord
@@ -42,8 +41,8 @@ def scan(
         layouts: Where tools lie. Where two give one id, the earlier has precedence.
         within: Files or folders, relative to the root or absolute; only they and what lies below
             them is looked at. They may be gone.
-        known: The stamps that earlier records had, by path. A file whose stamp is the same is not
-            read, and its path is reported as unchanged.
+        known: The stamps of earlier records of these layouts, by path. A file whose stamp is the
+            same is not read, and its path is reported as unchanged.
 
     Raises:
         RootNotFoundError: If the root is not a directory.
@@ -56,22 +55,23 @@ def scan(
     issues: list[ScanIssue] = []
     unchanged: list[str] = []
     categories: dict[str, str] = {}
-    stamps = known or {}
+    stamps: Mapping[str, FileStamp | None] = {} if known is None else known
     for item in walk(base, layouts, None if within is None else _scope(base, within)):
         try:
             match item:
                 case Found():
-                    tool = _identify(item.path, item.layout, item.values, base, layouts)
+                    _refuse_duplicate(item.layout, item.values, base, layouts)
                     if _is_unchanged(stamps.get(item.path), item.status):
                         unchanged.append(item.path)
                     else:
+                        tool = _identify(item.path, item.layout, item.values)
                         source = read_source(f"{base}/{item.path}")
                         records.append(extract(source, tool, item.path))
                 case CategoryFile():
                     text = category_description(read_source(f"{base}/{item.path}").data)
                     if text:
                         categories[f"{item.layout.source}:{item.category}"] = text
-                case Trouble():
+                case _:
                     raise item.rejection
         except Rejection as rejection:
             issues.append(_issue(item.path, rejection))
@@ -83,7 +83,9 @@ def scan(
     )
 
 
-def read_tool(path: _Path, root: _Path, *, layouts: Iterable[Layout] = DEFAULT_LAYOUTS) -> ToolRecord:
+def read_tool(
+    path: _Path, root: _Path, *, layouts: Iterable[Layout] = DEFAULT_LAYOUTS
+) -> ToolRecord:
     """Read one tool module.
 
     Args:
@@ -103,7 +105,8 @@ def read_tool(path: _Path, root: _Path, *, layouts: Iterable[Layout] = DEFAULT_L
         if found is None or relative is None:
             raise Rejection(Reason.NO_LAYOUT, f"No layout has tools here: {_patterns(layouts)}.")
         full = f"{base}/{relative}"
-        tool = _identify(relative, *found, base, layouts)
+        tool = _identify(relative, *found)
+        _refuse_duplicate(*found, base, layouts)
         return extract(read_source(full), tool, relative)
     except Rejection as rejection:
         raise ToolReadError(_issue(shown, rejection)) from rejection
@@ -120,9 +123,7 @@ def _patterns(layouts: Sequence[Layout]) -> str:
     return ", ".join(layout.pattern for layout in layouts)
 
 
-def _identify(
-    path: str, layout: Layout, values: dict[str, str], base: str, layouts: Sequence[Layout]
-) -> ToolId:
+def _identify(path: str, layout: Layout, values: dict[str, str]) -> ToolId:
     """Give the id that a path stands for, or say why it stands for none."""
     if not path.isascii() and not _is_utf8(path):
         raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
@@ -131,13 +132,23 @@ def _identify(
     category, name = values["category"], values["name"]
     if problem := id_problem(category, name):
         raise Rejection(Reason.INVALID_ID, f"It cannot be part of an id: {problem}.")
-    # Looked up on the disk and not among the records, so that a scan of one file says the same.
-    for other in layouts[: layouts.index(layout)]:
-        twin = other.path_of(category, name)
-        if other.source == layout.source and os.path.exists(f"{base}/{twin}"):  # noqa: PTH110
-            detail = f"{twin} has the same id, {layout.source}:{category}:{name}."
-            raise Rejection(Reason.DUPLICATE_ID, detail)
     return ToolId(source=layout.source, category=category, name=name)
+
+
+def _refuse_duplicate(
+    layout: Layout, values: dict[str, str], base: str, layouts: Sequence[Layout]
+) -> None:
+    """Reject a tool whose id an earlier layout gives to another file.
+
+    The other is looked up on the disk and not among the records, so that a scan of one file says
+    the same as a scan of all.
+    """
+    for other in layouts[: layouts.index(layout)]:
+        if other.source == layout.source:
+            twin = other.path_of(values["category"], values["name"])
+            if os.path.exists(f"{base}/{twin}"):  # noqa: PTH110
+                detail = f"{twin} has the same id and comes first."
+                raise Rejection(Reason.DUPLICATE_ID, detail)
 
 
 def _is_utf8(text: str) -> bool:
@@ -161,7 +172,9 @@ def _is_unchanged(stamp: FileStamp | None, status: os.stat_result) -> bool:
 
 
 def _issue(path: str, rejection: Rejection) -> ScanIssue:
-    return ScanIssue(path=_printable(path), reason=rejection.reason, detail=_printable(rejection.detail))
+    return ScanIssue(
+        path=_printable(path), reason=rejection.reason, detail=_printable(rejection.detail)
+    )
 
 
 def _printable(text: str) -> str:

@@ -15,7 +15,16 @@ from typing import cast
 
 from toolscan._records import FileStamp, Reason, Rejection
 
-__all__ = ["MAX_FILE_SIZE", "Source", "decode", "parse", "read_source", "rejection_of", "stamp_of"]
+__all__ = [
+    "MAX_FILE_SIZE",
+    "Source",
+    "decode",
+    "parse",
+    "parse_expression",
+    "read_source",
+    "rejection_of",
+    "stamp_of",
+]
 
 MAX_FILE_SIZE = 2 * 1024 * 1024
 """Larger files are not read: parsing takes about a hundred times their size in memory."""
@@ -25,9 +34,8 @@ MAX_FILE_SIZE = 2 * 1024 * 1024
 _CLOCK_TICK_NS = 2_000_000_000
 
 # A FIFO must not block, a terminal must not become ours, and Windows must not translate newlines.
-_OPEN_FLAGS = os.O_RDONLY
-for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"):
-    _OPEN_FLAGS |= getattr(os, _flag, 0)
+_WANTED = ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT")
+_OPEN_FLAGS = os.O_RDONLY | sum(int(getattr(os, name, 0)) for name in _WANTED)
 
 _READ_ATTEMPTS = 3
 
@@ -64,22 +72,27 @@ def read_source(path: str) -> Source:
     """
     began_ns = time.time_ns()
     try:
+        _require_regular(os.stat(path))  # noqa: PTH116  (opening a device can do something)
         fd = os.open(path, _OPEN_FLAGS)
         try:
-            for _ in range(_READ_ATTEMPTS):
-                before = os.fstat(fd)
-                data = _read_all(fd, before)
-                stamp = stamp_of(os.fstat(fd))
-                if stamp == stamp_of(before) and len(data) == stamp.size:
-                    break
-            else:
-                return Source(data=data, stamp=None)
+            data, stamp = _read_at_rest(fd)
         finally:
             os.close(fd)
     except OSError as error:
         raise rejection_of(error, path) from error
-    racy = max(stamp.mtime_ns, stamp.ctime_ns) + _CLOCK_TICK_NS >= began_ns
-    return Source(data=data, stamp=None if racy else stamp)
+    if stamp and max(stamp.mtime_ns, stamp.ctime_ns) + _CLOCK_TICK_NS >= began_ns:
+        stamp = None
+    return Source(data=data, stamp=stamp)
+
+
+def _read_at_rest(fd: int) -> tuple[bytes, FileStamp | None]:
+    for _ in range(_READ_ATTEMPTS):
+        before = os.fstat(fd)
+        data = _read_all(fd, before)
+        stamp = stamp_of(os.fstat(fd))
+        if stamp == stamp_of(before) and len(data) == stamp.size:
+            return data, stamp
+    return _read_all(fd, os.fstat(fd)), None
 
 
 def stamp_of(status: os.stat_result) -> FileStamp:
@@ -100,16 +113,18 @@ def rejection_of(error: OSError, path: str) -> Rejection:
         if os.path.islink(path):  # noqa: PTH114  (a str all along: paths may not be UTF-8)
             return Rejection(Reason.BROKEN_LINK, "The symbolic link points to nothing.")
         return Rejection(Reason.VANISHED, "The file vanished before it could be read.")
-    if error.errno == errno.ENXIO:
-        return Rejection(Reason.NOT_A_FILE, "It is a socket or a device, not a file.")
     why = error.strerror or type(error).__name__
     return Rejection(Reason.UNREADABLE, f"It cannot be read: {why}.")
 
 
-def _read_all(fd: int, status: os.stat_result) -> bytes:
+def _require_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a pipe, a socket or a device"
         raise Rejection(Reason.NOT_A_FILE, f"It is {kind}, not a file.")
+
+
+def _read_all(fd: int, status: os.stat_result) -> bytes:
+    _require_regular(status)
     os.lseek(fd, 0, os.SEEK_SET)
     room = MAX_FILE_SIZE + 1
     chunks: list[bytes] = []
@@ -124,18 +139,21 @@ def _read_all(fd: int, status: os.stat_result) -> bytes:
 
 
 def decode(data: bytes) -> str:
-    """Decode source bytes as Python does, with newlines as `\\n`.
+    r"""Decode source bytes as Python does, with newlines as `\n`.
 
     Raises:
         Rejection: If there is nothing in them, or they are not text in the encoding they declare.
     """
-    has_bom = data.startswith(codecs.BOM_UTF8)
     if b"\0" in data:
         raise Rejection(Reason.NUL_BYTES, "It contains NUL bytes; it may be binary or UTF-16.")
-    encoding = "utf-8-sig"
-    if not has_bom and (cookie := _COOKIE.match(data)):
+    encoding = "utf-8"
+    if data.startswith(codecs.BOM_UTF8):
+        data = data[len(codecs.BOM_UTF8) :]
+    elif cookie := _COOKIE.match(data):
         encoding = cookie[1].decode("ascii", "replace")
     try:
+        if codecs.lookup(encoding).name in _NOT_FOR_SOURCE:
+            raise LookupError(encoding)
         text = data.decode(encoding)
     except UnicodeError as error:
         raise Rejection(Reason.ENCODING, f"Its bytes are not {encoding}: {error}.") from error
@@ -164,6 +182,16 @@ def parse(text: str) -> ast.Module:
         raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be parsed.") from error
     except ValueError as error:  # lone surrogates, which only odd encodings can produce
         raise Rejection(Reason.SURROGATE, f"It cannot be parsed: {error}.") from error
+
+
+def parse_expression(text: str) -> ast.expr | None:
+    """Give the tree of one expression, `None` where the text is none."""
+    _silence_warnings()
+    try:
+        tree = compile(text.strip(), _FILENAME, "eval", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return cast("ast.Expression", tree).body
 
 
 def _syntax_rejection(error: SyntaxError) -> Rejection:

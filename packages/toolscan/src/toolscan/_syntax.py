@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 __all__ = [
     "Function",
@@ -30,19 +27,35 @@ class Statement(NamedTuple):
     for_type_checkers: bool
 
 
-def top_level(body: list[ast.stmt]) -> Iterator[Statement]:
+_COMPOUND = (
+    ast.If,
+    ast.Try,
+    ast.TryStar,
+    ast.With,
+    ast.AsyncWith,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.Match,
+)
+
+
+def top_level(body: list[ast.stmt]) -> list[Statement]:
     """Give the statements that run when the module is imported, in the order of the source.
 
     Branches of `if`, `try`, `with`, loops and `match` count; bodies of functions and classes do
     not. Iterative, because a chain of a thousand `elif` is nested a thousand deep in the tree.
     """
+    statements: list[Statement] = []
     pending = [Statement(node, False, False) for node in reversed(body)]
     while pending:
         statement = pending.pop()
-        blocks = _blocks(statement)
-        if not blocks:
-            yield statement
-        pending.extend(inner for block in reversed(blocks) for inner in reversed(block))
+        if isinstance(statement.node, _COMPOUND):
+            blocks = _blocks(statement)
+            pending.extend(inner for block in reversed(blocks) for inner in reversed(block))
+        else:
+            statements.append(statement)
+    return statements
 
 
 def _blocks(statement: Statement) -> list[list[Statement]]:
@@ -60,10 +73,9 @@ def _blocks(statement: Statement) -> list[list[Statement]]:
             handlers = [statement for handler in node.handlers for statement in handler.body]
             parts = (node.body, handlers, node.orelse, node.finalbody)
             bodies = [(part, typing_only) for part in parts]
-        case ast.Match():
-            bodies = [(case.body, typing_only) for case in node.cases]
         case _:
-            return []
+            cases = node.cases if isinstance(node, ast.Match) else []
+            bodies = [(case.body, typing_only) for case in cases]
     return [[Statement(inner, True, flag) for inner in body] for body, flag in bodies]
 
 
@@ -91,11 +103,12 @@ def string_statement(node: ast.stmt) -> str | None:
 class ModuleText:
     """The text of a module, cut where its syntax tree says."""
 
-    __slots__ = ("lines",)
+    __slots__ = ("_encoded", "lines")
 
     def __init__(self, text: str) -> None:
         # As the parser counts lines: str.splitlines would also cut at form feeds and more.
         self.lines = text.split("\n")
+        self._encoded: dict[int, bytes] = {}
 
     def written(self, node: ast.expr) -> str:
         """Give an expression as written; on one line, whatever it was."""
@@ -104,7 +117,11 @@ class ModuleText:
         line = self.lines[node.lineno - 1]
         start, end = node.col_offset, node.end_col_offset
         # Offsets are of UTF-8 bytes.
-        return line[start:end] if line.isascii() else line.encode()[start:end].decode()
+        if line.isascii():
+            return line[start:end]
+        if node.lineno not in self._encoded:
+            self._encoded[node.lineno] = line.encode()
+        return self._encoded[node.lineno][start:end].decode()
 
     def block(self, node: ast.stmt) -> str:
         """Give the lines of a statement, its decorators included."""

@@ -52,6 +52,21 @@ class _State(NamedTuple):
     depth: int
     values: dict[str, str]
 
+    def ends_category(self) -> bool:
+        """Tell whether the part matched last gives the category, and the name is still to come."""
+        if not self.depth or "name" in self.values:
+            return False
+        return "{category}" in self.layout.parts[self.depth - 1].text
+
+
+class _Folder(NamedTuple):
+    """A folder to be listed."""
+
+    path: str
+    states: list[_State]
+    scope: Scope
+    above: frozenset[tuple[int, int]]
+
 
 def walk(
     root: str, layouts: Sequence[Layout], scope: Scope
@@ -62,64 +77,58 @@ def walk(
     listing the folders, never from the scope: where a file system ignores case, a file has the one
     spelling that its folder gives it.
     """
-    states = [_State(layout, 0, {}) for layout in layouts]
-    yield from _folder(root, "", states, scope, frozenset())
+    pending = [_Folder("", [_State(layout, 0, {}) for layout in layouts], scope, frozenset())]
+    while pending:
+        folder = pending.pop()
+        full = f"{root}/{folder.path}"
+        try:
+            status = os.stat(full)  # noqa: PTH116
+            names = _names(full)
+        except OSError as error:
+            yield Trouble(folder.path, rejection_of(error, full))
+            continue
+        here = (status.st_dev, status.st_ino)
+        if here in folder.above:
+            loop = "The symbolic link leads back to a folder that it lies in."
+            yield Trouble(folder.path, Rejection(Reason.SYMLINK_LOOP, loop))
+            continue
+        for state in folder.states:
+            if "__init__.py" in names and state.ends_category():
+                path = f"{folder.path}/__init__.py"
+                yield CategoryFile(path, state.layout, state.values["category"])
+        inside = names if folder.scope is None else names & folder.scope.keys()
+        yield from _entries(root, folder._replace(above=folder.above | {here}), inside, pending)
 
 
-def _folder(
-    root: str, path: str, states: list[_State], scope: Scope, above: frozenset[tuple[int, int]]
-) -> Iterator[Found | CategoryFile | Trouble]:
-    folder = f"{root}/{path}"
-    try:
-        status = os.stat(folder)  # noqa: PTH116
-        with os.scandir(folder) as entries:
-            listed = {entry.name for entry in entries}
-    except OSError as error:
-        yield Trouble(path, rejection_of(error, folder))
-        return
-    here = (status.st_dev, status.st_ino)
-    if here in above:
-        loop = "The symbolic link leads back to a folder that it lies in."
-        yield Trouble(path, Rejection(Reason.SYMLINK_LOOP, loop))
-        return
-    for state in states:
-        if "__init__.py" in listed and _ends_category(state):
-            yield CategoryFile(f"{path}/__init__.py", state.layout, state.values["category"])
-    for name in sorted(listed if scope is None else listed & scope.keys()):
-        yield from _entry(root, f"{path}/{name}" if path else name, name, states, scope, above | {here})
+def _names(folder: str) -> set[str]:
+    with os.scandir(folder) as entries:
+        return {entry.name for entry in entries}
 
 
-def _ends_category(state: _State) -> bool:
-    """Tell whether the folder just entered is a category, not a folder above or a tool's own."""
-    if not state.depth or "name" in state.values:
-        return False
-    return "{category}" in state.layout.parts[state.depth - 1].text
-
-
-def _entry(
-    root: str,
-    path: str,
-    name: str,
-    states: list[_State],
-    scope: Scope,
-    above: frozenset[tuple[int, int]],
-) -> Iterator[Found | CategoryFile | Trouble]:
-    reached = [
-        _State(layout, depth + 1, values | found)
-        for layout, depth, values in states
-        if (found := layout.parts[depth].match(name)) is not None
-    ]
-    if not reached:
-        return
-    full = f"{root}/{path}"
-    try:
-        status = os.stat(full)  # noqa: PTH116
-    except OSError as error:
-        yield Trouble(path, rejection_of(error, full))
-        return
-    files = [state for state in reached if state.depth == len(state.layout.parts)]
-    folders = [state for state in reached if state.depth < len(state.layout.parts)]
-    if files and name != "__init__.py":
-        yield Found(path, files[0].layout, files[0].values, status)
-    if folders and stat.S_ISDIR(status.st_mode):
-        yield from _folder(root, path, folders, None if scope is None else scope[name], above)
+def _entries(
+    root: str, folder: _Folder, names: set[str], pending: list[_Folder]
+) -> Iterator[Found | Trouble]:
+    """Give the files in a folder that a layout matches, and put its folders where they wait."""
+    prefix = f"{folder.path}/" if folder.path else ""
+    for name in names:
+        files: list[_State] = []
+        folders: list[_State] = []
+        for layout, depth, values in folder.states:
+            found = layout.parts[depth].match(name)
+            if found is not None:
+                ended = depth + 1 == len(layout.parts)
+                reached = _State(layout, depth + 1, values | found if found else values)
+                (files if ended else folders).append(reached)
+        if not files and not folders:
+            continue
+        path = prefix + name
+        try:
+            status = os.stat(f"{root}/{path}")  # noqa: PTH116
+        except OSError as error:
+            yield Trouble(path, rejection_of(error, f"{root}/{path}"))
+            continue
+        below = None if folder.scope is None else folder.scope[name]
+        if files and name != "__init__.py" and below is None:
+            yield Found(path, files[0].layout, files[0].values, status)
+        if folders and stat.S_ISDIR(status.st_mode):
+            pending.append(_Folder(path, folders, below, folder.above))

@@ -41,9 +41,8 @@ class InvalidLayoutError(ToolScanError, ValueError):
     """A layout pattern that cannot tell a tool's category and name."""
 
     def __init__(self, pattern: str, problem: str) -> None:
-        super().__init__(
-            f"{pattern!r} is no layout: {problem}; write a path like 'tools/{{category}}/{{name}}.py'"
-        )
+        advice = "write a path like 'tools/{category}/{name}.py'"
+        super().__init__(f"{pattern!r} is no layout: {problem}; {advice}")
         self.pattern = pattern
         self.problem = problem
 

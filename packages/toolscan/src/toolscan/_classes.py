@@ -1,0 +1,166 @@
+"""From a class to JSON Schema: models, enums, typed dicts, dataclasses, named tuples."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, cast
+
+from toolscan._constants import UNKNOWN, constant, members
+from toolscan._fields import declared_fields
+from toolscan._keywords import jsonable, literal, type_of
+from toolscan._metadata import annotated, read_metadata
+from toolscan._models import Kind, configuration, kind_of, root_annotation, type_parameters
+from toolscan._syntax import docstring
+from toolscan._types import describe
+
+if TYPE_CHECKING:
+    from toolscan._fields import DeclaredField
+    from toolscan._keywords import Schema
+    from toolscan._namespace import ClassFound, Scope
+    from toolscan._types import TypeReader
+
+__all__ = ["define", "with_default"]
+
+
+def define(reader: TypeReader, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:
+    """Give the schema of a class.
+
+    Args:
+        reader: Reads the annotations of its fields.
+        found: The class.
+        args: Its type arguments, where it is generic.
+        scope: Where it is referred to.
+    """
+    names = type_parameters(found, scope)
+    filled = {name: (arg, scope) for name, arg in zip(names, args, strict=False)}
+    inside = scope._replace(variables=filled)
+    match kind_of(found, inside):
+        case Kind.ENUM:
+            return _enum(found, inside)
+        case Kind.MODEL:
+            return _model(reader, found, inside)
+        case Kind.ROOT_MODEL:
+            return _root_model(reader, found, inside)
+        case Kind.DATACLASS:
+            return _object(reader, declared_fields(found, inside)) | _about(found)
+        case Kind.TYPED_DICT:
+            return _typed_dict(reader, found, inside)
+        case Kind.NAMED_TUPLE:
+            return _named_tuple(reader, declared_fields(found, inside))
+        case _:
+            return {}
+
+
+def _about(found: ClassFound) -> Schema:
+    text = docstring(found.node.body)
+    return {"description": text} if text else {}
+
+
+def _model(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
+    config = configuration(found, scope)
+    schema = _object(reader, declared_fields(found, scope), config) | _about(found)
+    extra = config.get("extra")
+    if extra in ("forbid", "allow"):
+        schema["additionalProperties"] = extra == "allow"
+    return schema | _configured(config)
+
+
+def _configured(config: dict[str, object]) -> Schema:
+    schema: Schema = {}
+    if isinstance(title := config.get("title"), str):
+        schema["title"] = title
+    if isinstance(more := jsonable(config.get("json_schema_extra")), dict):
+        schema |= more
+    return schema
+
+
+def _root_model(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
+    fields = [field for field in declared_fields(found, scope) if field.field.name == "root"]
+    if fields:
+        # What is said of the root itself comes before what is said of the class.
+        schema = _about(found) | field_schema(reader, fields[0], {})
+    else:
+        root = root_annotation(found, scope)
+        schema = (reader.read(*root) if root else {}) | _about(found)
+    return schema | _configured(configuration(found, scope))
+
+
+def _object(
+    reader: TypeReader, fields: list[DeclaredField], config: dict[str, object] | None = None
+) -> Schema:
+    config = config or {}
+    schema: Schema = {
+        "type": "object",
+        "properties": {field.name: field_schema(reader, field, config) for field in fields},
+    }
+    if required := [field.name for field in fields if field.required]:
+        schema["required"] = required
+    return schema
+
+
+def field_schema(reader: TypeReader, field: DeclaredField, config: dict[str, object]) -> Schema:
+    """Give the schema of a field, with its description and default."""
+    schema = reader.read(field.type, field.scope, field.metadata)
+    if schema.get("type") == "string" and "format" not in schema and "const" not in schema:
+        for name, keyword in (("str_min_length", "minLength"), ("str_max_length", "maxLength")):
+            if isinstance(length := config.get(name), int) and length and keyword not in schema:
+                schema = schema | {keyword: length}
+    schema = describe(schema, field.metadata)
+    if field.description:
+        schema["description"] = field.description
+    return with_default(schema, field.default, field.scope)
+
+
+def with_default(schema: Schema, default: ast.expr | None, scope: Scope) -> Schema:
+    """Add a default where it is a constant."""
+    if default is None:
+        return schema
+    value = jsonable(constant(default, scope))
+    if isinstance(default, ast.Set) and isinstance(value, list):
+        value = sorted(cast("list[object]", value), key=str)
+    return schema if value is UNKNOWN else schema | {"default": value}
+
+
+def _enum(found: ClassFound, scope: Scope) -> Schema:
+    values = list(members(found, scope).values())
+    if not values:
+        return _about(found)
+    schema = literal(values)
+    if "const" in schema:  # pydantic says enum, whatever the number
+        schema["enum"] = [schema.pop("const")]
+    kind = type_of(schema.get("enum", []))
+    return {key: value for key, value in schema.items() if key != "type"} | kind | _about(found)
+
+
+def _typed_dict(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
+    fields = declared_fields(found, scope)
+    for field in fields:
+        total = all(
+            constant(keyword.value, scope) is not False
+            for keyword in field.field.owner.node.keywords
+            if keyword.arg == "total"
+        )
+        field.required = _is_required(field, total)
+    return _object(reader, fields) | _about(found)
+
+
+def _is_required(field: DeclaredField, total: bool) -> bool:
+    node = field.type
+    while isinstance(node, ast.Subscript):
+        name = field.scope.qualified(node.value)
+        if name in {"typing.Required", "typing.NotRequired"}:
+            inner, metadata = annotated(node.slice, field.scope)
+            if metadata:  # Required[Annotated[…]]: what it says is said of the field
+                field.type, field.metadata = inner, read_metadata(metadata, field.scope)
+            return name == "typing.Required"
+        node = node.slice
+    return total
+
+
+def _named_tuple(reader: TypeReader, fields: list[DeclaredField]) -> Schema:
+    schema: Schema = {"type": "array", "maxItems": len(fields)}
+    if fields:
+        schema["prefixItems"] = [field_schema(reader, field, {}) for field in fields]
+    if needed := sum(field.required for field in fields):
+        schema["minItems"] = needed
+    return schema

@@ -1,0 +1,141 @@
+"""The command: `toolscan DIR`, or `python -m toolscan DIR`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from toolscan._layout import DEFAULT_LAYOUTS, Layout
+from toolscan._scan import scan
+from toolscan.errors import ToolScanError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from toolscan._records import ScanIssue, ScanReport, ToolRecord
+
+__all__ = ["main"]
+
+_DESCRIPTION = "List the tools in a tree of Python modules. Nothing in the tree is imported or run."
+_EPILOG = """\
+layouts:
+  Tools are looked for at mcptools/CATEGORY/NAME.py and gentools/CATEGORY/NAME/api.py.
+  --layout replaces both; give it once for each place.
+
+exit codes:
+  0  the tree was scanned, whether or not every file in it is a tool
+  2  DIR is not a directory, or an option is wrong
+
+examples:
+  toolscan .freeact/generated
+  toolscan tools --layout 'scripts=scripts/{category}/{name}.py'
+  toolscan tools --issues
+  toolscan tools --format jsonl | jq -r .id
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and give its exit code."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    try:
+        layouts = [_layout(text) for text in options.layout] or DEFAULT_LAYOUTS
+        report = scan(options.directory, layouts=layouts)
+    except ToolScanError as error:
+        parser.error(str(error))
+    try:
+        for line in _lines(report, issues=options.issues, jsonl=options.format == "jsonl"):
+            print(line)
+        _summarize(report)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away (`| head`): say nothing, and let the interpreter's last flush
+        # go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="toolscan",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("directory", metavar="DIR", help="root of the tree")
+    parser.add_argument(
+        "--format",
+        choices=("table", "jsonl"),
+        default="table",
+        help="a table for people, or one JSON object a line (default: table)",
+    )
+    parser.add_argument(
+        "--issues",
+        action="store_true",
+        help="list the files that hold no usable tool, and why, instead of the tools",
+    )
+    parser.add_argument(
+        "--layout",
+        action="append",
+        default=[],
+        metavar="SOURCE=PATTERN",
+        help="where tools lie, as source=path/{category}/{name}.py",
+    )
+    return parser
+
+
+def _layout(text: str) -> Layout:
+    source, _, pattern = text.partition("=")
+    return Layout(source, pattern)
+
+
+def _lines(report: ScanReport, *, issues: bool, jsonl: bool) -> Iterable[str]:
+    if jsonl:
+        items = map(_issue_json, report.issues) if issues else map(_record_json, report.records)
+        return (json.dumps(item, ensure_ascii=False) for item in items)
+    if issues:
+        return _table([("PATH", "REASON", "DETAIL"), *map(_issue_row, report.issues)])
+    return _table([("ID", "PARAMETERS", "SUMMARY"), *map(_record_row, report.records)])
+
+
+def _record_json(record: ToolRecord) -> dict[str, object]:
+    shown = dataclasses.asdict(record)
+    del shown["definitions"]
+    return {**shown, "id": str(record.id)}
+
+
+def _issue_json(issue: ScanIssue) -> dict[str, object]:
+    return dataclasses.asdict(issue)
+
+
+def _record_row(record: ToolRecord) -> tuple[str, ...]:
+    names = ", ".join(
+        parameter.name if parameter.required else f"[{parameter.name}]"
+        for parameter in record.parameters
+    )
+    return str(record.id), _clipped(names, 40), _clipped(record.summary, 80)
+
+
+def _issue_row(issue: ScanIssue) -> tuple[str, ...]:
+    return issue.path, issue.reason, issue.detail
+
+
+def _clipped(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        yield "  ".join(cells).rstrip()
+
+
+def _summarize(report: ScanReport) -> None:
+    tools, issues = len(report.records), len(report.issues)
+    hint = " (--issues lists them)" if issues else ""
+    print(f"{tools} tools, {issues} files without{hint}", file=sys.stderr)

@@ -1,0 +1,160 @@
+"""Keywords of JSON Schema, put together by pydantic's rules."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+from toolscan._constants import UNKNOWN
+
+__all__ = ["Schema", "any_of", "constrain", "jsonable", "literal", "mapping"]
+
+Schema = dict[str, Any]
+
+_NUMBER = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+}
+_ARRAY = {"min_length": "minItems", "max_length": "maxItems"}
+_OBJECT = {"min_length": "minProperties", "max_length": "maxProperties"}
+_STRING = {"min_length": "minLength", "max_length": "maxLength"}
+# Where a length has no meaning for the type, pydantic still writes it as that of a string.
+_BY_TYPE = {
+    "integer": _NUMBER | _STRING,
+    "number": _NUMBER | _STRING,
+    "array": _ARRAY,
+    "object": _OBJECT,
+    "string": _STRING,
+}
+
+
+def constrain(schema: Schema, constraints: dict[str, object]) -> Schema:
+    """Add bounds to a schema, under the keywords that its type has for them.
+
+    A bound that the type cannot express is left out, as pydantic leaves it to its validators.
+    """
+    if not constraints:
+        return schema
+    kind = schema.get("type")
+    names = _BY_TYPE.get(kind, _STRING) if isinstance(kind, str) else _STRING
+    if schema.keys() <= {"type", "minLength", "maxLength", "pattern"} and kind == "string":
+        names = names | {"pattern": "pattern"}
+    added = {
+        names[name]: value
+        for name, value in constraints.items()
+        if name in names and not (isinstance(value, float) and math.isinf(value))
+    }
+    choices = cast("list[Schema]", schema.get("anyOf", [{}]))
+    if choices[0] == {"type": "number"}:
+        # A decimal or a fraction, given as a number or as its text: bounds go to the number.
+        numeric = constrain(
+            {"type": "number"}, {k: v for k, v in constraints.items() if k in _NUMBER}
+        )
+        return schema | {"anyOf": [numeric, *choices[1:]]} | added
+    return schema | added
+
+
+def any_of(schemas: list[Schema]) -> Schema:
+    """Give the schema of a union: nested ones are opened, and equal ones said once."""
+    members: list[Schema] = []
+    for schema in schemas:
+        inner = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
+        members += [member for member in inner if member not in members]
+    return members[0] if len(members) == 1 else {"anyOf": members}
+
+
+def mapping(keys: Schema, values: Schema) -> Schema:
+    """Give the schema of a dictionary."""
+    schema: Schema = {"type": "object"}
+    # Neither keys nor values of a dictionary have a title in pydantic's schemas.
+    names, values = ({k: v for k, v in it.items() if k != "title"} for it in (keys, values))
+    pattern = names.pop("pattern", None) if "$ref" not in names else None
+    if pattern is not None:
+        schema["patternProperties"] = {pattern: values}
+    else:
+        schema["additionalProperties"] = values or True
+    if (names.get("type") == "string" and len(names) > 1) or "$ref" in names:
+        names.pop("type", None)
+        schema["propertyNames"] = names
+    return schema
+
+
+def literal(values: list[object]) -> Schema:
+    """Give the schema of a set of constants; anything, where one of them is not known."""
+    encoded = [jsonable(value) for value in values]
+    if not encoded or any(value is UNKNOWN for value in encoded):
+        return {}
+    distinct: list[object] = []
+    for value in encoded:  # True equals 1 in Python, and not in JSON
+        if not any(value == other and type(value) is type(other) for other in distinct):
+            distinct.append(value)
+    schema: Schema = {"const": distinct[0]} if len(distinct) == 1 else {"enum": distinct}
+    return schema | type_of(distinct)
+
+
+_TYPES: dict[type, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    list: "array",
+    type(None): "null",
+}
+
+
+def type_of(values: list[object]) -> Schema:
+    """Give the `type` that all of the values have, nothing where they differ."""
+    kinds = {type(value) for value in values}
+    kind = _TYPES.get(kinds.pop()) if len(kinds) == 1 else None
+    return {"type": kind} if kind else {}
+
+
+def jsonable(value: object) -> object:
+    """Give a constant as JSON has it, `UNKNOWN` where JSON has nothing like it."""
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            return value if math.isfinite(value) else UNKNOWN
+        case str():
+            return value if _is_text(value) else UNKNOWN
+        case bytes():
+            return value.decode("utf-8", "replace") if _decodes(value) else UNKNOWN
+        case list():
+            items = [jsonable(item) for item in cast("list[object]", value)]
+            return UNKNOWN if any(item is UNKNOWN for item in items) else items
+        case dict():
+            pairs = cast("dict[object, object]", value).items()
+            encoded = {_key(key): jsonable(item) for key, item in pairs}
+            return UNKNOWN if any(item is UNKNOWN for item in encoded.values()) else encoded
+        case _:
+            return UNKNOWN
+
+
+def _key(key: object) -> str:
+    match key:
+        case None:
+            return "None"
+        case bool():
+            return "true" if key else "false"
+        case _:
+            return str(key)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _decodes(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

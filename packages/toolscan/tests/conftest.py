@@ -1,0 +1,41 @@
+"""Options and fixtures of the tests."""
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--tools-tree",
+        type=Path,
+        help="a tree of tool modules whose schemas are compared with pydantic's",
+    )
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Write modules below a folder: `tree({"mcptools/c/t.py": "..."})` gives the root."""
+
+    def write(files):
+        for path, content in files.items():
+            target = tmp_path / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                target.write_bytes(content)
+            else:
+                target.write_text(content, encoding="utf-8")
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def tool(tree):
+    """Read a module given as text: `tool("def run(): ...")` gives its record."""
+    import toolscan
+
+    def read(source, path="mcptools/demo/thing.py"):
+        return toolscan.read_tool(path, tree({path: source}))
+
+    return read

@@ -1,0 +1,126 @@
+"""The command."""
+
+# ruff: noqa: E501  (modules in one string each)
+import json
+import os
+import runpy
+import subprocess
+import sys
+
+import pytest
+from toolscan._cli import main
+
+GOOD = "def run(a, b=1):\n    'Does it. And more.'\n"
+
+
+@pytest.fixture
+def root(tree):
+    return tree(
+        {
+            "mcptools/demo/good.py": GOOD,
+            "mcptools/demo/bad.py": "def run(:\n",
+            "mcptools/demo/long.py": f"def run({', '.join(f'parameter{n}' for n in range(9))}):\n    {'word ' * 40!r}\n",
+        }
+    )
+
+
+def test_it_lists_tools_in_a_table(root, capsys):
+    assert main([str(root)]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[:2] == [
+        "ID                  PARAMETERS                                SUMMARY",
+        "mcptools:demo:good  a, [b]                                    Does it.",
+    ]
+    assert out.splitlines()[2].endswith("…")
+    assert err == "2 tools, 1 files without (--issues lists them)\n"
+
+
+def test_it_lists_issues_in_a_table(root, capsys):
+    assert main([str(root), "--issues"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "PATH                  REASON        DETAIL",
+        "mcptools/demo/bad.py  syntax_error  Line 1: invalid syntax.",
+    ]
+
+
+def test_it_prints_json_lines(root, capsys):
+    assert main([str(root), "--format", "jsonl"]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first["id"] == "mcptools:demo:good"
+    assert first["parameters"][1]["default"] == "1"
+    assert "definitions" not in first
+    assert main([str(root), "--format", "jsonl", "--issues"]) == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == "syntax_error"
+
+
+def test_a_layout_of_ones_own_replaces_the_usual_ones(tree, capsys):
+    root = tree({"scripts/a/b.py": GOOD, "mcptools/demo/good.py": GOOD})
+    assert main([str(root), "--layout", "mine=scripts/{category}/{name}.py"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[1].startswith("mine:a:b ")
+    assert err == "1 tools, 0 files without\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["/nowhere/at/all"], "is not a directory"),
+        ([], "DIR"),
+        ([".", "--format", "xml"], "invalid choice"),
+        ([".", "--layout", "scripts"], "is no layout"),
+    ],
+)
+def test_a_wrong_option_exits_with_2_and_says_which(options, message, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(options)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_help_says_where_tools_are_looked_for(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert "mcptools/CATEGORY/NAME.py" in out
+    assert "exit codes" in out
+
+
+def test_the_module_is_the_command(root, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["toolscan", str(root)])
+    with pytest.raises(SystemExit) as caught:
+        runpy.run_module("toolscan", run_name="__main__")
+    assert caught.value.code == 0
+    assert "mcptools:demo:good" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise here")
+def test_a_closed_pipe_ends_it_quietly(root, monkeypatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as stdout:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert main([str(root)]) == 0
+
+
+def test_the_module_can_be_run(root):
+    command = [sys.executable, "-m", "toolscan", str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8",
+                          env={**os.environ, "PYTHONIOENCODING": "utf-8"})  # fmt: skip
+    assert "mcptools:demo:good" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise here")
+def test_a_reader_that_goes_away_is_no_error(tree):
+    root = tree({f"mcptools/demo/t{n}.py": GOOD for n in range(2_000)})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolscan", str(root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 0
+    assert error == b""

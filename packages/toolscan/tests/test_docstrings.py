@@ -1,0 +1,118 @@
+"""What docstrings say."""
+
+# ruff: noqa: E501  (modules in one string each)
+import subprocess
+import sys
+
+import pytest
+
+GOOGLE = """Does it.
+
+    Args:
+        a: The first.
+        b (int, optional): The second,
+            on two lines.
+        *args: The rest.
+
+    Keyword Args:
+        c: The third.
+
+    Returns:
+        Nothing.
+    """
+NUMPY = """Does it.
+
+    Parameters
+    ----------
+    a : int
+        The first.
+    b : int, optional
+        The second,
+        on two lines.
+    *args
+        The rest.
+
+    Other Parameters
+    ----------------
+    c : str
+        The third.
+    """
+SPHINX = """Does it.
+
+    :param a: The first.
+    :param int b: The second,
+        on two lines.
+    :param args: The rest.
+    :keyword c: The third.
+    :returns: Nothing.
+    """
+
+
+@pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
+def test_the_args_section_describes_the_parameters(text, tool):
+    record = tool(f'def run(a, b=1, *args, c=2):\n    """{text}"""\n')
+    assert {it.name: it.description for it in record.parameters} == {
+        "a": "The first.",
+        "b": "The second, on two lines.",
+        "*args": "The rest.",
+        "c": "The third.",
+    }
+    assert record.summary == "Does it."
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        ("Does it. And more.", "Does it."),
+        ("Does it\nand that.\n\nMore.", "Does it and that."),
+        ("Reads files, e.g. PDFs. Then stops.", "Reads files, e.g. PDFs."),
+        ("Uses version 3.11 now. Then stops.", "Uses version 3.11 now."),
+        ("No full stop", "No full stop"),
+        ("読む。書く。", "読む。"),
+        ("What? Yes.", "What?"),
+        ("Args:\n    a: The first.", "Args: a: The first."),
+        ("Does it\nArgs:\n    a: The first.", "Does it"),
+        ("e.g. X", "e.g. X"),
+    ],
+)
+def test_the_summary_is_the_first_sentence(text, summary, tool):
+    assert tool(f"def run():\n    {text!r}\n").summary == summary
+
+
+def test_a_summary_without_end_is_cut(tool):
+    summary = tool(f"def run():\n    {'word ' * 100_000!r}\n").summary
+    assert len(summary) == 1_000
+    assert summary.endswith("…")
+
+
+def test_a_section_in_an_endless_docstring_is_not_read(tool):
+    text = "Does it.\n\nArgs:\n    a: The first.\n\n" + "word\n" * 30_000
+    assert tool(f"def run(a):\n    {text!r}\n").parameters[0].description == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "tags", "use_cases"),
+    [
+        ("__tags__ = ['x', 'y', 'x']\ndef run():\n    'D.'\n", ("x", "y"), ()),
+        ("__tags__ = 'x'\n__use_cases__ = ('a b', 3)\ndef run():\n    'D.'\n", ("x",), ("a b",)),
+        ("__tags__ = make()\ndef run():\n    'D.'\n", (), ()),
+        ("from x import __tags__\ndef run():\n    'D.'\n", (), ()),
+        ("def run():\n    'D.\\n\\nTags: x, y z'\n", ("x", "y z"), ()),
+        ("def run():\n    '''D.\n\n    Tags:\n        - x\n        * y, z\n    '''\n", ("x", "y, z"), ()),
+        ("'''M.\n\nTags:\n  x,\n  y\n\nUse cases:\n- one, two\n- three\n'''\ndef run():\n    'D.'\n",
+         ("x", "y"), ("one, two", "three")),
+        ("def run():\n    '''D.\n\n    Use cases:\n        when needed\n    '''\n", (), ("when needed",)),
+    ],
+)  # fmt: skip
+def test_tags_and_use_cases_are_read_where_the_module_declares_them(source, tags, use_cases, tool):
+    record = tool(source)
+    assert record.tags == tags
+    assert record.use_cases == use_cases
+
+
+def test_the_parser_of_sections_is_imported_only_where_there_is_one(tmp_path):
+    (tmp_path / "mcptools" / "c").mkdir(parents=True)
+    (tmp_path / "mcptools" / "c" / "t.py").write_text("def run(a):\n    'Does it.'\n")
+    code = f"import sys, toolscan; toolscan.scan({str(tmp_path)!r}); print('griffe' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "False\n"

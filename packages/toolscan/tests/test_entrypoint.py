@@ -1,0 +1,147 @@
+"""Which function is the tool, and which docstring describes it."""
+
+# ruff: noqa: E501  (modules in one string each)
+import pytest
+import toolscan
+from toolscan import Reason, ToolReadError
+
+BOILERPLATE = "Run tool and return parsed structured data."
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def run():\n    'Does it.'\n",
+        "async def run():\n    'Does it.'\n",
+        "if True:\n    def run():\n        'Does it.'\n",
+        "try:\n    import x\nexcept ImportError:\n    def run():\n        'Does it.'\n",
+        "try:\n    pass\nexcept* OSError:\n    pass\nelse:\n    def run():\n        'Does it.'\n",
+        "try:\n    pass\nfinally:\n    def run():\n        'Does it.'\n",
+        "with open('x') as f:\n    def run():\n        'Does it.'\n",
+        "for x in y:\n    def run():\n        'Does it.'\n",
+        "while x:\n    pass\nelse:\n    def run():\n        'Does it.'\n",
+        "match x:\n    case 1:\n        def run():\n            'Does it.'\n",
+        "@decorated\ndef run():\n    'Does it.'\n",
+        "if a:\n    pass\n"
+        + "elif b:\n    pass\n" * 900
+        + "else:\n    def run():\n        'Does it.'\n",
+    ],
+)
+def test_a_function_that_importing_the_module_defines_is_an_entry_point(source, tool):
+    record = tool(source)
+    assert record.entrypoint == "run"
+    assert record.description == "Does it."
+    assert record.is_async == source.startswith("async")
+    assert record.signature.startswith("async def run(" if record.is_async else "def run(")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "detail"),
+    [
+        (
+            "class Tool:\n    def run(self):\n        'Does it.'\n",
+            Reason.NO_ENTRYPOINT,
+            "no function run",
+        ),
+        (
+            "def make():\n    def run():\n        'Does it.'\n",
+            Reason.NO_ENTRYPOINT,
+            "no function run",
+        ),
+        ("from .impl import run\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
+        ("import x as run\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
+        ("run = make_tool()\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
+        ("run: object = make_tool()\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
+        ("class run:\n    pass\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
+        ("x.run = 1\nprint()\n", Reason.NO_ENTRYPOINT, "no function run"),
+        (
+            "if TYPE_CHECKING:\n    def run():\n        'Does it.'\n",
+            Reason.NO_ENTRYPOINT,
+            "no function",
+        ),
+        (
+            "if typing.TYPE_CHECKING:\n    def run():\n        'x'\n",
+            Reason.NO_ENTRYPOINT,
+            "no function",
+        ),
+        ("@overload\ndef run():\n    'Does it.'\n", Reason.NO_ENTRYPOINT, "no function"),
+        ("@typing.overload\ndef run():\n    'Does it.'\n", Reason.NO_ENTRYPOINT, "no function"),
+        ("def run(): pass\n", Reason.NO_DOCSTRING, "run()"),
+        ("def run():\n    ''\n", Reason.NO_DOCSTRING, "run()"),
+        ("def run():\n    '  \\n '\n", Reason.NO_DOCSTRING, "run()"),
+        ("def run():\n    f'Does {it}.'\n", Reason.NO_DOCSTRING, "run()"),
+        (
+            "def run(): pass\ndef run_parsed(): pass\n",
+            Reason.NO_DOCSTRING,
+            "run() and run_parsed()",
+        ),
+    ],
+)
+def test_a_module_without_a_described_entry_point_says_why(source, reason, detail, tool):
+    with pytest.raises(ToolReadError) as caught:
+        tool(source)
+    assert caught.value.issue.reason == reason
+    assert detail in caught.value.issue.detail
+
+
+def both(parsed, run):
+    return f"def run():\n    {run!r}\ndef run_parsed():\n    {parsed!r}\n"
+
+
+@pytest.mark.parametrize(
+    ("parsed", "run", "entrypoint", "description"),
+    [
+        ("Parses mail.", "", "run_parsed", "Parses mail."),
+        ("", "Reads mail.", "run", "Reads mail."),
+        ("Parses mail.", "Reads mail.", "run_parsed", "Parses mail.\n\nReads mail."),
+        ("Reads mail.", "Reads mail.", "run_parsed", "Reads mail."),
+        ("Reads mail. And more.", "Reads mail.", "run_parsed", "Reads mail. And more."),
+        ("Reads mail.", "Reads mail. And more.", "run_parsed", "Reads mail. And more."),
+        (BOILERPLATE, "Reads mail.", "run_parsed", "Reads mail."),
+        ("Run thing and return the parsed result.", "Reads mail.", "run_parsed", "Reads mail."),
+        ("Parses mail.", "Run the tool.", "run_parsed", "Parses mail."),
+        (BOILERPLATE, "Run the tool.", "run_parsed", BOILERPLATE),
+        (BOILERPLATE, "", "run_parsed", BOILERPLATE),
+    ],
+)
+def test_a_docstring_that_says_something_of_its_own_is_never_hidden(
+    parsed, run, entrypoint, description, tool
+):
+    record = tool(both(parsed, run))
+    assert (record.entrypoint, record.description) == (entrypoint, description)
+
+
+def test_a_later_definition_replaces_an_earlier_one(tool):
+    assert tool("def run():\n    'Old.'\ndef run(a):\n    'New.'\n").description == "New."
+
+
+def test_of_two_branches_the_first_with_a_docstring_speaks(tool):
+    record = tool("if x:\n    def run(): pass\nelse:\n    def run(a):\n        'Says it.'\n")
+    assert record.signature == "def run(a)"
+
+
+@pytest.mark.parametrize(
+    ("written", "signature"),
+    [
+        ("def run( a:int=3,*,b )->str:", "def run(a: int = 3, *, b) -> str"),
+        ("def run(a, /, b=1, *args, c: 'X', **kw):", "def run(a, /, b=1, *args, c: 'X', **kw)"),
+        (
+            "def run(a: Optional[\n    int  # comment\n] = None):",
+            "def run(a: Optional[int] = None)",
+        ),
+        ("async def run(é: Literal['ü']):", "async def run(é: Literal['ü'])"),
+    ],
+)
+def test_the_signature_is_one_line_as_written(written, signature, tool):
+    assert tool(f"{written}\n    'Does it.'\n").signature == signature
+
+
+def test_definitions_hold_no_function_bodies(tool):
+    record = tool(
+        "'doc'\nimport a; import b\nX = 1\ndef helper():\n    secret = 1\n@mark\nclass A:\n    x: int\n"
+        "if y:\n    Z = 2\ndef run(a: X): # why\n    'Does it.'\n    body = 1\n"
+    )
+    assert record.definitions == (
+        "import a; import b\nX = 1\n@mark\nclass A:\n    x: int\nif y:\n    Z = 2\ndef run(a: X): ..."
+    )
+    assert toolscan.input_schema(record)["required"] == ["a"]

@@ -1,0 +1,159 @@
+"""The parameters of a tool, from its signature or its class."""
+
+# ruff: noqa: E501  (modules in one string each)
+import pytest
+from toolscan import Parameter
+
+HEAD = """from __future__ import annotations
+from typing import Annotated, Optional
+from enum import Enum
+from pydantic import BaseModel, Field, RootModel, conint
+"""
+
+
+def test_a_class_gives_its_fields(tool):
+    record = tool(
+        HEAD
+        + '''
+class Mode(Enum):
+    fast = "fast"
+class Base(BaseModel):
+    """Base.
+
+    Attributes:
+        nothing: Not read.
+
+    Args:
+        described_by_class: By the class.
+    """
+    inherited: int
+class Params(Base):
+    plain: str
+    note: Optional[str] = None
+    """
+    The string under it.
+    """
+    field: int = Field(..., description="By Field.", alias="fieldAlias")
+    defaulted: int = Field(3, description="Say " "it.")
+    factory: list = Field(default_factory=list)
+    annotated: Annotated[int, Field(description="By Annotated.")] = 4
+    said: Annotated[int, "By a string."]
+    constrained: conint(
+        ge=1,  # comment
+    ) = Field(5)
+    mode: Mode = Mode.fast
+    described_by_class: int
+    described_by_function: int
+    from_: str = Field(alias="from")
+    _hidden: int = 3
+def run(params: Params) -> str:
+    """Does it.
+
+    Args:
+        described_by_function: By the function.
+    """
+'''
+    )
+    assert record.params_class == "Params"
+
+    def expected(name, annotation, required, default=None, description="", alias=None):
+        return Parameter(
+            name=name, annotation=annotation, required=required, default=default,
+            description=description, alias=alias,
+        )  # fmt: skip
+
+    assert list(record.parameters) == [
+        expected("inherited", "int", True),
+        expected("plain", "str", True),
+        expected("note", "Optional[str]", False, "None", "The string under it."),
+        expected("field", "int", True, None, "By Field.", "fieldAlias"),
+        expected("defaulted", "int", False, "3", "Say it."),
+        expected("factory", "list", False),
+        expected("annotated", 'Annotated[int, Field(description="By Annotated.")]', False, "4", "By Annotated."),
+        expected("said", 'Annotated[int, "By a string."]', True, None, "By a string."),
+        expected("constrained", "conint(ge=1)", False, "5"),
+        expected("mode", "Mode", False, "Mode.fast"),
+        expected("described_by_class", "int", True, None, "By the class."),
+        expected("described_by_function", "int", True, None, "By the function."),
+        expected("from_", "str", True, None, "", "from"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "Params",
+        '"Params"',
+        "Optional[Params]",
+        "Params | None",
+        "Annotated[Params, 1]",
+        '"Optional[Params]"',
+    ],
+)
+def test_the_class_is_found_through_whatever_is_around_it(annotation, tool):
+    record = tool(
+        f"{HEAD}class Params(BaseModel):\n    x: int\ndef run(it: {annotation}):\n    'D.'\n"
+    )
+    assert [it.name for it in record.parameters] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (
+            "class Params(BaseModel):\n    x: int\ndef run(params: Params, other=1):\n",
+            ["params", "other"],
+        ),
+        ("class Query(BaseModel):\n    x: int\ndef run(query: Query):\n", ["query"]),
+        ("class Query(BaseModel):\n    x: int\ndef run(params: Query):\n", ["x"]),
+        ("class Params:\n    x: int\ndef run(params: Params):\n", ["params"]),
+        ("class Params(ToolParams):\n    x: int\ndef run(params: Params):\n", ["params"]),
+        (
+            "from .base import ToolParams\nclass Params(ToolParams):\n    x: int\ndef run(params: Params):\n",
+            ["x"],
+        ),
+        ("def run(params: Params):\n", ["params"]),
+        ("def run(params: dict[str, int]):\n", ["params"]),
+        ("def run(params: 'not an annotation'):\n", ["params"]),
+        ("def run(params: '\"Params\"'):\n", ["params"]),
+        ("class Params(RootModel[dict]):\n    root: dict\ndef run(params: Params):\n", ["root"]),
+        ("class Params(Params):\n    x: int\ndef run(params: Params):\n", ["params"]),
+        (
+            "class A(B): ...\nclass B(A): ...\nclass Params(A, BaseModel):\n    x: int\ndef run(params: Params):\n",
+            ["x"],
+        ),
+        (
+            "class A(BaseModel): ...\nclass B(A): ...\nclass Params(A, B):\n    x: int\ndef run(params: Params):\n",
+            ["x"],
+        ),
+        ("def run():\n", []),
+    ],
+)
+def test_only_a_model_that_stands_for_the_parameters_gives_its_fields(source, names, tool):
+    assert [it.name for it in tool(f"{HEAD}{source}    'D.'\n").parameters] == names
+
+
+def test_a_signature_gives_its_arguments(tool):
+    record = tool(
+        HEAD + "def run(a, b: int = 3, *rest: str, c: Annotated[int, Field(description='C.')] = 1,"
+        " d: int = Field(2, description='D.', alias='dd'), e: int = Field(..., gt=1), **more):\n    'D.'\n"
+    )
+    shown = [
+        (it.name, it.annotation, it.required, it.default, it.description, it.alias)
+        for it in record.parameters
+    ]
+    assert shown == [
+        ("a", "", True, None, "", None),
+        ("b", "int", False, "3", "", None),
+        ("*rest", "str", False, None, "", None),
+        ("c", "Annotated[int, Field(description='C.')]", False, "1", "C.", None),
+        ("d", "int", False, "2", "D.", "dd"),
+        ("e", "int", True, None, "", None),
+        ("**more", "", False, None, "", None),
+    ]  # fmt: skip
+    assert record.params_class == ""
+
+
+def test_annotations_are_cut_where_the_parser_says_on_lines_of_any_alphabet(tool):
+    record = tool('def run(ä: "Ünï", b: "日本"): "D."\n')
+    assert [it.annotation for it in record.parameters] == ['"Ünï"', '"日本"']

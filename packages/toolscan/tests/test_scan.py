@@ -1,0 +1,678 @@
+"""Scanning a tree: what is found, what is not read, and what becomes an issue."""
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import toolscan
+from hypothesis import given
+from hypothesis import strategies as st
+from toolscan import (
+    MAX_FILE_SIZE,
+    FileStamp,
+    Layout,
+    Reason,
+    RootNotFoundError,
+    ScanReport,
+    ToolReadError,
+    ToolScanError,
+    scan,
+)
+
+GOOD = "def run(a):\n    'Does it.'\n"
+NEIGHBOUR = "mcptools/demo/neighbour.py"
+OLD = time.time() - 3600
+
+
+def ids(report):
+    return [str(record.id) for record in report.records]
+
+
+def reasons(report):
+    return {issue.path: issue.reason for issue in report.issues}
+
+
+def settled(root):
+    """Make the tree look as if its files had been written long ago, and give their stamps.
+
+    The times that a user cannot set stay young, so the stamps are taken from the files.
+    """
+    stamps = {}
+    for path in root.rglob("*.py"):
+        os.utime(path, (OLD, OLD))
+        status = path.stat()
+        stamps[path.relative_to(root).as_posix()] = FileStamp(
+            size=status.st_size, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns,
+            inode=status.st_ino,
+        )  # fmt: skip
+    return stamps
+
+
+def test_records_come_sorted_by_id_and_issues_by_path(tree):
+    root = tree(
+        {
+            "mcptools/b/x.py": GOOD,
+            "mcptools/a/y.py": GOOD,
+            "mcptools/a/x.py": GOOD,
+            "gentools/c/tool/api.py": GOOD,
+            "gentools/c/tool/impl.py": "1/0",
+            "mcptools/b/_private.py": GOOD,
+            "mcptools/_b/x.py": GOOD,
+            "mcptools/b/__init__.py": "",
+            "mcptools/b/notes.txt": "not a tool",
+            "mcptools/readme.py": "too high up",
+            "elsewhere/b/x.py": GOOD,
+        }
+    )
+    report = scan(root)
+    assert ids(report) == ["gentools:c:tool", "mcptools:a:x", "mcptools:a:y", "mcptools:b:x"]
+    assert reasons(report) == {
+        "mcptools/_b/x.py": Reason.PRIVATE,
+        "mcptools/b/_private.py": Reason.PRIVATE,
+    }
+    assert list(reasons(report)) == sorted(reasons(report))
+    assert report.records[1].path == "mcptools/a/x.py"
+    assert pickle.loads(pickle.dumps(report)) == report
+    assert scan(str(root)) == scan(root, layouts=list(toolscan.DEFAULT_LAYOUTS)) == report
+
+
+def test_an_empty_tree_gives_an_empty_report(tmp_path):
+    assert scan(tmp_path) == ScanReport()
+
+
+@pytest.mark.parametrize("name", ["missing", "file"])
+def test_a_root_that_is_no_directory_is_an_error(name, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(RootNotFoundError, match="is not a directory") as caught:
+        scan(tmp_path / name)
+    assert caught.value.root == str(tmp_path / name)
+    assert isinstance(caught.value, ToolScanError)
+
+
+def test_nothing_in_the_tree_is_run(tree):
+    root = tree({"mcptools/c/t.py": "raise SystemExit\nopen('made', 'w')\n" + GOOD})
+    assert ids(scan(root)) == ["mcptools:c:t"]
+
+
+BAD = {
+    "syntax error": ("def run(:\n", Reason.SYNTAX_ERROR),
+    "Python 2": ("def run():\n    print 'x'\n", Reason.SYNTAX_ERROR),
+    "Python 2 exceptions": ("try: pass\nexcept A, e: pass\n", Reason.SYNTAX_ERROR),
+    "indentation": ("def run():\n'Does it.'\n", Reason.SYNTAX_ERROR),
+    "NUL": (b"def run():\n    'Does\0 it.'\n", Reason.NUL_BYTES),
+    "UTF-16": ("def run(): 'D.'".encode("utf-16"), Reason.NUL_BYTES),
+    "not UTF-8": (b"def run():\n    '\xe9'\n", Reason.ENCODING),
+    "not what it declares": (b"# coding: ascii\ndef run():\n    '\xe9'\n", Reason.ENCODING),
+    "unknown encoding": (b"# coding: klingon\ndef run():\n    'D.'\n", Reason.ENCODING),
+    "no text encoding": (b"# coding: rot13\ndef run():\n    'D.'\n", Reason.ENCODING),
+    "not for source": (b"# coding: Punycode\ndef run():\n    'D.'\n", Reason.ENCODING),
+    "empty": ("", Reason.EMPTY),
+    "only a BOM": (b"\xef\xbb\xbf", Reason.EMPTY),
+    "blank": (" \n\t\n", Reason.EMPTY),
+    "comment": ("# nothing\n", Reason.NO_ENTRYPOINT),
+    "10 MB": ("x = 1\n" * 1_750_000, Reason.TOO_LARGE),
+    "parentheses": ("(" * 10_000 + ")" * 10_000, Reason.TOO_DEEP),
+    "minus": ("-" * 10_000 + "1", Reason.TOO_DEEP),
+    "sum": ("+".join(["1"] * 10_000), Reason.TOO_DEEP),
+    "attributes": ("x" + ".a" * 10_000, Reason.TOO_DEEP),
+    "lambda": ("lambda:" * 10_000 + "1", Reason.TOO_DEEP),
+    "indented": ("".join(" " * i + "if 1:\n" for i in range(200)), Reason.TOO_DEEP),
+    "deep annotation": (
+        "def run(\n a: " + "[" * 150 + "\n" + "]" * 150 + " + 1" * 900 + "\n):\n    'D.'\n",
+        Reason.TOO_DEEP,
+    ),
+    "surrogate in the docstring": ("def run():\n    'a\\ud800'\n", Reason.SURROGATE),
+    "surrogate in a description": (
+        "from pydantic import *\nclass Params(BaseModel):\n"
+        "    a: int = Field(description='\\udfff')\ndef run(params: Params):\n    'D.'\n",
+        Reason.SURROGATE,
+    ),
+    "surrogate in a tag": ("__tags__ = ['\\ud800']\ndef run():\n    'D.'\n", Reason.SURROGATE),
+    "surrogate by encoding": (b"# coding: utf-7\nx = '+2AA-'\n" + GOOD.encode(), Reason.SURROGATE),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.filterwarnings("error")
+def test_a_bad_file_is_an_issue_and_its_neighbour_is_read(kind, tree, capfd):
+    content, reason = BAD[kind]
+    path = "mcptools/demo/bad.py"
+    root = tree({path: content, NEIGHBOUR: GOOD})
+    report = scan(root)
+    assert ids(report) == ["mcptools:demo:neighbour"]
+    assert reasons(report) == {path: reason}
+    detail = report.issues[0].detail
+    assert detail.endswith(".")
+    assert detail.isprintable()
+    assert ("Python 2" in detail) == kind.startswith("Python 2")
+    with pytest.raises(ToolReadError, match=r"bad\.py") as caught:
+        toolscan.read_tool(path, root)
+    assert caught.value.issue == report.issues[0]
+    assert capfd.readouterr() == ("", "")
+
+
+READ = {
+    "BOM": b"\xef\xbb\xbfdef run():\n    '\xc3\xa9'\n",
+    "latin-1": b"# -*- coding: latin-1 -*-\ndef run():\n    '\xe9'\n",
+    "second line": b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\ndef run():\n    '\xe9'\n",
+    "blank first line": b"\n# coding=iso-8859-15\ndef run():\n    '\xe9'\n",
+    "third line is no cookie": b"#\n#\n# coding: ascii\ndef run():\n    '\xc3\xa9'\n",
+    "code before is no cookie": b"x = 1\n# coding: ascii\ndef run():\n    '\xc3\xa9'\n",
+    "BOM and cookie": b"\xef\xbb\xbf# coding: utf-8\ndef run():\n    '\xc3\xa9'\n",
+    "carriage returns": b"#\r# coding: latin-1\rdef run():\r    '\xe9'\r",
+    "Windows": b"def run():\r\n    '\xc3\xa9'\r\n",
+    "form feed": b"\x0cdef run():\n    '\xc3\xa9'\n",
+}
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_every_encoding_that_python_reads_is_read(kind, tree):
+    (record,) = scan(tree({"mcptools/c/t.py": READ[kind]})).records
+    assert record.description == "é"
+
+
+@pytest.mark.filterwarnings("error")
+def test_doubtful_escapes_are_read_without_a_word(tree, capfd):
+    source = (
+        'def run(a: "Optional[\'\\\\d\']" = "\\d"):\n    "Matches \\d."\n    return 1if x else 2\n'
+    )
+    for _ in range(2):
+        (record,) = scan(tree({"mcptools/c/t.py": source})).records
+    toolscan.input_schema(record)
+    assert record.description == "Matches \\d."
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_of_the_largest_size_is_read(tree):
+    source = GOOD + "#" * (MAX_FILE_SIZE - len(GOOD))
+    assert ids(scan(tree({"mcptools/c/t.py": source}))) == ["mcptools:c:t"]
+
+
+def test_an_id_part_with_a_colon_is_an_issue(tree):
+    root = tree({"mcptools/demo/a:b.py": GOOD, NEIGHBOUR: GOOD})
+    report = scan(root)
+    assert ids(report) == ["mcptools:demo:neighbour"]
+    assert reasons(report) == {"mcptools/demo/a:b.py": Reason.INVALID_ID}
+    assert "contains ':'" in report.issues[0].detail
+
+
+def test_a_name_with_a_control_character_is_shown_escaped(tree):
+    report = scan(tree({"mcptools/demo/a\nb.py": GOOD, NEIGHBOUR: GOOD}))
+    assert ids(report) == ["mcptools:demo:neighbour"]
+    assert reasons(report) == {"mcptools/demo/a\\nb.py": Reason.INVALID_ID}
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="file names are Unicode here")
+def test_a_name_that_is_not_utf_8_is_shown_escaped(tree):
+    root = tree({NEIGHBOUR: GOOD})
+    for folder in (b"demo", b"\xff"):
+        (root / "mcptools" / os.fsdecode(folder)).mkdir(exist_ok=True)
+        (root / "mcptools" / os.fsdecode(folder) / os.fsdecode(b"a\xe9.py")).write_text(GOOD)
+    report = scan(root)
+    assert ids(report) == ["mcptools:demo:neighbour"]
+    assert reasons(report) == {
+        r"mcptools/\xff/a\xe9.py": Reason.NAME_ENCODING,
+        r"mcptools/demo/a\xe9.py": Reason.NAME_ENCODING,
+    }
+    for issue in report.issues:
+        assert issue.path.encode()
+    with pytest.raises(ToolReadError) as caught:
+        toolscan.read_tool(os.fsdecode(b"mcptools/demo/a\xe9.py"), root)
+    assert caught.value.issue.reason == Reason.NAME_ENCODING
+
+
+def test_names_of_any_alphabet_are_names(tree):
+    assert ids(scan(tree({"mcptools/café/読む.py": GOOD}))) == ["mcptools:café:読む"]
+
+
+def test_a_path_that_the_system_refuses_is_an_issue(tree):
+    root = tree({NEIGHBOUR: GOOD})
+    with pytest.raises(ToolReadError) as caught:
+        toolscan.read_tool(f"mcptools/demo/{'x' * 5_000}.py", root)
+    assert caught.value.issue.reason == Reason.UNREADABLE
+
+
+@pytest.mark.skipif(not Path("/proc/version").exists(), reason="there is no /proc here")
+def test_a_file_whose_size_is_not_what_it_says_is_read_all_the_same(tree):
+    root = tree({NEIGHBOUR: GOOD})
+    (root / "mcptools/demo/version.py").symlink_to("/proc/version")
+    report = scan(root)
+    assert reasons(report) == {"mcptools/demo/version.py": Reason.SYNTAX_ERROR}
+
+
+def test_names_that_differ_by_case_are_different_tools(tree):
+    root = tree({"mcptools/demo/Get.py": GOOD})
+    if (root / "mcptools/demo/get.py").exists():
+        pytest.skip("the file system ignores case")
+    (root / "mcptools/demo/get.py").write_text(GOOD)
+    assert ids(scan(root)) == ["mcptools:demo:Get", "mcptools:demo:get"]
+
+
+def test_a_spelling_that_the_folder_does_not_list_finds_nothing(tree):
+    root = tree({"mcptools/demo/get.py": GOOD})
+    # Where the file system ignores case the file exists under this name too; the id must not.
+    assert scan(root, within=["mcptools/Demo/GET.py"]) == ScanReport()
+
+
+TWICE = (
+    Layout("tools", "tools/{category}/{name}.py"),
+    Layout("tools", "more/{category}/{name}.py"),
+    Layout("other", "more/{category}/{name}.py"),
+)
+
+
+@pytest.mark.parametrize("within", [None, ["more/c/t.py"], ["more"]])
+def test_of_two_files_with_one_id_the_first_layouts_has_precedence(within, tree):
+    root = tree({"tools/c/t.py": GOOD, "more/c/t.py": GOOD, "more/c/u.py": GOOD})
+    report = scan(root, layouts=TWICE, within=within)
+    assert reasons(report) == {"more/c/t.py": Reason.DUPLICATE_ID}
+    assert "tools/c/t.py" in report.issues[0].detail
+    assert set(ids(report)) <= {"tools:c:t", "tools:c:u"}
+    with pytest.raises(ToolReadError) as caught:
+        toolscan.read_tool("more/c/t.py", root, layouts=TWICE)
+    assert caught.value.issue == report.issues[0]
+
+
+def test_a_duplicate_is_never_unchanged(tree):
+    root = tree({"more/c/t.py": GOOD})
+    stamps = settled(root)
+    assert scan(root, layouts=TWICE, known=stamps).unchanged == ("more/c/t.py",)
+    tree({"tools/c/t.py": GOOD})
+    report = scan(root, layouts=TWICE, known=stamps)
+    assert ids(report) == ["tools:c:t"]
+    assert reasons(report) == {"more/c/t.py": Reason.DUPLICATE_ID}
+
+
+def test_one_folder_under_two_names_gives_each_tool_once(tree):
+    # What a file system that ignores case makes of layouts that differ by case.
+    root = tree({"tools/c/t.py": GOOD})
+    (root / "more").symlink_to("tools")
+    report = scan(root, layouts=TWICE[:2])
+    assert ids(report) == ["tools:c:t"]
+    assert reasons(report) == {"more/c/t.py": Reason.DUPLICATE_ID}
+
+
+def test_a_directory_named_like_a_module_is_an_issue(tree):
+    root = tree({"mcptools/demo/x.py/inner.py": GOOD, NEIGHBOUR: GOOD})
+    report = scan(root)
+    assert ids(report) == ["mcptools:demo:neighbour"]
+    assert reasons(report) == {"mcptools/demo/x.py": Reason.NOT_A_FILE}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files here")
+def test_pipes_sockets_and_devices_do_not_block(tree, monkeypatch):
+    root = tree({NEIGHBOUR: GOOD})
+    folder = root / "mcptools/demo"
+    os.mkfifo(folder / "pipe.py")
+    (folder / "null.py").symlink_to("/dev/null")
+    monkeypatch.chdir(folder)  # the path of a socket is short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket.py")
+        report = scan(root)
+    assert ids(report) == ["mcptools:demo:neighbour"]
+    assert reasons(report) == {
+        "mcptools/demo/null.py": Reason.NOT_A_FILE,
+        "mcptools/demo/pipe.py": Reason.NOT_A_FILE,
+        "mcptools/demo/socket.py": Reason.NOT_A_FILE,
+    }
+
+
+def test_links_are_followed_and_loops_are_not(tree):
+    root = tree({NEIGHBOUR: GOOD, "elsewhere/t.py": GOOD})
+    folder = root / "mcptools"
+    (folder / "linked").symlink_to(root / "elsewhere")
+    (folder / "demo/self.py").symlink_to("self.py")
+    (folder / "demo/gone.py").symlink_to("nothing.py")
+    (folder / "self").symlink_to("self")
+    (folder / "up").symlink_to("..")
+    (folder / "here").symlink_to(".")
+    report = scan(root)
+    assert ids(report) == ["mcptools:demo:neighbour", "mcptools:linked:t"]
+    assert reasons(report) == {
+        "mcptools/demo/gone.py": Reason.BROKEN_LINK,
+        "mcptools/demo/self.py": Reason.SYMLINK_LOOP,
+        "mcptools/here": Reason.SYMLINK_LOOP,
+        "mcptools/self": Reason.SYMLINK_LOOP,
+        "mcptools/up": Reason.SYMLINK_LOOP,
+    }
+
+
+@pytest.fixture
+def forbidden(tree):
+    root = tree({NEIGHBOUR: GOOD, "mcptools/demo/secret.py": GOOD, "mcptools/closed/t.py": GOOD})
+    paths = [root / "mcptools/demo/secret.py", root / "mcptools/closed"]
+    for path in paths:
+        path.chmod(0)
+    yield root, not os.access(paths[0], os.R_OK)
+    for path in paths:
+        path.chmod(0o700)
+
+
+def test_what_may_not_be_read_is_an_issue(forbidden):
+    root, binds = forbidden
+    if not binds:
+        pytest.skip("permissions do not bind this user")
+    report = scan(root)
+    assert ids(report) == ["mcptools:demo:neighbour"]
+    assert reasons(report) == {
+        "mcptools/closed": Reason.UNREADABLE,
+        "mcptools/demo/secret.py": Reason.UNREADABLE,
+    }
+
+
+DENIED = """
+import os, sys, toolscan
+os.setgid(65534); os.setuid(65534)
+for issue in toolscan.scan(sys.argv[1]).issues:
+    print(issue.path, issue.reason, issue.detail)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() != 0, reason="only root can become someone else"
+)
+def test_what_may_not_be_read_is_an_issue_for_another_user(forbidden, tmp_path):
+    root, _ = forbidden
+    for folder in (root, *root.parents):
+        # Only the folders that pytest made for this run are closed to others.
+        if folder == root or folder.name.startswith("pytest-"):
+            folder.chmod(0o755)
+    source = Path(toolscan.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", DENIED, str(root)], capture_output=True, text=True,
+        env={"PYTHONPATH": str(source), "PATH": ""}, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip(f"another user cannot run this Python: {done.stderr.splitlines()[-1]}")
+    assert done.stdout.splitlines() == [
+        "mcptools/closed unreadable It cannot be read: Permission denied.",
+        "mcptools/demo/secret.py unreadable It cannot be read: Permission denied.",
+    ]
+
+
+class Removing(dict):
+    """Known stamps that change a file while they are asked about it: listed, and not yet read."""
+
+    def __init__(self, root, action):
+        super().__init__()
+        self.root, self.action = root, action
+
+    def get(self, path, default=None):
+        if path.endswith("vanishing.py"):
+            self.action(self.root / path)
+        return default
+
+
+def test_a_file_that_vanishes_between_listing_and_reading_is_an_issue(tree):
+    root = tree({"mcptools/demo/vanishing.py": GOOD, NEIGHBOUR: GOOD})
+    report = scan(root, known=Removing(root, Path.unlink))
+    assert ids(report) == ["mcptools:demo:neighbour"]
+    assert reasons(report) == {"mcptools/demo/vanishing.py": Reason.VANISHED}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes in folders here")
+def test_a_file_that_becomes_a_pipe_does_not_block(tree):
+    root = tree({"mcptools/demo/vanishing.py": GOOD, NEIGHBOUR: GOOD})
+
+    def replace(path):
+        path.unlink()
+        os.mkfifo(path)
+
+    report = scan(root, known=Removing(root, replace))
+    assert reasons(report) == {"mcptools/demo/vanishing.py": Reason.NOT_A_FILE}
+
+
+def test_folders_that_vanish_during_a_scan_break_nothing(tree):
+    root = tree({f"mcptools/{name}/vanishing.py": GOOD for name in "ab"})
+
+    def remove_all(_):
+        for name in "ab":
+            (root / "mcptools" / name / "vanishing.py").unlink()
+            (root / "mcptools" / name).rmdir()
+
+    report = scan(root, known=Removing(root, remove_all))
+    assert sorted(reasons(report).values()) == [Reason.VANISHED] * 2
+    assert sorted(path.count("/") for path in reasons(report)) == [1, 2]
+
+
+def test_a_file_written_all_the_time_is_read_without_a_stamp(tree):
+    root = tree({"mcptools/demo/busy.py": GOOD})
+    path, stop = root / "mcptools/demo/busy.py", threading.Event()
+
+    def write():
+        with path.open("ab", buffering=0) as file:
+            while not stop.is_set() and file.tell() < 1_000_000:
+                file.write(b"# more\n")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(50):
+            record = toolscan.read_tool(path, root)
+            assert record.stamp is None
+            assert record.description == "Does it."
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_a_file_that_has_its_known_stamp_is_not_read(tree):
+    root = tree({"mcptools/c/t.py": "not even Python", NEIGHBOUR: GOOD})
+    stamps = settled(root)
+    report = scan(root, known={"mcptools/c/t.py": stamps["mcptools/c/t.py"], NEIGHBOUR: None})
+    assert report.unchanged == ("mcptools/c/t.py",)
+    assert ids(report) == ["mcptools:demo:neighbour"]
+
+
+@pytest.mark.parametrize("change", ["size", "mtime_ns", "ctime_ns", "inode"])
+def test_a_file_is_read_again_when_anything_in_its_stamp_differs(change, tree):
+    import dataclasses
+
+    root = tree({"mcptools/c/t.py": GOOD})
+    stamp = settled(root)["mcptools/c/t.py"]
+    other = dataclasses.replace(stamp, **{change: getattr(stamp, change) + 1})
+    assert scan(root, known={"mcptools/c/t.py": stamp}).records == ()
+    assert ids(scan(root, known={"mcptools/c/t.py": other})) == ["mcptools:c:t"]
+
+
+def test_an_edit_of_the_same_size_with_its_time_put_back_is_seen(tree):
+    root = tree({"mcptools/c/t.py": GOOD})
+    stamps = settled(root)
+    path = root / "mcptools/c/t.py"
+    # The change time is the one that nobody can put back; it ticks every few milliseconds.
+    while path.stat().st_ctime_ns == stamps["mcptools/c/t.py"].ctime_ns:
+        path.write_text(GOOD.replace("Does it.", "Did it!!"))
+        os.utime(path, (OLD, OLD))
+    (record,) = scan(root, known=stamps).records
+    assert record.description == "Did it!!"
+
+
+def test_a_file_changed_a_moment_ago_gets_no_stamp(tree):
+    root = tree({"mcptools/c/t.py": GOOD})
+    assert scan(root).records[0].stamp is None
+    os.utime(root / "mcptools/c/t.py", (OLD, OLD))  # its change time is still young
+    assert scan(root).records[0].stamp is None
+
+
+def test_a_file_that_came_to_rest_gets_its_stamp():
+    # Nothing can set a change time: read a file that was there long before this test.
+    library = Path(os.__file__).parent
+    layout = Layout("library", "{category}/{name}.py")
+    record = toolscan.read_tool("asyncio/runners.py", library, layouts=[layout])
+    status = (library / "asyncio/runners.py").stat()
+    assert record.stamp == FileStamp(
+        size=status.st_size, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns,
+        inode=status.st_ino,
+    )  # fmt: skip
+
+
+def test_within_looks_only_there(tree, monkeypatch):
+    root = tree({f"mcptools/{c}/{t}.py": GOOD for c in "ab" for t in "xy"})
+    (root / "gentools/a/z").mkdir(parents=True)
+    (root / "gentools/a/z/api.py").write_text(GOOD)
+    everything = ids(scan(root))
+    monkeypatch.chdir(root)
+    for within, expected in [
+        ([], []),
+        (["mcptools/a/x.py"], ["mcptools:a:x"]),
+        ([Path("mcptools/a/x.py"), "mcptools/b"], ["mcptools:a:x", "mcptools:b:x", "mcptools:b:y"]),
+        (["mcptools/b", "mcptools/b/x.py", "mcptools/b/x.py"], ["mcptools:b:x", "mcptools:b:y"]),
+        (["mcptools/b/x.py", "mcptools/b"], ["mcptools:b:x", "mcptools:b:y"]),
+        ([root / "mcptools/a/y.py"], ["mcptools:a:y"]),
+        (["./mcptools/../mcptools/a/y.py"], ["mcptools:a:y"]),
+        (["gentools/a/z"], ["gentools:a:z"]),
+        (["gentools/a/z/impl.py"], []),
+        (["mcptools/gone", "mcptools/a/gone.py", "mcptools/a/x.py/deeper"], []),
+        (["."], everything),
+        ([""], everything),
+        ([root], everything),
+        ([root.parent], everything),
+        (["/"], everything),
+        ([root.parent / "elsewhere", "../elsewhere"], []),
+    ]:
+        assert ids(scan(root, within=within)) == expected, within
+        assert ids(scan(".", within=within)) == expected, within
+
+
+def test_within_may_name_where_a_link_to_the_root_leads(tree, tmp_path_factory):
+    root = tree({"mcptools/a/x.py": GOOD})
+    link = tmp_path_factory.mktemp("links") / "root"
+    link.symlink_to(root)
+    for path in (root / "mcptools/a", link / "mcptools/a"):
+        assert ids(scan(link, within=[path])) == ["mcptools:a:x"]
+    assert toolscan.read_tool(root / "mcptools/a/x.py", link).path == "mcptools/a/x.py"
+
+
+NAMES = st.sampled_from(["mcptools", "a", "b", "x.py", "y.py", "..", "."])
+
+
+@given(within=st.lists(st.lists(NAMES, min_size=1, max_size=4).map("/".join), max_size=4))
+def test_scans_of_parts_agree_with_the_scan_of_all(within, tmp_path_factory):
+    root = tmp_path_factory.getbasetemp() / "parts"
+    if not root.exists():
+        for category in "ab":
+            for name in "xy":
+                (root / "mcptools" / category).mkdir(parents=True, exist_ok=True)
+                (root / "mcptools" / category / f"{name}.py").write_text(GOOD)
+
+    def below(path):
+        full = os.path.normpath(root / path)
+        return lambda record: f"{root / record.path}/".startswith(f"{full.rstrip('/')}/")
+
+    everything = scan(root).records
+    expected = tuple(record for record in everything if any(below(p)(record) for p in within))
+    assert scan(root, within=within).records == expected
+
+
+def test_a_category_is_described_by_its_package(tree):
+    root = tree(
+        {
+            "mcptools/a/__init__.py": '"""Mail.\n\n    And more.\n    """\n',
+            "mcptools/a/t.py": GOOD,
+            "mcptools/b/__init__.py": "import os\n'not a docstring'\n",
+            "mcptools/c/__init__.py": b"# coding: latin-1\n# \xe9\n\nr'''\xc9t\xe9'''\n",
+            "mcptools/d/__init__.py": "",
+            "mcptools/e/__init__.py": "'unfinished",
+            "mcptools/f/__init__.py": "",
+            "mcptools/__init__.py": "'the source'",
+            "gentools/g/__init__.py": "('Data.')",
+            "gentools/g/t/__init__.py": "'the tool'",
+            "gentools/g/t/api.py": GOOD,
+            "gentools/h/__init__.py": "# just a comment",
+        }
+    )
+    report = scan(root)
+    assert report.categories == {
+        "gentools:g": "Data.",
+        "mcptools:a": "Mail.\n\nAnd more.",
+        "mcptools:c": "Été",
+    }
+    assert reasons(report) == {"mcptools/e/__init__.py": Reason.SYNTAX_ERROR}
+    assert scan(root, within=["mcptools/a/t.py"]).categories == {"mcptools:a": "Mail.\n\nAnd more."}
+    assert scan(root, within=["mcptools/a/__init__.py"]).records == ()
+
+
+def test_user_defined_layouts_are_walked_together(tree):
+    root = tree(
+        {
+            "tools/a/x.py": GOOD,
+            "tools/a/y/api.py": GOOD,
+            "n/of/c/x.py": GOOD,
+            "flat/a-b_tool.py": GOOD,
+        }
+    )
+    layouts = [
+        Layout("one", "tools/{category}/{name}.py"),
+        Layout("two", "tools/{category}/{name}/api.py"),
+        Layout("three", "{name}/of/{category}/x.py"),
+        Layout("four", "flat/{category}-{name}_tool.py"),
+    ]
+    assert ids(scan(root, layouts=layouts)) == ["four:a:b", "one:a:x", "three:c:n", "two:a:y"]
+
+
+def test_only_folders_that_a_layout_can_match_are_listed(tree):
+    root = tree({"mcptools/a/x.py": GOOD})
+    deep = root / "node_modules"
+    deep.mkdir()
+    (deep / "loop").symlink_to("loop")
+    (root / "mcptools/a/data").mkdir()
+    (root / "mcptools/a/data/self").symlink_to("self")
+    assert scan(root).issues == ()
+
+
+@pytest.mark.parametrize(
+    "path", ["elsewhere/x.py", "mcptools/x.py", "../x.py", "/x.py", "mcptools/a/__init__.py", "."]
+)
+def test_reading_a_path_that_no_layout_has_raises(path, tree):
+    root = tree({"mcptools/a/x.py": GOOD})
+    with pytest.raises(ToolReadError, match="No layout") as caught:
+        toolscan.read_tool(path, root)
+    assert caught.value.issue.reason == Reason.NO_LAYOUT
+
+
+def test_reading_a_private_or_missing_file_raises(tree):
+    root = tree({"mcptools/a/_x.py": GOOD})
+    for path, reason in [
+        ("mcptools/a/_x.py", Reason.PRIVATE),
+        ("mcptools/a/y.py", Reason.VANISHED),
+    ]:
+        with pytest.raises(ToolReadError) as caught:
+            toolscan.read_tool(path, root)
+        assert caught.value.issue.reason == reason
+
+
+def test_scans_in_threads_agree(tree):
+    root = tree({f"mcptools/c/t{n}.py": f"X = '\\d'\n{GOOD}" for n in range(20)})
+    expected, reports = scan(root), []
+    threads = [threading.Thread(target=lambda: reports.append(scan(root))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert reports == [expected] * 8
+
+
+@given(st.text())
+def test_any_text_is_a_record_or_a_rejection(text):
+    from toolscan._extract import extract
+    from toolscan._layout import ToolId
+    from toolscan._records import Rejection
+    from toolscan._source import Source
+
+    tool = ToolId(source="s", category="c", name="n")
+    for data in (
+        text.encode("utf-8", "surrogatepass"),
+        f"def run({text}):\n 'D.'".encode("utf-8", "ignore"),
+    ):
+        try:
+            record = extract(Source(data=data, stamp=None), tool, "p")
+        except Rejection:
+            continue
+        toolscan.input_schema(record)
+        toolscan.stub(record)
