@@ -24,7 +24,7 @@ def clone(home, examples):
 
 
 def test_the_first_command_prints_what_the_readme_shows(run, clone):
-    command, notice, *shown = block("console").splitlines()
+    command, notice, indexed, *shown = block("console").splitlines()
     assert command == (
         '$ pip install uv && uv run pytools-hybrid search "open an issue on github" --limit 3'
     )
@@ -33,6 +33,9 @@ def test_the_first_command_prints_what_the_readme_shows(run, clone):
 
     assert result.stdout.splitlines() == shown
     assert result.stderr.splitlines()[0] == notice
+    counts, _, place = indexed.partition(" in ")
+    assert result.stderr.splitlines()[1].startswith(f"{counts} in ")
+    assert place.endswith("….db")
 
 
 def test_the_python_example_prints_what_the_readme_shows(clone, environment):

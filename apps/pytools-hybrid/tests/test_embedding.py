@@ -128,11 +128,17 @@ def test_a_provider_that_gives_too_few_vectors_is_named():
         asyncio.run(embedder.embed_documents(["one", "two"]))
 
 
-def test_a_provider_that_cannot_be_used_is_an_error_that_names_the_model():
+def test_a_provider_without_its_package_is_named_with_the_remedy():
     embedder = create_embedder("openai:text-embedding-3-small")
 
-    with pytest.raises(EmbeddingError, match="openai:text-embedding-3-small"):
+    with pytest.raises(EmbeddingError, match=r"3-small.*pip install \"pytools-hybrid\[openai\]"):
         asyncio.run(embedder.embed_query("anything"))
+
+
+def test_dimensions_that_the_default_does_not_have_are_pointed_out(caplog):
+    create_embedder("wordllama", dimensions=3072)
+
+    assert "3072 is ignored" in caplog.text
 
 
 def test_an_unknown_provider_is_named():

@@ -1,10 +1,12 @@
 """The product as one object: what is found, and what is said when something is lost."""
 
 import asyncio
+import shutil
 
+import apsw
 import pytest
 from pytools_hybrid import EmbeddingError, Scope, SearchMode, ToolSearch
-from toolindex import DatabaseError
+from toolindex import DatabaseBusyError, DatabaseError, ForeignRootError
 
 
 def ids(response):
@@ -170,7 +172,9 @@ def test_an_empty_tree_and_an_empty_query_are_told_apart(settings, root, tmp_pat
         return await search.search("   ")
 
     assert "no words" in use(settings(), root, job).notes[0]
-    assert "no tools in" in use(settings(), tmp_path / "absent", job).notes[0]
+    use(settings(), root, lambda search: search.refresh())
+    shutil.rmtree(root)
+    assert "no tools of" in use(settings(), root, job).notes[0]
 
 
 def test_words_that_no_tool_has_give_an_empty_answer_with_advice(settings, root):
@@ -205,3 +209,73 @@ def test_a_database_in_a_place_that_cannot_be_is_an_error(settings, root, tmp_pa
 def test_it_cannot_be_used_outside_its_block(settings, root):
     with pytest.raises(RuntimeError, match="async with"):
         _ = ToolSearch(settings(), root).index
+
+
+@pytest.mark.parametrize("query", ["???", "{}[]", "*" * 1000, "\0", "\u200b"])
+def test_a_query_without_words_finds_nothing_rather_than_anything(settings, root, query):
+    async def job(search):
+        return await (await indexed(search)).search(query)
+
+    response = use(settings(), root, job)
+
+    assert response.tools == ()
+    assert "no words" in response.notes[0]
+
+
+def test_a_second_tree_cannot_take_over_the_index_of_the_first(settings, root, tmp_path):
+    use(settings(), root, indexed)
+    (tmp_path / "other").mkdir()
+
+    with pytest.raises(ForeignRootError, match="choose another path"):
+        use(settings(), tmp_path / "other", indexed)
+
+    async def job(search):
+        return await search.search("bug")
+
+    assert ids(use(settings(), root, job))[0] == "mcptools:github:create_issue"
+
+
+def test_a_tree_that_has_moved_keeps_its_index_and_its_vectors(settings, root, tmp_path):
+    use(settings(), root, indexed)
+    moved = root.rename(tmp_path / "moved")
+
+    async def job(search):
+        await search.refresh()
+        return await search.embed_pending()
+
+    assert use(settings(), moved, job) == 0
+
+
+def test_an_answer_from_an_index_that_could_not_be_refreshed_says_so(settings, root):
+    async def job(search):
+        await indexed(search)
+        other = apsw.Connection(str(search.index.path))
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            with pytest.raises(DatabaseBusyError):
+                await search.refresh()
+            while_locked = await search.search("bug")
+        finally:
+            other.close()
+        await search.refresh()
+        return while_locked, await search.search("bug")
+
+    while_locked, after = use(settings(), root, job)
+
+    assert ids(while_locked)[0] == "mcptools:github:create_issue"
+    assert "may be out of date" in while_locked.notes[0]
+    assert after.notes == ()
+
+
+def test_the_root_may_be_text(settings, root):
+    async def job(search):
+        return await (await indexed(search)).search("bug")
+
+    assert ids(use(settings(), str(root), job))
+
+
+def test_a_pasted_book_is_a_query_like_any_other(settings, root):
+    async def job(search):
+        return await (await indexed(search)).search("report a bug " + "word " * 1_000_000)
+
+    assert ids(use(settings(), root, job))[0] == "mcptools:github:create_issue"

@@ -91,20 +91,63 @@ def test_a_root_whose_name_is_not_ascii_has_an_index_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "flag"),
+    ("field", "value", "name"),
     [
-        ("embedding_model", "gpt", "--embedding-model"),
-        ("embedding_model", ":x", "--embedding-model"),
-        ("embedding_dim", 0, "--embedding-dim"),
-        ("bm25_weight", -0.1, "--bm25-weight"),
-        ("vec_weight", float("inf"), "--vec-weight"),
-        ("fusion", "magic", "--fusion"),
-        ("log_level", "LOUD", "--log-level"),
+        ("embedding_model", "gpt", "--embedding-model / PYTOOLS_EMBEDDING_MODEL"),
+        ("embedding_model", ":x", "--embedding-model / PYTOOLS_EMBEDDING_MODEL"),
+        ("embedding_model", "nobody:x", "--embedding-model / PYTOOLS_EMBEDDING_MODEL"),
+        ("embedding_dim", 0, "PYTOOLS_EMBEDDING_DIM"),
+        ("bm25_weight", -0.1, "PYTOOLS_BM25_WEIGHT"),
+        ("vec_weight", float("inf"), "PYTOOLS_VEC_WEIGHT"),
+        ("vec_weight", float("nan"), "PYTOOLS_VEC_WEIGHT"),
+        ("fusion", "magic", "PYTOOLS_FUSION"),
+        ("log_level", "LOUD", "PYTOOLS_LOG_LEVEL"),
+        ("db_path", Path("\udcff.db"), "--db / PYTOOLS_DB_PATH"),
+        ("root", Path("~nobody-of-this-name/x"), "--root / PYTOOLS_DIR"),
+        ("no_such_setting", 1, "PYTOOLS_NO_SUCH_SETTING"),
     ],
 )
-def test_a_value_that_cannot_work_is_named_with_its_flag_and_variable(field, value, flag):
+def test_a_value_that_cannot_work_is_named_with_its_flag_and_variable(field, value, name):
     with pytest.raises(SettingsError) as caught:
         Settings.from_flags({field: value})
 
-    assert flag in str(caught.value)
-    assert f"PYTOOLS_{field.upper()}" in str(caught.value)
+    assert str(caught.value).startswith(f"{name}: ")
+
+
+def test_two_channels_that_are_both_off_are_refused():
+    with pytest.raises(SettingsError, match="above zero"):
+        Settings.from_flags({"bm25_weight": 0, "vec_weight": 0})
+
+
+@pytest.mark.parametrize(
+    "model", ["mistral:embed", "gateway/openai:text-embedding-3-small", "ollama:nomic-embed-text"]
+)
+def test_every_provider_of_pydantic_ai_may_be_named(model):
+    assert Settings.from_flags({"embedding_model": model}).embedding_model == model
+
+
+def test_a_home_folder_is_filled_in_where_no_shell_does_it(monkeypatch):
+    monkeypatch.setenv("HOME", "/home-of-test")
+    monkeypatch.setenv("USERPROFILE", "/home-of-test")
+
+    settings = Settings(root=Path("~/tools"), db_path=Path("~/index.db"))
+
+    assert settings.root == Path("/home-of-test/tools")
+    assert settings.db_path == Path("/home-of-test/index.db")
+
+
+def test_an_empty_variable_is_no_setting(monkeypatch):
+    for name in ("PYTOOLS_DIR", "PYTOOLS_DB_PATH", "PYTOOLS_SYNC"):
+        monkeypatch.setenv(name, "")
+
+    settings = Settings.from_flags({})
+
+    assert settings.root is None
+    assert settings.db_path is None
+    assert settings.sync
+
+
+def test_freeacts_index_is_found_from_anywhere(tmp_path):
+    root = tmp_path / ".freeact" / "generated"
+
+    assert Settings().resolved_database(root) == tmp_path / ".freeact" / "search.db"

@@ -1,12 +1,11 @@
 """The index as an object: closing it, looking at one state of it, and failures in between."""
 
-import resource
 import signal
 from contextlib import closing, contextmanager
 
 import apsw
 import pytest
-from toolindex import DatabaseError, ToolIndex
+from toolindex import DatabaseError, ForeignRootError, ToolIndex
 
 ONE = {"mcptools:mail:send": "Send a message."}
 MANY = {f"mcptools:mail:tool_{n}": f"Tool number {n}. " + f"word{n} " * 100 for n in range(500)}
@@ -121,6 +120,7 @@ def test_a_full_disk_keeps_the_old_state(tmp_path, mounting, fill, report, conte
 @contextmanager
 def file_size_limit(size):
     """Let no file of this process grow beyond a size, as a quota would."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limits")
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
@@ -154,3 +154,29 @@ def test_a_database_that_reached_its_limit_is_full(index, path, fill, report, co
     with pytest.raises(DatabaseError, match="disk is full"):
         index.sync(report(MANY), reader_version="1")
     assert contents(index) == ONE
+
+
+def test_an_index_belongs_to_one_tree_as_long_as_that_exists(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    with ToolIndex(tmp_path / "index.db") as index:
+        index.bind(str(one))
+        index.bind(str(one))
+        with pytest.raises(ForeignRootError) as caught:
+            index.bind(str(other))
+        assert caught.value.root == str(one)
+
+        one.rmdir()
+        index.bind(str(other))
+    with ToolIndex(tmp_path / "index.db", read_only=True) as index:
+        index.bind(str(other))
+        index.bind(str(one))
+
+
+def test_text_that_damage_has_broken_is_a_damaged_index(tmp_path):
+    with ToolIndex(tmp_path / "index.db") as index:
+        other = apsw.Connection(str(index.path))
+        other.execute("INSERT INTO meta VALUES ('generation', CAST(x'ff' AS TEXT))")
+        other.close()
+        with pytest.raises(DatabaseError, match="damaged"), index.reading() as reader:
+            reader.generation()

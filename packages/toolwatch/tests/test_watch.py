@@ -197,3 +197,18 @@ def test_a_batch_is_an_immutable_value():
     assert not batch.rescan
     with pytest.raises(AttributeError):
         batch.rescan = True
+
+
+def test_a_name_that_is_not_utf8_does_not_end_the_watch(root, mirroring):
+    async def scenario():
+        async with mirroring(root) as mirror:
+            try:
+                with open(os.fsencode(root) + b"/caf\xe9.txt", "w"):  # noqa: PTH123
+                    pass
+            except OSError:
+                pytest.skip("this file system takes no such names")
+            await mirror.sees(again=lambda: mirror.batches.count(ChangeBatch(rescan=True)) > 1)
+            (root / "after.py").write_text("x")
+            await mirror.has("after.py")
+
+    asyncio.run(scenario())

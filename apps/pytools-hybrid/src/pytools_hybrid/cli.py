@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from pytools_hybrid.errors import EmbeddingError, PytoolsError, SettingsError
+from pytools_hybrid.errors import EmbeddingError, PytoolsError, RootUnreadableError, SettingsError
 from pytools_hybrid.terminal import Progress, fail, print_response, print_sync, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
     from pytools_hybrid.search import SearchResponse
     from pytools_hybrid.service import ToolSearch
@@ -20,10 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
+T = TypeVar("T")
+
 app = typer.Typer(
     name="pytools-hybrid",
     help="Find the right Python tools for a request in plain language.",
-    epilog='Try: pytools-hybrid search "merge two pdf files"',
+    epilog='Try: pytools-hybrid search "merge two pdf files". Every setting is also an environment '
+    "variable, PYTOOLS_…; the README has the table.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,7 +50,8 @@ Database = Annotated[
     Path | None,
     typer.Option(
         "--db",
-        help="The index file. [env: PYTOOLS_DB_PATH; default: in your cache folder, one a root]",
+        help="The index file. [env: PYTOOLS_DB_PATH; default: a file for each root in your "
+        "cache folder]",
     ),
 ]
 Model = Annotated[
@@ -94,11 +101,9 @@ def search(
 
     The index is brought up to date before, and holds only what is on disk.
     """
-    import asyncio
-
     settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
     tools = _existing_root(settings)
-    response = asyncio.run(_search(settings, tools, query, mode=mode, scope=scope, limit=limit))
+    response = _run(_search(settings, tools, query, mode=mode, scope=scope, limit=limit))
     print_response(response, tools, output)
 
 
@@ -108,11 +113,8 @@ def index(*, root: Root = None, db: Database = None, embedding_model: Model = No
 
     Files that were left out are listed with the reason.
     """
-    import asyncio
-
     settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
-    tools = _existing_root(settings)
-    asyncio.run(_index(settings, tools))
+    _run(_index(settings, _existing_root(settings)))
 
 
 @app.command(epilog="Example: pytools-hybrid serve --root .freeact/generated")
@@ -124,40 +126,50 @@ def serve(*, root: Root = None, db: Database = None, embedding_model: Model = No
     """
     settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
     tools, note = settings.resolved_root()
-    if tools.exists() and not tools.is_dir():
-        raise SettingsError("--root", f"{tools} is a file; give the folder that holds the tools")
     if note:
         say(note)
-    if not tools.is_dir():
+    if not _is_folder(tools):
         say(f"{tools} does not exist yet; its tools will be found when it does")
     from pytools_hybrid.server import serve as serve_stdio
 
-    raise typer.Exit(serve_stdio(settings, tools))
+    serve_stdio(settings, tools)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors a user can mend end with a sentence, not a traceback."""
+    # A caller may have closed them; whoever writes must not fail for it.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     try:
         app(args=arguments)
-    except BrokenPipeError:
-        # The reader of our output has seen enough; point stdout elsewhere, or the
-        # interpreter complains about it once more at exit.
-        import os
-
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except Exception as error:
         from toolindex import ToolIndexError
+        from toolrank import ToolRankError
 
-        if not isinstance(error, PytoolsError | ToolIndexError):
+        if not isinstance(error, PytoolsError | ToolIndexError | ToolRankError | OSError):
             raise
         fail(error, status=2 if isinstance(error, SettingsError) else 1)
 
 
-def _settings(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own type
-    from pytools_hybrid.settings import load_settings
+def _run(job: Coroutine[Any, Any, T]) -> T:
+    import asyncio
 
-    settings = load_settings(flags)
+    async def until_interrupted() -> T:
+        try:
+            return await job
+        except asyncio.CancelledError:
+            # Ctrl-C. A thread may be inside a long scan, and an ordinary exit would wait for
+            # it; what the index holds is safe at every moment.
+            say("interrupted")
+            os._exit(130)
+
+    return asyncio.run(until_interrupted())
+
+
+def _settings(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own type
+    from pytools_hybrid.settings import Settings
+
+    settings = Settings.from_flags(flags)
     import logging
 
     logging.basicConfig(level=settings.log_level, format="%(levelname)s: %(message)s")
@@ -166,15 +178,26 @@ def _settings(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own
 
 def _existing_root(settings: Settings) -> Path:
     root, note = settings.resolved_root()
-    if not root.exists():
+    if not _is_folder(root):
         raise SettingsError(
             "--root", f"{root} does not exist; give the folder that holds the tools"
         )
-    if not root.is_dir():
-        raise SettingsError("--root", f"{root} is a file; give the folder that holds the tools")
     if note:
         say(note)
     return root
+
+
+def _is_folder(root: Path) -> bool:
+    """Tell whether the root is there."""
+    try:
+        mode = root.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise SettingsError("--root", f"{root}: {error.strerror}") from error
+    if not stat.S_ISDIR(mode):
+        raise SettingsError("--root", f"{root} is a file; give the folder that holds the tools")
+    return True
 
 
 async def _search(
@@ -187,13 +210,10 @@ async def _search(
 
     async with ToolSearch(settings, root) as tools:
         if settings.sync and not tools.index.read_only:
-            try:
+            # What fails here is told with the answer, where it makes a difference.
+            with suppress(ToolIndexError, RootUnreadableError):
                 report = await tools.refresh()
-                # A model that fails is told with the answer, where it makes a difference.
                 _, embedded = await _embed(tools)
-            except ToolIndexError as error:
-                say(f"warning: searching the index as it is: {error}")
-            else:
                 if report.added or report.updated or report.removed or embedded:
                     print_sync(report, embedded, tools.index.path)
         return await tools.search(query, mode=SearchMode(mode), scope=Scope(scope), limit=limit)

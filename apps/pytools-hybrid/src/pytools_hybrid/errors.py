@@ -1,6 +1,13 @@
 """The errors of the application: what a user has to mend."""
 
-__all__ = ["EmbeddingError", "PytoolsError", "SettingsError"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["EmbeddingError", "PytoolsError", "RootUnreadableError", "SettingsError"]
 
 
 class PytoolsError(Exception):
@@ -17,6 +24,18 @@ class SettingsError(PytoolsError):
     def __init__(self, setting: str, message: str) -> None:
         super().__init__(f"{setting}: {message}")
         self.setting = setting
+
+
+class RootUnreadableError(PytoolsError):
+    """The tree of tools is there and cannot be listed; the index is left as it is.
+
+    Attributes:
+        root: The tree.
+    """
+
+    def __init__(self, root: Path, reason: str) -> None:
+        super().__init__(f"{root}: {reason} Check the permissions of the folder.")
+        self.root = root
 
 
 class EmbeddingError(PytoolsError):

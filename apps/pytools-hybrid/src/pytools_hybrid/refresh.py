@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolscan import TEXT_VERSION, RootNotFoundError, ScanReport, scan
+from toolscan import RECORD_VERSION, TEXT_VERSION, RootNotFoundError, ScanReport, scan
+
+from pytools_hybrid.errors import RootUnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["refresh"]
 
-_READER = str(TEXT_VERSION)
+_READER = f"{RECORD_VERSION}.{TEXT_VERSION}"
 
 
 def refresh(
@@ -29,6 +31,7 @@ def refresh(
         within: Look only at these paths, relative to the root.
 
     Raises:
+        RootUnreadableError: The root cannot be listed; nothing has changed.
         toolindex.DatabaseError: The index cannot be written; nothing has changed.
     """
     paths = None if within is None else [str(path) for path in within]
@@ -43,6 +46,10 @@ def refresh(
 
 def _scan(root: Path, within: Iterable[str] | None, known: Mapping[str, FileStamp]) -> ScanReport:
     try:
-        return scan(root, within=within, known=known)
+        report = scan(root, within=within, known=known)
     except RootNotFoundError:
-        return ScanReport(records=(), issues=())
+        return ScanReport()
+    for issue in report.issues:
+        if not issue.path:
+            raise RootUnreadableError(root, issue.detail)
+    return report

@@ -14,13 +14,15 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
-from toolindex import DatabaseError, ToolIndexError
+from toolindex import ToolIndexError
+from toolrank import ToolRankError
 
 from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode
 from pytools_hybrid.service import ToolSearch
 from pytools_hybrid.upkeep import Upkeep
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
     from types import FrameType
 
@@ -88,7 +90,7 @@ def create_server(search: ToolSearch, upkeep: Upkeep) -> MCPServer[None]:
             response = await search.search(
                 query, mode=SearchMode(mode), scope=Scope(scope), limit=limit
             )
-        except ToolIndexError as error:
+        except (ToolIndexError, ToolRankError) as error:
             raise ToolError(str(error)) from error
         results = [_to_result(found, search.root) for found in response.tools]
         texts = [result.model_dump_json(indent=2) for result in results] + list(response.notes)
@@ -104,40 +106,49 @@ def create_server(search: ToolSearch, upkeep: Upkeep) -> MCPServer[None]:
     return server
 
 
-def serve(settings: Settings, root: Path) -> int:
-    """Serve over stdio until the client goes or a signal comes.
+def serve(settings: Settings, root: Path) -> None:
+    """Serve over stdio until the client goes or a signal comes, then end the process.
 
-    Returns:
-        The exit status, if serving could not begin; otherwise the process ends here.
+    Raises:
+        ToolIndexError: The index cannot be opened.
     """
     logging.basicConfig(
         level=settings.log_level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
     )
-    try:
-        asyncio.run(_serve(settings, root))
-    except DatabaseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    asyncio.run(_until_stopped(_serve(settings, root)))
 
 
-async def _serve(settings: Settings, root: Path) -> None:
+async def _until_stopped(serving: Coroutine[None, None, None]) -> None:
     stopped = asyncio.Event()
     _on_signals(stopped)
-    async with ToolSearch(settings, root) as search:
-        upkeep = Upkeep(search)
-        following = asyncio.create_task(upkeep.run())
-        client = asyncio.create_task(create_server(search, upkeep).run_stdio_async())
-        signalled = asyncio.create_task(stopped.wait())
-        await asyncio.wait({client, signalled}, return_when=asyncio.FIRST_COMPLETED)
-        following.cancel()
-        await asyncio.wait({following}, timeout=_SHUTDOWN_SECONDS)
-        if client.done() and (error := client.exception()) is not None:
-            _log.error("the connection broke: %s", error)
+    client = asyncio.create_task(serving)
+    signalled = asyncio.create_task(stopped.wait())
+    await asyncio.wait({client, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    status = 0
+    if client.done() and (error := client.exception()) is not None:
+        if isinstance(error, ToolIndexError):
+            raise error
+        _log.error("the connection broke: %s", _innermost(error))
+        status = 1
     # A thread may still wait for a line on stdin, or be inside a long scan, and an ordinary
     # exit would wait for it. What the index holds is safe at every moment.
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(status)
+
+
+async def _serve(settings: Settings, root: Path) -> None:
+    async with ToolSearch(settings, root) as search:
+        upkeep = Upkeep(search)
+        following = asyncio.create_task(upkeep.run())
+        await create_server(search, upkeep).run_stdio_async()
+        following.cancel()
+        await asyncio.wait({following}, timeout=_SHUTDOWN_SECONDS)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _on_signals(stopped: asyncio.Event) -> None:
@@ -162,6 +173,6 @@ def _to_result(found: FoundTool, root: Path) -> ToolResult:
         source=entry.id.source,
         description=entry.description,
         score=round(found.score, 6),
-        path=(root / entry.path).as_posix(),
+        path=os.fsencode((root / entry.path).as_posix()).decode("utf-8", "backslashreplace"),
         id=str(entry.id),
     )

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from toolindex import DatabaseError, ToolIndex, VectorError
+from toolindex import (
+    DatabaseBusyError,
+    DatabaseError,
+    ForeignDatabaseError,
+    NewerSchemaError,
+    ToolIndex,
+    ToolIndexError,
+    VectorError,
+)
 from toolrank import Query, query_terms
 
 from pytools_hybrid.embedding import create_embedder
-from pytools_hybrid.errors import EmbeddingError
+from pytools_hybrid.errors import EmbeddingError, RootUnreadableError
 from pytools_hybrid.refresh import refresh
 from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode, SearchResponse, rank_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path, PurePosixPath
+    from pathlib import PurePosixPath
     from types import TracebackType
 
     from toolindex import Coverage, Embedder, SyncReport
@@ -30,6 +40,8 @@ _log = logging.getLogger("pytools_hybrid")
 
 _EMBED_BATCH = 256
 _QUERY_EMBEDDING_SECONDS = 10.0
+# No request is as long; what is pasted after it is not read.
+_QUERY_CHARACTERS = 20_000
 
 
 class ToolSearch:
@@ -46,10 +58,10 @@ class ToolSearch:
         DatabaseError: (on entering) The index can be neither written nor read.
     """
 
-    def __init__(self, settings: Settings, root: Path) -> None:
+    def __init__(self, settings: Settings, root: str | os.PathLike[str]) -> None:
         self.settings = settings
-        self.root = root
-        self._database = settings.resolved_database(root)
+        self.root = Path(root)
+        self._database = settings.resolved_database(self.root)
         self._embedder: Embedder | None = create_embedder(
             settings.embedding_model, dimensions=settings.embedding_dim
         )
@@ -57,6 +69,7 @@ class ToolSearch:
         self._refreshing = asyncio.Lock()
         self._embedding = asyncio.Lock()
         self._embedding_failure: str | None = None
+        self._refresh_failure: str | None = None
 
     async def __aenter__(self) -> Self:
         self._index = await asyncio.to_thread(self._open)
@@ -82,9 +95,16 @@ class ToolSearch:
 
         Raises:
             DatabaseError: The index cannot be written.
+            RootUnreadableError: The tree cannot be listed.
         """
         async with self._refreshing:
-            return await asyncio.to_thread(refresh, self.index, self.root, within)
+            try:
+                report = await asyncio.to_thread(refresh, self.index, self.root, within)
+            except (ToolIndexError, RootUnreadableError) as error:
+                self._refresh_failure = str(error)
+                raise
+            self._refresh_failure = None
+            return report
 
     async def embed_pending(self, progress: Callable[[int], object] | None = None) -> int:
         """Embed what the model has not embedded yet, storing each batch as it comes.
@@ -143,7 +163,12 @@ class ToolSearch:
         """
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
+        query = query[:_QUERY_CHARACTERS]
         notes: list[str] = []
+        if self._refresh_failure is not None:
+            notes.append(f"the index may be out of date ({self._refresh_failure})")
+        elif self.index.read_only:
+            notes.append("the index may be out of date: it cannot be written")
         vector = await self._query_vector(query, mode, notes)
         response = await asyncio.to_thread(
             self._search, Query(text=query, vector=vector), mode, scope, limit
@@ -151,17 +176,26 @@ class ToolSearch:
         return replace(response, notes=(*notes, *response.notes))
 
     def _open(self) -> ToolIndex:
+        index = self._opened()
+        try:
+            index.bind(os.fsencode(os.path.realpath(self.root)).decode("utf-8", "backslashreplace"))
+        except DatabaseError:
+            index.close()
+            raise
+        return index
+
+    def _opened(self) -> ToolIndex:
         try:
             return ToolIndex(self._database)
+        except (DatabaseBusyError, ForeignDatabaseError, NewerSchemaError):
+            raise
         except DatabaseError as error:
-            if not self._database.is_file():
-                raise
             # A medium that cannot be written can still be searched.
             try:
                 index = ToolIndex(self._database, read_only=True)
             except DatabaseError:
                 raise error from None
-            _log.warning("%s; searching it as it is", error)
+            _log.warning("%s cannot be written; searching it as it is", self._database)
             return index
 
     async def _query_vector(
@@ -170,7 +204,7 @@ class ToolSearch:
         wanted = mode is SearchMode.VECTOR or (
             mode is SearchMode.HYBRID and self.settings.vec_weight > 0
         )
-        if not wanted or not query.strip():
+        if not wanted or not query_terms(query, stop_words=()):
             return None
         if self._embedder is None:
             if mode is SearchMode.VECTOR:
@@ -236,9 +270,11 @@ class ToolSearch:
 
     def _why_empty(self, text: str, coverage: Coverage) -> str:
         if coverage.tools == 0:
+            remedy = "" if self.settings.sync else "; syncing is off: run pytools-hybrid index"
             return (
-                f"no tools in {self.root}: looked for mcptools/<category>/<tool>.py and "
-                "gentools/<category>/<tool>/api.py with a documented run() or run_parsed()"
+                f"no tools of {self.root} in the index: looked for mcptools/<category>/<tool>.py "
+                "and gentools/<category>/<tool>/api.py with a documented run() or run_parsed()"
+                f"{remedy}"
             )
         if not query_terms(text):
             return "the query holds no words: describe what the tool should do"

@@ -6,19 +6,26 @@ import os
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from pytools_hybrid.embedding import is_known_provider
 from pytools_hybrid.errors import SettingsError
 
-__all__ = ["DEFAULT_MODEL", "Settings", "load_settings"]
+__all__ = ["DEFAULT_MODEL", "Settings"]
 
 DEFAULT_MODEL = "wordllama"
 """The embedding model that comes with the installation and works offline."""
 
 _FREEACT_ROOT = Path(".freeact/generated")
-_FREEACT_DATABASE = Path(".freeact/search.db")
+_FREEACT_DATABASE = "search.db"
 _EXAMPLES_ROOT = Path("examples/tools")
+_ROOT_NAMES = ("root", "PYTOOLS_DIR")
+_FLAGS = {
+    "PYTOOLS_DIR": "--root",
+    "PYTOOLS_DB_PATH": "--db",
+    "PYTOOLS_EMBEDDING_MODEL": "--embedding-model",
+}
 _PLAIN_MODELS = (DEFAULT_MODEL, "test", "none")
 
 
@@ -29,7 +36,13 @@ class Settings(BaseSettings):
     root is `PYTOOLS_DIR`.
     """
 
-    model_config = SettingsConfigDict(env_prefix="PYTOOLS_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="PYTOOLS_",
+        env_ignore_empty=True,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+    )
 
     root: Path | None = Field(None, validation_alias="PYTOOLS_DIR")
     db_path: Path | None = None
@@ -37,8 +50,8 @@ class Settings(BaseSettings):
     embedding_dim: int | None = Field(None, ge=1, le=8192)
     sync: bool = True
     watch: bool = True
-    bm25_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
-    vec_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    bm25_weight: float = Field(1.0, ge=0, le=1000)
+    vec_weight: float = Field(1.0, ge=0, le=1000)
     fusion: Literal["linear", "rrf"] = "linear"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 
@@ -50,7 +63,32 @@ class Settings(BaseSettings):
                 f"{value!r} names no provider; use PROVIDER:MODEL as in "
                 f"'openai:text-embedding-3-small', or one of {', '.join(_PLAIN_MODELS)}"
             )
+        if ":" in value and not is_known_provider(value):
+            raise ValueError(f"pydantic-ai knows no provider of {value!r}; check its name")
         return value
+
+    @field_validator("root", "db_path")
+    @classmethod
+    def _is_a_path(cls, value: Path | None) -> Path | None:
+        if value is None:
+            return None
+        try:
+            return value.expanduser()
+        except RuntimeError as error:
+            raise ValueError(f"{value} names a home folder that is not known") from error
+
+    @field_validator("db_path")
+    @classmethod
+    def _can_be_opened(cls, value: Path | None) -> Path | None:
+        if value is not None and not _is_utf8(str(value)):
+            raise ValueError("SQLite opens only paths that are UTF-8")
+        return value
+
+    @model_validator(mode="after")
+    def _have_a_channel(self) -> Self:
+        if self.bm25_weight == 0 and self.vec_weight == 0:
+            raise ValueError("one of bm25_weight and vec_weight must be above zero")
+        return self
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -89,15 +127,15 @@ class Settings(BaseSettings):
         """
         if self.db_path is not None:
             return self.db_path
-        if root == _FREEACT_ROOT:
-            return _FREEACT_DATABASE
+        if root.parts[-2:] == _FREEACT_ROOT.parts:
+            return root.parent / _FREEACT_DATABASE
         from hashlib import sha256
 
         from platformdirs import user_cache_path
 
-        full = root.resolve()
+        full = os.path.realpath(root)
         key = sha256(os.fsencode(full)).hexdigest()[:12]
-        name = full.name.encode("ascii", "replace").decode().replace("?", "_")
+        name = Path(full).name.encode("ascii", "replace").decode().replace("?", "_")
         return user_cache_path("pytools-hybrid") / f"{name}-{key}.db"
 
     @classmethod
@@ -108,17 +146,20 @@ class Settings(BaseSettings):
             SettingsError: A value that cannot work.
         """
         given = {name: value for name, value in flags.items() if value is not None}
-        if "root" in given:
-            given["PYTOOLS_DIR"] = given.pop("root")
         try:
             return cls(**given)
         except ValidationError as error:
             first = error.errors()[0]
-            key = str(first["loc"][0]) if first["loc"] else "settings"
-            name = key if key.startswith("PYTOOLS_") else f"PYTOOLS_{key.upper()}"
-            flag = "--" + {"PYTOOLS_DIR": "root", "db_path": "db"}.get(key, key).replace("_", "-")
+            field = str(first["loc"][0]) if first["loc"] else "bm25_weight"
+            variable = "PYTOOLS_DIR" if field in _ROOT_NAMES else f"PYTOOLS_{field.upper()}"
+            names = [*filter(None, [_FLAGS.get(variable)]), variable]
             message = first["msg"].removeprefix("Value error, ")
-            raise SettingsError(f"{flag} / {name}", f"{message} (got {first['input']!r})") from None
+            raise SettingsError(" / ".join(names), message) from None
 
 
-load_settings = Settings.from_flags
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
 
-from pytools_hybrid.errors import EmbeddingError
+from pytools_hybrid.errors import EmbeddingError, RootUnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +23,9 @@ _log = logging.getLogger("pytools_hybrid")
 
 _FIRST_SYNC_SECONDS = 10.0
 _FIRST_EMBEDDING_SECONDS = 1.0
-_RETRY_SECONDS = (1.0, 5.0, 30.0, 120.0)
+_REFRESH_PAUSES = (0.5, 1.0, 2.0, 5.0)
+_EMBEDDING_PAUSES = (1.0, 5.0, 30.0, 120.0)
+_RESTART_PAUSE = 2.0
 
 
 class Upkeep:
@@ -36,6 +39,7 @@ class Upkeep:
         self._changed = asyncio.Event()
         self._synced = asyncio.Event()
         self._embedded = asyncio.Event()
+        self._started = self._looked = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -47,42 +51,45 @@ class Upkeep:
             except* Exception:  # noqa: BLE001
                 # Whatever it was, the files must be followed again.
                 _log.exception("following %s failed; starting over", self._search.root)
-                await asyncio.sleep(_RETRY_SECONDS[1])
+                await asyncio.sleep(_RESTART_PAUSE)
 
     async def ready(self) -> None:
-        """Wait, for a bounded time, until all files were looked at and what is new embedded.
+        """Wait until all files were looked at once and what is new embedded, or until it is time.
 
         Without it, a search sent together with the first words to a server would be answered
-        from an index that is still empty. A slow tree or model is not waited for to the end.
+        from an index that is still empty. Neither a slow tree, nor a slow model, nor one that
+        fails is waited for: the time is counted from the start, and from the first look.
         """
-        for event, seconds in (
-            (self._synced, _FIRST_SYNC_SECONDS),
-            (self._embedded, _FIRST_EMBEDDING_SECONDS),
-        ):
-            try:
-                async with asyncio.timeout(seconds):
-                    await event.wait()
-            except TimeoutError:
-                _log.info("answering from an index that is still being built")
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._started + _FIRST_SYNC_SECONDS):
+                await self._synced.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._looked + _FIRST_EMBEDDING_SECONDS):
+                await self._embedded.wait()
 
     async def _follow_files(self) -> None:
         settings = self._search.settings
         if settings.sync:
             await self._refresh(None)
-        self._synced.set()
+        self._have_looked()
         self._changed.set()
         if not settings.watch:
             return
+        skipped = settings.sync
         from toolwatch import ToolWatchError, awatch_tools
 
         while True:
             try:
                 async for batch in awatch_tools(self._search.root):
+                    if batch.rescan and not skipped:
+                        # The first one asks for what syncing at the start would have done.
+                        skipped = True
+                        continue
                     await self._refresh(None if batch.rescan else batch.paths)
                     self._changed.set()
             except (ToolWatchError, OSError) as error:
                 _log.warning("watching %s failed (%s); looking again", self._search.root, error)
-                await asyncio.sleep(_RETRY_SECONDS[1])
+                await asyncio.sleep(_RESTART_PAUSE)
                 await self._refresh(None)
                 self._changed.set()
 
@@ -92,9 +99,11 @@ class Upkeep:
         while not self._search.index.read_only:
             try:
                 report = await self._search.refresh(within)
-            except (ToolIndexError, OSError) as error:
+            except (ToolIndexError, RootUnreadableError, OSError) as error:
                 _log.warning("the index could not be brought up to date: %s", error)
-                await asyncio.sleep(_pause(attempt))
+                self._have_looked()
+                self._embedded.set()
+                await asyncio.sleep(_pause(_REFRESH_PAUSES, attempt))
                 attempt += 1
                 # What else changed meanwhile is not known any more.
                 within = None
@@ -110,12 +119,19 @@ class Upkeep:
                     _log.info("left out %s: %s", issue.path, issue.detail)
                 return
 
+    def _have_looked(self) -> None:
+        if not self._synced.is_set():
+            self._looked = asyncio.get_running_loop().time()
+            self._synced.set()
+
     async def _follow_entries(self) -> None:
         """Embed after every change, and again a while after a failure."""
         failures = 0
         while True:
             try:
-                async with asyncio.timeout(_pause(failures - 1) if failures else None):
+                async with asyncio.timeout(
+                    _pause(_EMBEDDING_PAUSES, failures - 1) if failures else None
+                ):
                     await self._changed.wait()
             except TimeoutError:
                 pass
@@ -129,5 +145,5 @@ class Upkeep:
             self._embedded.set()
 
 
-def _pause(attempt: int) -> float:
-    return _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+def _pause(pauses: tuple[float, ...], attempt: int) -> float:
+    return pauses[min(attempt, len(pauses) - 1)]

@@ -22,8 +22,10 @@ from toolindex._store import ToolIndex
 from toolindex._sync import SyncReport
 from toolindex._vectors import VEC_TABLE
 from toolindex.errors import (
+    DatabaseBusyError,
     DatabaseError,
     ForeignDatabaseError,
+    ForeignRootError,
     NewerSchemaError,
     ReadOnlyIndexError,
     ToolIndexError,
@@ -40,9 +42,11 @@ __all__ = [
     "FTS_TABLE",
     "VEC_TABLE",
     "Coverage",
+    "DatabaseBusyError",
     "DatabaseError",
     "Embedder",
     "ForeignDatabaseError",
+    "ForeignRootError",
     "IndexReader",
     "NewerSchemaError",
     "ReadOnlyIndexError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import time
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from toolindex.errors import (
+    DatabaseBusyError,
     DatabaseError,
     ForeignDatabaseError,
     NewerSchemaError,
@@ -34,6 +36,7 @@ _RETRY_SECONDS = 0.005
 _MMAP_BYTES = 1 << 30
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
+_DAMAGED = "the index is damaged; delete the file and index again"
 
 
 class ConnectionPool:
@@ -130,6 +133,9 @@ class ConnectionPool:
             yield
         except apsw.Error as error:
             raise _translated(self.path, error) from error
+        except UnicodeDecodeError as error:
+            # SQLite does not look at the text that it gives back; only damage breaks it.
+            raise DatabaseError(self.path, _DAMAGED) from error
 
     def _open(self) -> apsw.Connection:
         self._refuse_other_formats()
@@ -145,7 +151,7 @@ class ConnectionPool:
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         try:
             return self._configured(apsw.Connection(f"{uri}?mode=ro", flags=flags))
-        except (apsw.CantOpenError, apsw.ReadOnlyError):
+        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError):
             # WAL needs a shared-memory file beside the database. Where none can be made,
             # nobody can be writing either, so the file may be read as it lies, unless a killed
             # process left its last changes outside of it.
@@ -180,7 +186,8 @@ class ConnectionPool:
         return connection
 
     def _refuse_other_formats(self) -> None:
-        if self.path.exists() and not self.path.is_file():
+        # os.path gives an answer for every path, pathlib raises for some.
+        if os.path.exists(self.path) and not os.path.isfile(self.path):  # noqa: PTH110, PTH113
             raise DatabaseError(self.path, "this is a folder or a device; give the path of a file")
         # SQLite takes some files of a few bytes for empty databases, and would write over them.
         start = b""
@@ -204,7 +211,7 @@ class ConnectionPool:
 
     def _has_changes_beside_it(self) -> bool:
         log = self.path.with_name(f"{self.path.name}-wal")
-        with suppress(FileNotFoundError):  # It comes and goes as others open and close.
+        with suppress(OSError):  # It comes and goes as others open and close.
             return log.stat().st_size > 0
         return False
 
@@ -238,9 +245,7 @@ def _translated(path: Path, error: apsw.Error) -> DatabaseError:
         case apsw.FullError():
             return DatabaseError(path, "the disk is full; free some space and run again")
         case apsw.BusyError():
-            return DatabaseError(
-                path, "another process holds the index locked; wait for it to end, then run again"
-            )
+            return DatabaseBusyError(path)
         case apsw.CantOpenError():
             return DatabaseError(
                 path, "cannot be opened; check its permissions, or choose another path"
@@ -250,6 +255,8 @@ def _translated(path: Path, error: apsw.Error) -> DatabaseError:
                 path, "cannot be written; check its permissions, or choose another path"
             )
         case apsw.CorruptError():
-            return DatabaseError(path, "the index is damaged; delete the file and index again")
+            return DatabaseError(path, _DAMAGED)
+        case apsw.IOError():
+            return DatabaseError(path, "cannot be read or written; is the disk full or failing?")
         case _:
             return DatabaseError(path, f"SQLite failed ({error})")

@@ -14,7 +14,7 @@ from toolindex._rows import STORED_COLUMNS, to_stored
 from toolindex._schema import get_meta, prepare, set_meta
 from toolindex._sync import SyncReport, apply_plan, bump_generation, stored_entries
 from toolindex._vectors import activate_model, active_model, pending_texts, put_vectors, to_blob
-from toolindex.errors import VectorError
+from toolindex.errors import ForeignRootError, VectorError
 
 if TYPE_CHECKING:
     import os
@@ -68,6 +68,29 @@ class ToolIndex:
     def close(self) -> None:
         """Close the database; the index cannot be used afterwards."""
         self._pool.close()
+
+    def bind(self, root: str) -> None:
+        """Make this the index of one tree, or check that it already is.
+
+        Two trees in one index would remove each other's tools. A tree that has been moved or
+        removed gives its index up.
+
+        Args:
+            root: The tree's full path.
+
+        Raises:
+            ForeignRootError: It is the index of another tree, which still exists.
+            DatabaseError: The database cannot be written.
+        """
+        with self._pool.read() as connection:
+            bound = get_meta(connection, "root")
+        if bound == root:
+            return
+        if bound is not None and Path(bound).is_dir():
+            raise ForeignRootError(self.path, root=bound)
+        if not self.read_only:
+            with self._pool.write() as connection:
+                set_meta(connection, "root", root)
 
     def known(self, *, reader_version: str) -> dict[str, FileStamp]:
         """Give the stamps of the files that need not be read again if they look the same.

@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "DatabaseBusyError",
     "DatabaseError",
     "ForeignDatabaseError",
+    "ForeignRootError",
     "NewerSchemaError",
     "ReadOnlyIndexError",
     "ToolIndexError",
@@ -31,6 +33,27 @@ class DatabaseError(ToolIndexError):
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
+
+
+class DatabaseBusyError(DatabaseError):
+    """Another process holds the database locked; nothing is wrong with it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path, "another process holds the index locked; wait for it to end, then run again"
+        )
+
+
+class ForeignRootError(DatabaseError):
+    """The database is the index of another tree, which is still there.
+
+    Attributes:
+        root: The tree that it mirrors.
+    """
+
+    def __init__(self, path: Path, *, root: str) -> None:
+        super().__init__(path, f"this is the index of {root}; choose another path for this tree")
+        self.root = root
 
 
 class ForeignDatabaseError(DatabaseError):

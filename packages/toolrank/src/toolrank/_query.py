@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ __all__ = ["MAX_TERMS", "STOP_WORDS", "match_expression", "query_terms"]
 MAX_TERMS = 64
 """Distinct terms searched for at most. A pasted document is cut here, not refused: BM25
 costs grow with the number of terms, and the first ones carry the request."""
+
+_MAX_WORDS = 4 * MAX_TERMS
 
 STOP_WORDS: frozenset[str] = frozenset(
     """
@@ -44,9 +46,13 @@ def query_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[
     Returns:
         At most `MAX_TERMS` terms of letters and digits, possibly none.
     """
-    words = list(islice(dict.fromkeys(_words(text)), 4 * MAX_TERMS))
+    words: dict[str, None] = {}
+    for word in _words(text):
+        words[word] = None
+        if len(words) == _MAX_WORDS:
+            break
     kept = [word for word in words if word not in stop_words]
-    return (kept or words)[:MAX_TERMS]
+    return (kept or list(words))[:MAX_TERMS]
 
 
 def match_expression(terms: Collection[str]) -> str:

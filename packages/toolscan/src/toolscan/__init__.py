@@ -14,7 +14,15 @@
 from toolscan._hashing import TEXT_VERSION, embedding_text
 from toolscan._identifiers import split_identifier
 from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
-from toolscan._records import FileStamp, Parameter, Reason, ScanIssue, ScanReport, ToolRecord
+from toolscan._records import (
+    RECORD_VERSION,
+    FileStamp,
+    Parameter,
+    Reason,
+    ScanIssue,
+    ScanReport,
+    ToolRecord,
+)
 from toolscan._scan import read_tool, scan
 from toolscan._schema import input_schema, output_schema
 from toolscan._source import MAX_FILE_SIZE
@@ -40,6 +48,7 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "ToolId",
     "Parameter",
     "FileStamp",
+    "RECORD_VERSION",
     # What an agent is shown
     "input_schema",
     "output_schema",

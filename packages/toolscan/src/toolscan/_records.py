@@ -11,7 +11,20 @@ if TYPE_CHECKING:
 
     from toolscan._layout import ToolId
 
-__all__ = ["FileStamp", "Parameter", "Reason", "Rejection", "ScanIssue", "ScanReport", "ToolRecord"]
+__all__ = [
+    "RECORD_VERSION",
+    "FileStamp",
+    "Parameter",
+    "Reason",
+    "Rejection",
+    "ScanIssue",
+    "ScanReport",
+    "ToolRecord",
+]
+
+
+RECORD_VERSION = 1
+"""Raised when the same bytes give another record than before: what is stored must be read again."""
 
 
 class Reason(StrEnum):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+import anyio
 from watchfiles import awatch
 
 from toolwatch._ignore import is_noise
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeBatch", "awatch_tools"]
 
+_log = logging.getLogger("toolwatch")
 _CHECK_MS = 200
 """How soon a fresh watch is announced, and a folder that went away without an event is missed."""
 
@@ -61,8 +64,14 @@ async def awatch_tools(
             yield ChangeBatch(rescan=True)
             await _until_exists(root)
             continue
-        async for batch in _watch_present(root, identity, debounce_ms, step_ms):
-            yield batch
+        try:
+            async for batch in _watch_present(root, identity, debounce_ms, step_ms):
+                yield batch
+        except* RuntimeError as error:
+            # This is how watchfiles says that it cannot go on, as after a file name that is
+            # not UTF-8. The next watch begins with a rescan, so nothing is missed.
+            _log.info("watching %s was interrupted (%s); starting again", root, error.exceptions[0])
+            await anyio.sleep(_CHECK_MS / 1000)
 
 
 async def _watch_present(

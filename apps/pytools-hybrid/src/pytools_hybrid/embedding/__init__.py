@@ -4,7 +4,7 @@
 imports neither numpy nor pydantic-ai; each comes with the first text that needs it.
 """
 
-from pytools_hybrid.embedding._create import create_embedder
+from pytools_hybrid.embedding._create import create_embedder, is_known_provider
 from pytools_hybrid.embedding._static import StaticEmbedder
 
-__all__ = ["StaticEmbedder", "create_embedder"]
+__all__ = ["StaticEmbedder", "create_embedder", "is_known_provider"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["ProviderEmbedder"]
 
 _REQUEST_TEXTS = 64
+_EXTRAS = frozenset({"openai", "google", "cohere", "voyageai", "sentence-transformers"})
 _RENAMED_PROVIDERS = {"google-gla": "google", "google-vertex": "google-cloud"}
 
 
@@ -70,12 +71,18 @@ class ProviderEmbedder:
             result = await embed(clean)
         except Exception as error:
             # Providers raise errors of their own kinds: HTTP, missing key, missing package.
-            raise EmbeddingError(self.model_id, _first_line(error)) from error
+            raise EmbeddingError(self.model_id, self._explained(error)) from error
         if len(result.embeddings) != len(texts):
             raise EmbeddingError(
                 self.model_id, f"gave {len(result.embeddings)} vectors for {len(texts)} texts"
             )
         return [list(vector) for vector in result.embeddings]
+
+    def _explained(self, error: Exception) -> str:
+        extra = self.model_id.partition(":")[0]
+        if isinstance(error, ImportError) and extra in _EXTRAS:
+            return f'its package is missing; pip install "pytools-hybrid[{extra}]"'
+        return _first_line(error)
 
     async def _created(self) -> PydanticAIEmbedder:
         async with self._lock:
