@@ -115,3 +115,27 @@ def test_stdout_carries_protocol_only(server):
 
     answers = [json.loads(line) for line in rest.splitlines()]
     assert [answer["id"] for answer in answers] == [2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_ctrl_c_ends_indexing_and_leaves_a_sound_index(command, tree, tmp_path, environment):
+    for number in range(2000):
+        tool = tree / "mcptools" / "many" / f"tool_{number}.py"
+        tool.parent.mkdir(exist_ok=True)
+        tool.write_text(f"def run():\n    '''Do the thing of number {number}.'''\n")
+    database = tmp_path / "index.db"
+    with subprocess.Popen(
+        [command, "index", "--root", tree, "--db", database],
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as process:
+        deadline = time.monotonic() + 30
+        while not database.exists() and time.monotonic() < deadline:
+            pass
+        process.send_signal(signal.SIGINT)
+
+        assert seconds_to_end(process) < SOON
+        assert process.returncode == 130
+        assert process.stderr.read() == "interrupted\n"
+    assert_sound(database)
