@@ -49,8 +49,7 @@ def test_the_second_search_indexes_nothing(run, tree):
 def test_a_request_in_plain_language_finds_its_tool(run, examples, query, expected):
     result = run("search", query, "--root", examples)
 
-    assert expected in result.stdout.split()[1::1]
-    assert expected == result.stdout.split()[1]
+    assert result.stdout.split()[1] == expected
 
 
 def test_the_path_is_under_the_root_as_it_was_given(run, tree):
@@ -271,7 +270,7 @@ def test_an_index_that_cannot_be_written_is_searched_as_it_is(run, tree, tmp_pat
     assert "searching it as it is" in result.stderr
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(command, tree, environment):
+def test_a_reader_that_has_seen_enough_is_met_without_a_traceback(command, tree, environment):
     with subprocess.Popen(
         [command, "search", "issue", "--root", tree, "--limit", "50", "--output", "json"],
         stdout=subprocess.PIPE,

@@ -49,7 +49,7 @@ def seconds_to_end(server):
 
 
 def assert_sound(database):
-    connection = apsw.Connection(str(database))
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     assert connection.pragma("integrity_check") == "ok"
     connection.close()
 

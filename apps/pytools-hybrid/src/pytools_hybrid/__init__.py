@@ -14,26 +14,35 @@ The command `pytools-hybrid` and the MCP server (`pytools-hybrid serve`) are bui
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytools_hybrid.errors import EmbeddingError, PytoolsError, SettingsError
+    from pytools_hybrid.errors import (
+        EmbeddingError,
+        PytoolsError,
+        RootUnreadableError,
+        SettingsError,
+    )
     from pytools_hybrid.search import FoundTool, Scope, SearchMode, SearchResponse
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
+    from pytools_hybrid.upkeep import Upkeep
 
 __all__ = [
     "EmbeddingError",
     "FoundTool",
     "PytoolsError",
+    "RootUnreadableError",
     "Scope",
     "SearchMode",
     "SearchResponse",
     "Settings",
     "SettingsError",
     "ToolSearch",
+    "Upkeep",
 ]
 
 _HOMES = {
     "EmbeddingError": "errors",
     "PytoolsError": "errors",
+    "RootUnreadableError": "errors",
     "SettingsError": "errors",
     "FoundTool": "search",
     "Scope": "search",
@@ -41,6 +50,7 @@ _HOMES = {
     "SearchResponse": "search",
     "ToolSearch": "service",
     "Settings": "settings",
+    "Upkeep": "upkeep",
 }
 
 

@@ -212,8 +212,9 @@ async def _search(
         if settings.sync and not tools.index.read_only:
             # What fails here is told with the answer, where it makes a difference.
             with suppress(ToolIndexError, RootUnreadableError):
-                report = await tools.refresh()
-                _, embedded = await _embed(tools)
+                report, embedded = await tools.refresh(), 0
+                if tools.uses_vectors(SearchMode(mode)):
+                    _, embedded = await _embed(tools)
                 if report.added or report.updated or report.removed or embedded:
                     print_sync(report, embedded, tools.index.path)
         return await tools.search(query, mode=SearchMode(mode), scope=Scope(scope), limit=limit)

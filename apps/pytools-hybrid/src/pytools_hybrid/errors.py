@@ -42,7 +42,7 @@ class EmbeddingError(PytoolsError):
     """The embedding model gave no vectors; search goes on without them.
 
     Attributes:
-        model: The model as it was configured.
+        model: The model, as `Embedder.model_id` names it.
     """
 
     def __init__(self, model: str, message: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toolscan import RECORD_VERSION, TEXT_VERSION, RootNotFoundError, ScanReport, scan
+from toolscan import RECORD_VERSION, RootNotFoundError, ScanReport, scan
 
 from pytools_hybrid.errors import RootUnreadableError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["refresh"]
 
-_READER = f"{RECORD_VERSION}.{TEXT_VERSION}"
+_READER = str(RECORD_VERSION)
 
 
 def refresh(
@@ -37,10 +38,18 @@ def refresh(
     paths = None if within is None else [str(path) for path in within]
     known = index.known(reader_version=_READER)
     report = index.sync(_scan(root, paths, known), reader_version=_READER, within=paths)
-    while report.rescan:
+    if report.rescan:
         # Another process removed entries that this scan had passed over as known.
         paths = list(report.rescan)
-        report = index.sync(_scan(root, paths, {}), reader_version=_READER, within=paths)
+        again = index.sync(_scan(root, paths, {}), reader_version=_READER, within=paths)
+        return replace(
+            report,
+            added=report.added + again.added,
+            updated=report.updated + again.updated,
+            removed=report.removed + again.removed,
+            issues=report.issues + again.issues,
+            rescan=(),
+        )
     return report
 
 

@@ -112,9 +112,6 @@ def serve(settings: Settings, root: Path) -> None:
     Raises:
         ToolIndexError: The index cannot be opened.
     """
-    logging.basicConfig(
-        level=settings.log_level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
-    )
     asyncio.run(_until_stopped(_serve(settings, root)))
 
 
@@ -128,7 +125,9 @@ async def _until_stopped(serving: Coroutine[None, None, None]) -> None:
     if client.done() and (error := client.exception()) is not None:
         if isinstance(error, ToolIndexError):
             raise error
-        _log.error("the connection broke: %s", _innermost(error))
+        error = _innermost(error)
+        is_ours = not isinstance(error, OSError | ValueError)
+        _log.error("the connection broke: %s", error, exc_info=error if is_ours else None)
         status = 1
     # A thread may still wait for a line on stdin, or be inside a long scan, and an ordinary
     # exit would wait for it. What the index holds is safe at every moment.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,6 @@ from toolindex import (
     NewerSchemaError,
     ToolIndex,
     ToolIndexError,
-    VectorError,
 )
 from toolrank import Query, query_terms
 
@@ -38,7 +38,8 @@ __all__ = ["ToolSearch"]
 
 _log = logging.getLogger("pytools_hybrid")
 
-_EMBED_BATCH = 256
+# What providers take in one request: a failure loses no batch that came before it.
+_EMBED_BATCH = 64
 _QUERY_EMBEDDING_SECONDS = 10.0
 # No request is as long; what is pasted after it is not read.
 _QUERY_CHARACTERS = 20_000
@@ -132,7 +133,7 @@ class ToolSearch:
                     vectors = await embedder.embed_documents(list(texts.values()))
                     batch = dict(zip(texts, vectors, strict=True))
                     await asyncio.to_thread(self.index.put_vectors, model_id, batch)
-                except (EmbeddingError, VectorError) as error:
+                except (EmbeddingError, ToolIndexError) as error:
                     self._embedding_failure = str(error)
                     raise
                 done += len(batch)
@@ -160,6 +161,7 @@ class ToolSearch:
         Raises:
             ValueError: The limit is out of range.
             DatabaseError: The index cannot be read.
+            RetrievalError: A search table is missing.
         """
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
@@ -174,6 +176,12 @@ class ToolSearch:
             self._search, Query(text=query, vector=vector), mode, scope, limit
         )
         return replace(response, notes=(*notes, *response.notes))
+
+    def uses_vectors(self, mode: SearchMode) -> bool:
+        """Tell whether a search of this mode asks the vector channel."""
+        return mode is SearchMode.VECTOR or (
+            mode is SearchMode.HYBRID and self.settings.vec_weight > 0
+        )
 
     def _open(self) -> ToolIndex:
         index = self._opened()
@@ -201,10 +209,7 @@ class ToolSearch:
     async def _query_vector(
         self, query: str, mode: SearchMode, notes: list[str]
     ) -> list[float] | None:
-        wanted = mode is SearchMode.VECTOR or (
-            mode is SearchMode.HYBRID and self.settings.vec_weight > 0
-        )
-        if not wanted or not query_terms(query, stop_words=()):
+        if not self.uses_vectors(mode) or not query_terms(query, stop_words=()):
             return None
         if self._embedder is None:
             if mode is SearchMode.VECTOR:
@@ -212,7 +217,10 @@ class ToolSearch:
             return None
         try:
             async with asyncio.timeout(_QUERY_EMBEDDING_SECONDS):
-                return await self._embedder.embed_query(query)
+                vector = await self._embedder.embed_query(query)
+                if all(map(math.isfinite, vector)) and any(vector):
+                    return vector
+                reason = f"{self._embedder.model_id} gave a vector without a direction"
         except TimeoutError:
             reason = f"no answer within {_QUERY_EMBEDDING_SECONDS:.0f} s"
         except EmbeddingError as error:
@@ -230,7 +238,10 @@ class ToolSearch:
                 notes.append(f"vector channel lost ({reason}): searched by words")
                 query = replace(query, vector=None)
             elif query.vector is not None and coverage.vectors < coverage.tools:
-                notes.append(f"{coverage.vectors} of {coverage.tools} tools have vectors so far")
+                reason = f" ({self._embedding_failure})" if self._embedding_failure else ""
+                notes.append(
+                    f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
+                )
             tools = rank_tools(
                 reader,
                 query,

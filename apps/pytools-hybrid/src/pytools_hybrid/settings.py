@@ -127,7 +127,7 @@ class Settings(BaseSettings):
         """
         if self.db_path is not None:
             return self.db_path
-        if root.parts[-2:] == _FREEACT_ROOT.parts:
+        if Path(os.path.abspath(root)).parts[-2:] == _FREEACT_ROOT.parts:  # noqa: PTH100
             return root.parent / _FREEACT_DATABASE
         from hashlib import sha256
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
@@ -75,18 +75,19 @@ class Upkeep:
         self._changed.set()
         if not settings.watch:
             return
-        skipped = settings.sync
+        passed = settings.sync
         from toolwatch import ToolWatchError, awatch_tools
 
         while True:
             try:
-                async for batch in awatch_tools(self._search.root):
-                    if batch.rescan and not skipped:
-                        # The first one asks for what syncing at the start would have done.
-                        skipped = True
-                        continue
-                    await self._refresh(None if batch.rescan else batch.paths)
-                    self._changed.set()
+                async with aclosing(awatch_tools(self._search.root)) as batches:
+                    async for batch in batches:
+                        if batch.rescan and not passed:
+                            # It asks for what syncing at the start would have done.
+                            passed = True
+                            continue
+                        await self._refresh(None if batch.rescan else batch.paths)
+                        self._changed.set()
             except (ToolWatchError, OSError) as error:
                 _log.warning("watching %s failed (%s); looking again", self._search.root, error)
                 await asyncio.sleep(_RESTART_PAUSE)

@@ -3,7 +3,7 @@
 One call makes the index equal to a scan, and another stores vectors as they are computed::
 
     with ToolIndex("search.db") as index:
-        report = index.sync(scan(root), reader_version=toolscan.__version__)
+        report = index.sync(scan(root), reader_version=str(RECORD_VERSION))
         while texts := index.pending(embedder.model_id, limit=64):
             vectors = await embedder.embed_documents(list(texts.values()))
             index.put_vectors(embedder.model_id, dict(zip(texts, vectors, strict=True)))

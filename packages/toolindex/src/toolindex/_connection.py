@@ -136,6 +136,11 @@ class ConnectionPool:
         except UnicodeDecodeError as error:
             # SQLite does not look at the text that it gives back; only damage breaks it.
             raise DatabaseError(self.path, _DAMAGED) from error
+        except Exception as error:
+            # Whoever was lent the connection may have wrapped what the driver raised.
+            if isinstance(error.__cause__, apsw.CorruptError | apsw.BusyError | apsw.IOError):
+                raise _translated(self.path, error.__cause__) from error
+            raise
 
     def _open(self) -> apsw.Connection:
         self._refuse_other_formats()

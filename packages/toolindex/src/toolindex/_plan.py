@@ -38,7 +38,7 @@ class SyncPlan:
     Attributes:
         added: Tools the index does not have.
         updated: Tools whose file changed.
-        touched: Tools whose file was written or moved but holds the same bytes.
+        touched: Tools whose file was written but holds the same bytes.
         removed: Ids of tools that are gone.
         unchanged: How many tools need nothing.
         rescan: Paths the scan passed over as known, whose entries the index has lost since, or

@@ -1,4 +1,4 @@
-"""Identifiers to words: the one splitter that names, categories and queries share."""
+"""Identifiers to words."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ __all__ = [
 
 
 RECORD_VERSION = 1
-"""Raised when the same bytes give another record than before: what is stored must be read again."""
+"""Raised when the same bytes give another record than before, a new `TEXT_VERSION` included:
+what was stored must then be read again."""
 
 
 class Reason(StrEnum):

@@ -25,6 +25,10 @@ _CHECK_MS = 200
 """How soon a fresh watch is announced, and a folder that went away without an event is missed."""
 
 
+_SHORTEST_PAUSE = 0.2
+_LONGEST_PAUSE = 5.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeBatch:
     """Where to look again.
@@ -57,6 +61,7 @@ async def awatch_tools(
         NotAFolderError: The root is a file.
     """
     root = Path(root).absolute()
+    pause = _SHORTEST_PAUSE
     while True:
         if root.exists() and not root.is_dir():
             raise NotAFolderError(root)
@@ -64,14 +69,22 @@ async def awatch_tools(
             yield ChangeBatch(rescan=True)
             await _until_exists(root)
             continue
+        interrupted = False
         try:
-            async for batch in _watch_present(root, identity, debounce_ms, step_ms):
-                yield batch
+            async with aclosing(_watch_present(root, identity, debounce_ms, step_ms)) as batches:
+                async for batch in batches:
+                    pause = _SHORTEST_PAUSE
+                    yield batch
         except* RuntimeError as error:
             # This is how watchfiles says that it cannot go on, as after a file name that is
             # not UTF-8. The next watch begins with a rescan, so nothing is missed.
-            _log.info("watching %s was interrupted (%s); starting again", root, error.exceptions[0])
-            await anyio.sleep(_CHECK_MS / 1000)
+            _log.warning("watching %s was interrupted: %s", root, error.exceptions[0])
+            interrupted = True
+        if interrupted:
+            # Should no watch ever come up again, the caller still looks every now and then.
+            yield ChangeBatch(rescan=True)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 async def _watch_present(

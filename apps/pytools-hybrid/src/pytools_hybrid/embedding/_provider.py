@@ -32,8 +32,7 @@ class ProviderEmbedder:
     def __init__(self, model: str | EmbeddingModel, *, dimensions: int | None = None) -> None:
         self._model = model
         self._dimensions = dimensions
-        self._embedder: PydanticAIEmbedder | None = None
-        self._lock = asyncio.Lock()
+        self._creating: asyncio.Task[PydanticAIEmbedder] | None = None
 
     @property
     def model_id(self) -> str:
@@ -85,10 +84,10 @@ class ProviderEmbedder:
         return _first_line(error)
 
     async def _created(self) -> PydanticAIEmbedder:
-        async with self._lock:
-            if self._embedder is None:
-                self._embedder = await asyncio.to_thread(self._create)
-            return self._embedder
+        """Give the one embedder, loading it once; who is in a hurry does not stop the loading."""
+        if self._creating is None or (self._creating.done() and self._creating.exception()):
+            self._creating = asyncio.create_task(asyncio.to_thread(self._create))
+        return await asyncio.shield(self._creating)
 
     def _create(self) -> PydanticAIEmbedder:
         from pydantic_ai.embeddings import Embedder, EmbeddingSettings, TestEmbeddingModel
