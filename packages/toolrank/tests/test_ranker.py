@@ -97,9 +97,9 @@ def test_ties_are_broken_by_id():
 
 
 @pytest.mark.parametrize(
-    ("limit", "depth", "asked"), [(1, None, 50), (25, None, 50), (40, None, 80), (5, 7, 7)]
+    ("limit", "depth", "asked"), [(1, None, 100), (25, None, 100), (70, None, 140), (5, 7, 7)]
 )
-def test_each_retriever_is_asked_for_twice_the_limit_and_at_least_50(limit, depth, asked):
+def test_each_retriever_is_asked_for_twice_the_limit_and_at_least_100(limit, depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), limit=limit, depth=depth)
     assert retriever.depths == [asked]

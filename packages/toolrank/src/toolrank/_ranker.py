@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "HybridRanker"]
 
-_MIN_DEPTH = 50
+_MIN_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class HybridRanker:
             query: What is asked.
             limit: How many hits to give, at least 1.
             depth: How many candidates to take from each retriever; by default twice the
-                limit and at least 50, so that a hit one list ranks low can still rise.
+                limit and at least 100, so that a hit one list ranks low can still rise.
 
         Raises:
             RankingArgumentError: A limit or a depth below 1.

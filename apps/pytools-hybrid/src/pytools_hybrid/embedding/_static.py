@@ -47,7 +47,7 @@ class StaticEmbedder:
     """Embeds with wordllama's 256-dimension vectors, read from its installed data files.
 
     No network, no GPU, no code of wordllama's. A text's vector is the mean of its tokens'
-    vectors; about 5,000 descriptions a second on one core. Satisfies `toolindex.Embedder`.
+    vectors; thousands of descriptions a second on one core. Satisfies `toolindex.Embedder`.
 
     Raises:
         EmbeddingError: (on first use) The data files are missing or are not the ones expected.
