@@ -124,3 +124,25 @@ def test_a_reader_that_goes_away_is_no_error(tree):
     process.stderr.close()
     assert process.wait(60) == 0
     assert error == b""
+
+
+def test_text_of_a_module_does_not_drive_the_terminal(tree, capsys):
+    root = tree(
+        {"mcptools/evil/bell.py": "def run():\n    '''Ring \x1b]0;owned\x07 \u202e it.'''\n"}
+    )
+    main([str(root)])
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert out.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("options", [[], ["--format", "jsonl"]])
+def test_an_output_that_is_not_utf8_gets_what_it_can_hold(tree, options):
+    root = tree({"mcptools/demo/named.py": "def run():\n    '''Make a café ☕.'''\n"})
+    done = subprocess.run(
+        [sys.executable, "-m", "toolscan", str(root), *options],
+        capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        check=True,
+    )
+    assert rb"caf\xe9" in done.stdout or rb"caf\u00e9" in done.stdout

@@ -89,26 +89,34 @@ def both(parsed, run):
 
 
 @pytest.mark.parametrize(
-    ("parsed", "run", "entrypoint", "description"),
+    ("parsed", "run", "entrypoint", "description", "summary"),
     [
-        ("Parses mail.", "", "run_parsed", "Parses mail."),
-        ("", "Reads mail.", "run", "Reads mail."),
-        ("Parses mail.", "Reads mail.", "run_parsed", "Parses mail.\n\nReads mail."),
-        ("Reads mail.", "Reads mail.", "run_parsed", "Reads mail."),
-        ("Reads mail. And more.", "Reads mail.", "run_parsed", "Reads mail. And more."),
-        ("Reads mail.", "Reads mail. And more.", "run_parsed", "Reads mail. And more."),
-        (BOILERPLATE, "Reads mail.", "run_parsed", "Reads mail."),
-        ("Run thing and return the parsed result.", "Reads mail.", "run_parsed", "Reads mail."),
-        ("Parses mail.", "Run the tool.", "run_parsed", "Parses mail."),
-        (BOILERPLATE, "Run the tool.", "run_parsed", BOILERPLATE),
-        (BOILERPLATE, "", "run_parsed", BOILERPLATE),
+        ("Parses mail.", "", "run_parsed", "Parses mail.", "Parses mail."),
+        ("", "Reads mail.", "run", "Reads mail.", "Reads mail."),
+        ("Parses mail.", "Reads it.", "run_parsed", "Parses mail.\n\nReads it.", "Parses mail."),
+        ("Reads mail.", "Reads mail.", "run_parsed", "Reads mail.", "Reads mail."),
+        ("Reads it. Then.", "Reads it.", "run_parsed", "Reads it. Then.", "Reads it."),
+        ("Reads it.", "Reads it. Then.", "run_parsed", "Reads it. Then.", "Reads it."),
+        (BOILERPLATE, "Reads it.", "run_parsed", f"{BOILERPLATE}\n\nReads it.", "Reads it."),
+        ("Run thing.", "Reads it.", "run_parsed", "Run thing.\n\nReads it.", "Reads it."),
+        ("Parses it.", "Run the tool.", "run_parsed", "Parses it.\n\nRun the tool.", "Parses it."),
+        (BOILERPLATE, "Run it.", "run_parsed", f"{BOILERPLATE}\n\nRun it.", BOILERPLATE),
+        (BOILERPLATE, "", "run_parsed", BOILERPLATE, BOILERPLATE),
     ],
 )
-def test_a_docstring_that_says_something_of_its_own_is_never_hidden(
-    parsed, run, entrypoint, description, tool
+def test_both_docstrings_are_kept_and_the_summary_says_something(
+    parsed, run, entrypoint, description, summary, tool
 ):
     record = tool(both(parsed, run))
     assert (record.entrypoint, record.description) == (entrypoint, description)
+    assert record.summary == summary
+
+
+def test_an_args_section_of_either_docstring_describes_the_parameters(tool):
+    args = "Run the tool.\n\n    Args:\n        title: What it is called.\n    "
+    for parsed, run in ((args, "Files a ticket."), ("Files a ticket.", args)):
+        source = both(parsed, run).replace("()", "(title)")
+        assert tool(source).parameters[0].description == "What it is called."
 
 
 def test_a_later_definition_replaces_an_earlier_one(tool):

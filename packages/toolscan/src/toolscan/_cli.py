@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from toolscan._layout import DEFAULT_LAYOUTS, Layout
-from toolscan._scan import scan
+from toolscan._scan import printable, scan
 from toolscan.errors import ToolScanError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _layout(text: str) -> Layout:
 def _lines(report: ScanReport, *, issues: bool, jsonl: bool) -> Iterable[str]:
     if jsonl:
         items = map(_issue_json, report.issues) if issues else map(_record_json, report.records)
-        return (json.dumps(item, ensure_ascii=False) for item in items)
+        return (json.dumps(item, ensure_ascii=not _is_utf8()) for item in items)
     if issues:
         return _table([("PATH", "REASON", "DETAIL"), *map(_issue_row, report.issues)])
     return _table([("ID", "PARAMETERS", "SUMMARY"), *map(_record_row, report.records)])
@@ -117,11 +117,16 @@ def _record_row(record: ToolRecord) -> tuple[str, ...]:
         parameter.name if parameter.required else f"[{parameter.name}]"
         for parameter in record.parameters
     )
-    return str(record.id), _clipped(names, 40), _clipped(record.summary, 80)
+    # Text of other people's files must not drive the terminal.
+    return printable(str(record.id)), _clipped(names, 40), _clipped(printable(record.summary), 80)
 
 
 def _issue_row(issue: ScanIssue) -> tuple[str, ...]:
     return issue.path, issue.reason, issue.detail
+
+
+def _is_utf8() -> bool:
+    return (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"
 
 
 def _clipped(text: str, width: int) -> str:
@@ -132,7 +137,13 @@ def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        yield "  ".join(cells).rstrip()
+        yield _encodable("  ".join(cells).rstrip())
+
+
+def _encodable(line: str) -> str:
+    """Keep what the terminal's encoding lacks from ending the listing."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return line.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _summarize(report: ScanReport) -> None:

@@ -149,19 +149,20 @@ def is_generic(text: str, tool: ToolId) -> bool:
     return words <= _CALLING | known
 
 
-def combine(parsed: str, run: str, tool: ToolId) -> str:
+def combine(parsed: str, run: str) -> str:
     """Make one description of the docstrings of `run_parsed` and `run`.
 
-    That of `run_parsed` comes first, followed by that of `run` where they differ; a generic one
-    gives way to one that says something.
+    That of `run_parsed` comes first, followed by that of `run` where they differ.
     """
     if not parsed or not run or run in parsed:
         return parsed or run
-    if parsed in run or (is_generic(parsed, tool) and not is_generic(run, tool)):
-        return run
-    if is_generic(run, tool):
-        return parsed
-    return f"{parsed}\n\n{run}"
+    return run if parsed in run else f"{parsed}\n\n{run}"
+
+
+def summary_of_both(parsed: str, run: str, tool: ToolId) -> str:
+    """Give the first sentence of `run_parsed`'s docstring, or of `run`'s where that is generic."""
+    is_hiding = bool(run) and is_generic(parsed, tool) and not is_generic(run, tool)
+    return summary_of(run if is_hiding or not parsed else parsed)
 
 
 def summary_of(description: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from toolscan._docstrings import combine
+from toolscan._docstrings import combine, summary_of_both
 from toolscan._records import Reason, Rejection
 from toolscan._syntax import Function, docstring
 
@@ -24,6 +24,7 @@ class Entrypoint(NamedTuple):
     name: Literal["run", "run_parsed"]
     function: Function
     description: str
+    summary: str
 
 
 def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
@@ -41,12 +42,12 @@ def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
         docstring(functions[name].body) if name in functions else ""
         for name in ("run_parsed", "run")
     )
-    description = combine(parsed, run, tool)
+    description = combine(parsed, run)
     if not description:
         found = " and ".join(f"{name}()" for name in sorted(functions))
         raise Rejection(Reason.NO_DOCSTRING, f"No docstring in {found} says what it does.")
     name: Literal["run", "run_parsed"] = "run_parsed" if parsed else "run"
-    return Entrypoint(name, functions[name], description)
+    return Entrypoint(name, functions[name], description, summary_of_both(parsed, run, tool))
 
 
 def _definitions(statements: list[Statement]) -> dict[str, Function]:

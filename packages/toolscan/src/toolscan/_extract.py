@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import constant
-from toolscan._docstrings import listed, summary_of
+from toolscan._docstrings import listed
 from toolscan._entrypoint import find_entrypoint
 from toolscan._hashing import embedding_text, hash_bytes, hash_text
 from toolscan._namespace import Assigned, Namespace, Scope
@@ -75,7 +75,7 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
         path=path,
         entrypoint=entrypoint.name,
         signature=signature,
-        summary=summary_of(entrypoint.description),
+        summary=entrypoint.summary,
         description=entrypoint.description,
         parameters=params,
         returns=written.written(function.returns) if function.returns else "",

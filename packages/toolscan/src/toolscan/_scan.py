@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolscan._records import ToolRecord
     from toolscan._walk import Scope
 
-__all__ = ["read_tool", "scan"]
+__all__ = ["printable", "read_tool", "scan"]
 
 _Path = str | os.PathLike[str]
 
@@ -173,11 +173,11 @@ def _is_unchanged(stamp: FileStamp | None, status: os.stat_result) -> bool:
 
 def _issue(path: str, rejection: Rejection) -> ScanIssue:
     return ScanIssue(
-        path=_printable(path), reason=rejection.reason, detail=_printable(rejection.detail)
+        path=printable(path), reason=rejection.reason, detail=printable(rejection.detail)
     )
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Show a text that may hold bytes of a file name, or control characters, as UTF-8 can."""
     if text.isascii() and text.isprintable():
         return text
