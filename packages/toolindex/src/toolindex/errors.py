@@ -52,7 +52,10 @@ class ForeignRootError(DatabaseError):
     """
 
     def __init__(self, path: Path, *, root: str) -> None:
-        super().__init__(path, f"this is the index of {root}; choose another path for this tree")
+        super().__init__(
+            path,
+            f"this is the index of {root}; choose another path for this tree, or delete the file",
+        )
         self.root = root
 
 
