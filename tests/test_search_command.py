@@ -280,3 +280,10 @@ def test_a_reader_that_has_seen_enough_is_met_without_a_traceback(command, tree,
     ) as process:
         process.stdout.close()
         assert "Traceback" not in process.stderr.read()
+
+
+def test_a_search_by_words_waits_for_no_embedding(run, tree):
+    result = run("search", "merge pdf files", "--root", tree, "--mode", "bm25")
+
+    assert "119 added" in result.stderr
+    assert "0 embedded" in result.stderr

@@ -90,10 +90,35 @@ def test_a_model_that_fails_is_told_and_the_files_are_followed_all_the_same(
     asyncio.run(main())
 
 
-def test_without_watching_the_index_stays_as_it_was_at_the_start(settings, root):
+def test_without_watching_the_index_stays_as_it_was_at_the_start(
+    settings, root, write_tool, tmp_path
+):
     async def main():
-        async with kept_up(settings(watch=False), root) as search:
-            assert (await search.search("bug")).tools
+        async with (
+            kept_up(settings(watch=False), root) as still,
+            kept_up(settings(db_path=tmp_path / "other.db"), root) as following,
+        ):
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            await eventually(following, "penguins", lambda found: found != [])
+            assert (await still.search("penguins", mode=SearchMode.BM25)).tools == ()
+            assert (await still.search("bug")).tools
+
+    asyncio.run(main())
+
+
+def test_without_syncing_at_the_start_later_changes_are_followed_all_the_same(
+    settings, root, write_tool
+):
+    async def main():
+        async with kept_up(settings(sync=False), root) as search:
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            write_tool("mcptools/zoo/wash.py", "Wash the penguins.")
+            # What changes while the watch is being set up belongs to the start.
+            async with asyncio.timeout(20):
+                while not (await search.search("penguins", mode=SearchMode.BM25)).tools:
+                    write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+                    await asyncio.sleep(0.05)
+            assert not (await search.search("bug", mode=SearchMode.BM25)).tools
 
     asyncio.run(main())
 
