@@ -6,6 +6,8 @@ import os
 import runpy
 import subprocess
 import sys
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from toolscan._cli import main
@@ -32,7 +34,7 @@ def test_it_lists_tools_in_a_table(root, capsys):
         "mcptools:demo:good  a, [b]                                    Does it.",
     ]
     assert out.splitlines()[2].endswith("…")
-    assert err == "2 tools, 1 files without (--issues lists them)\n"
+    assert err == "2 tools, 1 file without (--issues lists it)\n"
 
 
 def test_it_lists_issues_in_a_table(root, capsys):
@@ -58,7 +60,7 @@ def test_a_layout_of_ones_own_replaces_the_usual_ones(tree, capsys):
     assert main([str(root), "--layout", "mine=scripts/{category}/{name}.py"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[1].startswith("mine:a:b ")
-    assert err == "1 tools, 0 files without\n"
+    assert err == "1 tool, 0 files without\n"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,10 @@ def test_a_layout_of_ones_own_replaces_the_usual_ones(tree, capsys):
         (["/nowhere/at/all"], "is not a directory"),
         ([], "DIR"),
         ([".", "--format", "xml"], "invalid choice"),
-        ([".", "--layout", "scripts"], "is no layout"),
+        ([".", "--layout", "scripts"], "is not SOURCE=PATTERN"),
+        ([".", "--layout", "mcptools/{category}/{name}.py"], "is not SOURCE=PATTERN"),
+        ([".", "--layout", "scripts/{category}/{name}=.py"], "is not SOURCE=PATTERN"),
+        ([".", "--layout", "mine=scripts"], "is no layout"),
     ],
 )
 def test_a_wrong_option_exits_with_2_and_says_which(options, message, capsys):
@@ -146,3 +151,50 @@ def test_an_output_that_is_not_utf8_gets_what_it_can_hold(tree, options):
         check=True,
     )
     assert rb"caf\xe9" in done.stdout or rb"caf\u00e9" in done.stdout
+
+
+def test_where_nothing_is_found_it_says_where_it_looked(tree, capsys):
+    assert (
+        main([str(tree({"a/b.py": GOOD, "mcptools/demo/bad.py": "", "mcptools/demo/c.py": ""}))])
+        == 0
+    )
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "0 tools, 2 files without (--issues lists them); looked for mcptools/{cat"
+    )
+
+
+def test_it_tells_its_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"toolscan {version('toolscan')}\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--format", "jsonl"]])
+def test_closed_outputs_are_no_error(options, root, monkeypatch, capsys):
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", None)
+        assert main([str(root), *options]) == 0
+    assert capsys.readouterr().err.startswith("2 tools")
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", None)
+        assert main([str(root), *options]) == 0
+    assert "2 tools" not in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+def test_an_output_that_is_full_is_told_of(root):
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "toolscan", str(root)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "toolscan: the list could not be written: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+def test_an_output_that_is_full_ends_it_with_1(root, monkeypatch, capsys):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main([str(root)]) == 1
+    assert "could not be written" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 # ruff: noqa: E501  (modules in one string each)
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -85,9 +86,20 @@ def test_a_summary_without_end_is_cut(tool):
     assert summary.endswith("…")
 
 
-def test_a_section_in_an_endless_docstring_is_not_read(tool):
-    text = "Does it.\n\nArgs:\n    a: The first.\n\n" + "word\n" * 30_000
-    assert tool(f"def run(a):\n    {text!r}\n").parameters[0].description == ""
+def test_a_section_in_an_endless_description_is_not_read(tool):
+    text = "Does it.\n\nArgs:\n    a: The first.\n\n" + "word\n" * 15_000
+    source = f"def run(a):\n    {text!r}\ndef run_parsed(a):\n    {text[:-9]!r}'and more'\n"
+    assert tool(source).parameters[0].description == ""
+
+
+@pytest.mark.parametrize("line", ["\t" * 1_000 + "x\n", "\n", "é\n"])
+def test_of_an_endless_docstring_the_beginning_is_read(line, tool):
+    text = "Does it.\n" + line * (1_800_000 // len(line.encode()))
+    began = time.perf_counter()
+    record = tool(f'def run(a):\n    """{text}"""\n')
+    assert time.perf_counter() - began < 2
+    assert len(record.description) <= 100_000
+    assert record.description.startswith("Does it.")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +107,11 @@ def test_a_section_in_an_endless_docstring_is_not_read(tool):
     [
         ("__tags__ = ['x', 'y', 'x']\ndef run():\n    'D.'\n", ("x", "y"), ()),
         ("__tags__ = 'x'\n__use_cases__ = ('a b', 3)\ndef run():\n    'D.'\n", ("x",), ("a b",)),
+        ("__tags__ = 'a, b,'\n__use_cases__ = 'do, then'\ndef run():\n    'D.'\n", ("a", "b"), ("do, then",)),
+        ("def run():\n    '''D.\n\n    Args:\n        Tags: the tags\n        use cases: x\n    '''\n", (), ()),
+        ("def run():\n    '''D.\n\n    tags: list of tags, comma separated\n    '''\n", (), ()),
+        ("def run():\n    '''D.\n\n    Tags:\n\n        x, y\n\n    More.\n    '''\n", ("x", "y"), ()),
+        ("def run():\n    '''D.\n\n    Tags:\n\n    Use Cases:\n    - one\n      more\n    - two\n    three\n    '''\n", (), ("one more", "two")),
         ("__tags__ = make()\ndef run():\n    'D.'\n", (), ()),
         ("from x import __tags__\ndef run():\n    'D.'\n", (), ()),
         ("def run():\n    'D.\\n\\nTags: x, y z'\n", ("x", "y z"), ()),
@@ -116,3 +133,47 @@ def test_the_parser_of_sections_is_imported_only_where_there_is_one(tmp_path):
     code = f"import sys, toolscan; toolscan.scan({str(tmp_path)!r}); print('griffe' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do a thing.\nArgs:\n  a: The first.\n  b: The second.",
+        "Do it.\n\nReturns:\n z\nArgs:\n    a: The first.\n    b: The second.\nRaises:\n    c: d",
+        "Do it.\n\nArguments:\n\n    a: The first.\n    b: The second.",
+        "Do it.\n\nArgs :\n    a : The first.\n    b (int) : The second.",
+        "Do it.\n\nArgs:\n    - a: The first.\n    * b: The\n      second.",
+        "Do it.\n\nParameters:\n- a: The first.\n- b: The\n  second.",
+        "Do it.\n\nArgs:\n    `a`: The first.\n    **b**: The second.",
+        "Do it.\n\n**Args:**\n    - **a:** The first.\n    - ``b`` (int): The second.",
+        "Do it.\n\nArgs:\n\n    - a: The first.\n\n    - b: The second.\n\n  Ended : here.\n",
+        "Do it.\n\n**Args**:\n    a: The first.\n\n:param b: The second.\n\nNot of b.",
+        "Do it.\n\n:param a: The first.\n\nArgs:\n    b: The second.",
+        "Do it.\n\n```\nArgs:\n    a: No.\n```\n\nArgs:\n    a: The first.\n    b: The second.",
+    ],
+)
+def test_sections_are_read_as_people_write_them(text, tool):
+    record = tool(f"def run(a, b):\n    {text!r}\n")
+    assert [it.description for it in record.parameters] == ["The first.", "The second."]
+
+
+@pytest.mark.parametrize(
+    "text", ["Do it.\n\nArgs:", "Do it.\n\nArgs:\nNone.", "Do it.\n\nAttributes:\n    a: No."]
+)
+def test_a_title_alone_and_attributes_of_no_class_describe_nothing(text, tool):
+    assert tool(f"def run(a):\n    {text!r}\n").parameters[0].description == ""
+
+
+def test_the_sections_of_both_docstrings_are_read_whatever_their_styles(tool):
+    google = "Do it.\n\nArgs:\n    a: The first."
+    sphinx = "Do more.\n\n:param b: The second.\n:param a: Not this."
+    for first, second in ((google, sphinx.replace("Not this", "The first")), (sphinx, google)):
+        record = tool(f"def run_parsed(a, b):\n    {first!r}\ndef run(a, b):\n    {second!r}\n")
+        assert record.parameters[1].description == "The second."
+        assert record.parameters[0].description in ("The first.", "Not this.")
+
+
+def test_what_follows_the_name_is_left_as_it_is(tool):
+    text = "Do it.\n\nArgs:\n    a: A `b` : c,\n        - d : e\n        `f`: g"
+    record = tool(f"def run(a):\n    {text!r}\n")
+    assert record.parameters[0].description == "A `b` : c, - d : e `f`: g"

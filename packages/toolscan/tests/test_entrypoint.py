@@ -1,6 +1,8 @@
 """Which function is the tool, and which docstring describes it."""
 
 # ruff: noqa: E501  (modules in one string each)
+import ast
+
 import pytest
 import toolscan
 from toolscan import Reason, ToolReadError
@@ -53,6 +55,7 @@ def test_a_function_that_importing_the_module_defines_is_an_entry_point(source, 
         ("run = make_tool()\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
         ("run: object = make_tool()\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
         ("class run:\n    pass\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
+        ("def run():\n    'Does it.'\ndel run\n", Reason.NO_ENTRYPOINT, "no function run"),
         ("x.run = 1\nprint()\n", Reason.NO_ENTRYPOINT, "no function run"),
         (
             "if TYPE_CHECKING:\n    def run():\n        'Does it.'\n",
@@ -138,10 +141,17 @@ def test_of_two_branches_the_first_with_a_docstring_speaks(tool):
             "def run(a: Optional[int] = None)",
         ),
         ("async def run(é: Literal['ü']):", "async def run(é: Literal['ü'])"),
+        ("def run(a: int = (n := 3)) -> (m := int):", "def run(a: int = (n := 3)) -> (m := int)"),
+        ("def run(a: (yield) = (yield 1), b=(yield from c)):",
+         "def run(a: (yield) = (yield 1), b=(yield from c))"),
+        ("def run(a: (lambda: 1) = (lambda: 2), b=(x for x in y), *c: *Ts):",
+         "def run(a: lambda: 1 = lambda: 2, b=(x for x in y), *c: *Ts)"),
+        ("def run(a=(\n    n := 3)):", "def run(a=(n := 3))"),
     ],
-)
+)  # fmt: skip
 def test_the_signature_is_one_line_as_written(written, signature, tool):
     assert tool(f"{written}\n    'Does it.'\n").signature == signature
+    ast.parse(f"{signature}: ...")
 
 
 def test_definitions_hold_no_function_bodies(tool):
@@ -150,6 +160,39 @@ def test_definitions_hold_no_function_bodies(tool):
         "if y:\n    Z = 2\ndef run(a: X): # why\n    'Does it.'\n    body = 1\n"
     )
     assert record.definitions == (
-        "import a; import b\nX = 1\n@mark\nclass A:\n    x: int\nif y:\n    Z = 2\ndef run(a: X): ..."
+        "import a\nimport b\nX = 1\n@mark\nclass A:\n    x: int\nif y:\n    Z = 2\ndef run(a: X): ..."
     )
     assert toolscan.input_schema(record)["required"] == ["a"]
+
+
+def test_a_name_deleted_on_one_branch_or_before_is_still_defined(tool):
+    assert (
+        tool("if x:\n    del run\ndel other, run\ndef run():\n    'Does it.'\n").entrypoint == "run"
+    )
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "X = 1; Y = [\n 1,\n]",
+        "import os; from typing import (\n Optional,\n); Z = 1",
+        '"""Module.\n"""; V = "1"',
+        'V = 1; """text\nmore"""',
+        'V = 1; \\\n"""text\nmore"""',
+        'V = "é"; W = """ü\né"""; """text\nmore"""',
+        "class A: x: int = 1; \\\n\nX = 1",
+        "@mark\nclass A: x: int; y: int = 1",
+    ],
+)
+def test_statements_that_share_lines_are_kept_apart(head, tool):
+    record = tool(f"{head}\ndef run(a: int) -> str:\n    'Does it.'\n")
+    ast.parse(record.definitions)
+    assert toolscan.input_schema(record)["required"] == ["a"]
+    assert toolscan.output_schema(record) == {"type": "string"}
+    assert "run" in toolscan.stub(record)
+
+
+def test_a_number_that_python_would_not_write_is_an_issue(tool):
+    with pytest.raises(ToolReadError) as caught:
+        tool(f"def run(a=[\n0x{'f' * 5_000}]):\n    'Does it.'\n")
+    assert caught.value.issue.reason == Reason.TOO_LARGE

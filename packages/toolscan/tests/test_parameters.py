@@ -21,7 +21,7 @@ class Base(BaseModel):
     """Base.
 
     Attributes:
-        nothing: Not read.
+        plain: By the attributes.
 
     Args:
         described_by_class: By the class.
@@ -64,7 +64,7 @@ def run(params: Params) -> str:
 
     assert list(record.parameters) == [
         expected("inherited", "int", True),
-        expected("plain", "str", True),
+        expected("plain", "str", True, None, "By the attributes."),
         expected("note", "Optional[str]", False, "None", "The string under it."),
         expected("field", "int", True, None, "By Field.", "fieldAlias"),
         expected("defaulted", "int", False, "3", "Say it."),
@@ -117,6 +117,10 @@ def test_the_class_is_found_through_whatever_is_around_it(annotation, tool):
         ("def run(params: 'not an annotation'):\n", ["params"]),
         ("def run(params: '\"Params\"'):\n", ["params"]),
         ("class Params(RootModel[dict]):\n    root: dict\ndef run(params: Params):\n", ["root"]),
+        ("class Params(RootModel[list[int]]): ...\ndef run(params: Params):\n", ["root"]),
+        ("class Params(RootModel): ...\ndef run(params: Params):\n", []),
+        ("class Params(BaseModel):\n    x: int\ndef run(**params: Params):\n", ["**params"]),
+        ("class Params(BaseModel):\n    x: int\ndef run(*params: Params):\n", ["*params"]),
         ("class Params(Params):\n    x: int\ndef run(params: Params):\n", ["params"]),
         (
             "class A(B): ...\nclass B(A): ...\nclass Params(A, BaseModel):\n    x: int\ndef run(params: Params):\n",

@@ -1,5 +1,6 @@
 """Scanning a tree: what is found, what is not read, and what becomes an issue."""
 
+import contextlib
 import os
 import pickle
 import socket
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -676,3 +678,96 @@ def test_any_text_is_a_record_or_a_rejection(text):
             continue
         toolscan.input_schema(record)
         toolscan.stub(record)
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+def test_a_file_that_takes_too_much_loses_no_neighbour(error, tree, monkeypatch):
+    package = "mcptools/demo/__init__.py"
+    root = tree({"mcptools/demo/deep.py": GOOD, NEIGHBOUR: GOOD, package: "'D.'"})
+    reading = toolscan._scan.read_source
+
+    def read(path):
+        if "neighbour" in path:
+            return reading(path)
+        raise error
+
+    monkeypatch.setattr("toolscan._scan.read_source", read)
+    report = scan(root)
+    assert ids(report) == ["mcptools:demo:neighbour"]
+    assert set(reasons(report).values()) == {Reason.TOO_DEEP}
+    assert len(report.issues) == 2
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+def test_one_file_that_takes_too_much_is_an_issue(error, tree, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("toolscan._extract.parse", fail)
+    with pytest.raises(ToolReadError) as caught:
+        toolscan.read_tool(NEIGHBOUR, tree({NEIGHBOUR: GOOD}))
+    assert caught.value.issue.reason == Reason.TOO_DEEP
+
+
+def test_filters_that_make_errors_of_warnings_hide_no_tool(tree):
+    root = tree({NEIGHBOUR: "def run(a='\\d'):\n    'Does \\d it.'\n"})
+    with warnings.catch_warnings():
+        for _ in range(3):
+            warnings.simplefilter("error")
+            assert len(scan(root).records) == 1
+
+
+def test_a_filter_set_by_another_thread_meanwhile_hides_no_tool(tree, monkeypatch):
+    root = tree({NEIGHBOUR: "def run(a='\\d'):\n    'Does \\d it.'\n"})
+    silence = toolscan._source._silence_warnings
+    calls = []
+
+    def late():
+        silence()
+        calls.append(1)
+        if len(calls) == 1:
+            warnings.simplefilter("error")
+
+    with warnings.catch_warnings():
+        monkeypatch.setattr("toolscan._source._silence_warnings", late)
+        assert len(scan(root).records) == 1
+
+
+@pytest.mark.parametrize(
+    "within", [NEIGHBOUR, Path(NEIGHBOUR), NEIGHBOUR.encode(), [NEIGHBOUR.encode()]]
+)
+def test_within_may_be_one_path_and_bytes(within, tree):
+    root = tree({NEIGHBOUR: GOOD, "mcptools/demo/other.py": GOOD})
+    assert ids(scan(root, within=within)) == ["mcptools:demo:neighbour"]
+    assert ids(scan(os.fsencode(root), within=within)) == ["mcptools:demo:neighbour"]
+
+
+def test_categories_have_only_names_and_texts_that_can_be_stored(tree):
+    folders = ["_private", "a\nb", "demo"]
+    files = {f"mcptools/{name}/__init__.py": "'D.'" for name in folders}
+    files["mcptools/odd/__init__.py"] = b"'\\ud800'"
+    with contextlib.suppress(OSError):  # where the file system takes such names
+        report = scan(tree({**files, os.fsdecode(b"mcptools/\xff/__init__.py"): "'D.'"}))
+        assert report.categories == {"mcptools:demo": "D."}
+        assert reasons(report) == {"mcptools/odd/__init__.py": Reason.SURROGATE}
+
+
+def test_a_file_that_never_was_is_not_said_to_have_vanished(tmp_path):
+    with pytest.raises(ToolReadError, match="no such file"):
+        toolscan.read_tool(NEIGHBOUR, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RootNotFoundError("x"),
+        toolscan.InvalidToolIdError("a", "it is short"),
+        toolscan.InvalidLayoutError("a", "it is short"),
+        ToolReadError(toolscan.ScanIssue(path="a", reason=Reason.EMPTY, detail="It is empty.")),
+    ],
+)
+def test_errors_survive_pickling(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)

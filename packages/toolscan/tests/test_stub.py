@@ -83,6 +83,9 @@ def test_a_path_that_is_no_module_name_says_so(tool):
         "Uses \\d",
         'Has """ in it',
         "Ends with '",
+        'Ends with """',
+        'Ends with \\""""',
+        '"',
         "word " * 60,
         "Has \"\"\" and ''' in it",
         "\\",
@@ -99,3 +102,111 @@ def test_a_stub_parses_whatever_the_summary(summary, tool):
 def test_a_class_without_fields_is_still_a_class(tool):
     source = "from pydantic import BaseModel\nclass Params(BaseModel):\n    pass\ndef run(params: Params):\n    'D.'\n"
     assert "class Params:\n    ..." in stub(tool(source))
+
+
+HEAD = "from enum import Enum\nfrom typing import *\nfrom pydantic import BaseModel, Field, RootModel\n"
+
+
+def test_a_keyword_is_no_module_name(tool):
+    shown = stub(tool("def run():\n    'Does it.'\n", "mcptools/async/import.py"))
+    assert shown.startswith("# Load 'mcptools/async/import.py'")
+    ast.parse(shown)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "listed"),
+    [
+        ("A", True), ("Optional[A]", True), ("List[A]", True), ("Optional[List[A]]", True),
+        ("Union[A, B]", False), ("Union[int, A]", False), ("List[Union[A, int]]", False),
+        ("list", False),
+    ],
+)  # fmt: skip
+def test_choices_are_listed_where_they_are_all_there_are(annotation, listed, tool):
+    enums = "class A(Enum):\n    x = 'x'\nclass B(Enum):\n    y = 'y'\n"
+    fields = f"class Params(BaseModel):\n    a: {annotation}\n    more: Optional['Params'] = None\n"
+    for source in (f"{fields}def run(params: Params):", f"def run(a: {annotation}):"):
+        assert ("One of 'x'." in stub(tool(f"{HEAD}{enums}{source}\n    'D.'\n"))) == listed
+
+
+def test_control_characters_are_shown_as_escapes(tool):
+    said = repr("N\x00U\x1bL \u202e \\d\x85")
+    shown = stub(tool(f"def run(a):\n    {said[:-1]}\\n\\nArgs:\\n    a: {said[1:]}\n"))
+    assert "\\x00" in shown
+    assert ast.get_docstring(ast.parse(shown).body[1]).startswith("N\0U\x1bL \u202e \\d")
+    shown = stub(
+        tool(
+            f"{HEAD}class Params(BaseModel):\n    a: int = Field(description={said})\n"
+            "def run(params: Params):\n    'D.'\n"
+        )
+    )
+    assert "# N\\x00U\\x1bL \\u202e \\d" in shown
+    ast.parse(shown)
+
+
+def test_a_root_model_is_shown_with_its_root(tool):
+    shown = stub(
+        tool(f"{HEAD}class Params(RootModel[list[int]]): ...\ndef run(params: Params):\n    'D.'\n")
+    )
+    assert "class Params:\n    root: list[int]" in shown
+
+
+NESTED = """class Mode(Enum):
+    fast = "fast"
+class Deep(BaseModel):
+    x: int
+class Item(BaseModel):
+    name: str = Field(description="What it is\\x00 called.")
+    size: int = 3
+    mode: Mode = Field(default_factory=make)
+    kind: Literal["a"] | Literal["b", "c"]
+    deep: Optional[Deep] = None
+    tags: list[str]
+    counts: dict[str, float]
+    mixed: Any
+    one: Union[bool, dict]
+    from_: int = Field(alias="from")
+class Odd(BaseModel):
+    from_: int = Field(alias="from")
+"""
+
+
+def test_classes_that_parameters_refer_to_are_shown_with_their_fields(tool):
+    record = tool(f"{HEAD}{NESTED}def run(items: list[Item], odd: Odd, mode: Mode):\n    'D.'\n")
+    shown = stub(record)
+    assert (
+        shown
+        == """from mcptools.demo.thing import Item, Odd, run
+
+class Item:
+    name: str  # What it is\\x00 called.
+    size: int = 3
+    mode: Literal['fast'] = ...
+    kind: Literal['a'] | Literal['b', 'c']
+    deep: Deep | None = None
+    tags: list[str]
+    counts: dict[str, float]
+    mixed: Any
+    one: bool | dict
+    # 'from': int
+
+class Odd:
+    # 'from': int
+    ...
+
+def run(items: list[Item], odd: Odd, mode: Mode):
+    \"\"\"D.
+
+    Args:
+        mode: One of 'fast'.
+    \"\"\""""
+    )
+    ast.parse(shown)
+
+
+def test_no_more_than_ten_classes_are_shown(tool):
+    classes = "".join(f"class C{n}(BaseModel):\n    x: int\n" for n in range(12))
+    fields = "".join(f"    f{n}: C{n}\n" for n in range(12))
+    record = tool(
+        f"{HEAD}{classes}class Params(BaseModel):\n{fields}def run(params: Params):\n    'D.'\n"
+    )
+    assert stub(record).count("class C") == 10

@@ -27,6 +27,7 @@ from toolscan._scan import read_tool, scan
 from toolscan._schema import input_schema, output_schema
 from toolscan._source import MAX_FILE_SIZE
 from toolscan._stub import stub
+from toolscan._syntax import MAX_DESCRIPTION
 from toolscan.errors import (
     InvalidLayoutError,
     InvalidToolIdError,
@@ -43,6 +44,7 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "ScanIssue",
     "Reason",
     "MAX_FILE_SIZE",
+    "MAX_DESCRIPTION",
     # Records
     "ToolRecord",
     "ToolId",

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import UNKNOWN, constant, members
 from toolscan._fields import declared_fields
-from toolscan._keywords import jsonable, literal, type_of
+from toolscan._keywords import is_text, jsonable, literal, type_of
 from toolscan._metadata import annotated, read_metadata
-from toolscan._models import Kind, configuration, kind_of, root_annotation, type_parameters
+from toolscan._models import (
+    Kind,
+    configuration,
+    filled_variables,
+    has_unknown_parent,
+    kind_of,
+    root_annotation,
+    writes_own_schema,
+)
 from toolscan._syntax import docstring
 from toolscan._types import describe
 
@@ -31,9 +39,9 @@ def define(reader: TypeReader, found: ClassFound, args: list[ast.expr], scope: S
         args: Its type arguments, where it is generic.
         scope: Where it is referred to.
     """
-    names = type_parameters(found, scope)
-    filled = {name: (arg, scope) for name, arg in zip(names, args, strict=False)}
-    inside = scope._replace(variables=filled)
+    inside = scope._replace(variables=filled_variables(found, args, scope))
+    if writes_own_schema(found, inside):
+        return _about(found)
     match kind_of(found, inside):
         case Kind.ENUM:
             return _enum(found, inside)
@@ -53,25 +61,30 @@ def define(reader: TypeReader, found: ClassFound, args: list[ast.expr], scope: S
 
 def _about(found: ClassFound) -> Schema:
     text = docstring(found.node.body)
-    return {"description": text} if text else {}
+    return {"description": text} if text and is_text(text) else {}
 
 
 def _model(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
     config = configuration(found, scope)
-    schema = _object(reader, declared_fields(found, scope), config) | _about(found)
-    extra = config.get("extra")
-    if extra in ("forbid", "allow"):
+    fields = declared_fields(found, scope)
+    schema = _object(reader, fields, config) | _about(found)
+    extra = str(config.get("extra")).removeprefix("pydantic.Extra.")
+    closed = all(field.is_named for field in fields) and not has_unknown_parent(found, scope)
+    if extra == "allow" or (extra == "forbid" and closed):
         schema["additionalProperties"] = extra == "allow"
-    return schema | _configured(config)
+    return _configured(schema, config)
 
 
-def _configured(config: dict[str, object]) -> Schema:
-    schema: Schema = {}
-    if isinstance(title := config.get("title"), str):
-        schema["title"] = title
-    if isinstance(more := jsonable(config.get("json_schema_extra")), dict):
-        schema |= more
-    return schema
+def _configured(schema: Schema, config: dict[str, object]) -> Schema:
+    """Add what the configuration says of a schema; where that may be anything, leave it open."""
+    title = config.get("title")
+    if isinstance(title, str) and is_text(title):
+        schema = schema | {"title": title}
+    more = config.get("json_schema_extra", {})
+    if not isinstance(more, dict):
+        return {key: schema[key] for key in ("description",) if key in schema}
+    schema = schema | cast("Schema", more)
+    return {key: value for key, value in schema.items() if value is not UNKNOWN and is_text(key)}
 
 
 def _root_model(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
@@ -82,31 +95,37 @@ def _root_model(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
     else:
         root = root_annotation(found, scope)
         schema = (reader.read(*root) if root else {}) | _about(found)
-    return schema | _configured(configuration(found, scope))
+    return _configured(schema, configuration(found, scope))
 
 
 def _object(
     reader: TypeReader, fields: list[DeclaredField], config: dict[str, object] | None = None
 ) -> Schema:
+    """Give the schema of an object with fields.
+
+    Fields whose names in data only running the module would tell, as those that a function makes
+    as `alias_generator`, are left out: the object may have any others.
+    """
     config = config or {}
-    schema: Schema = {
-        "type": "object",
-        "properties": {field.name: field_schema(reader, field, config) for field in fields},
-    }
-    if required := [field.name for field in fields if field.required]:
+    named = [field for field in fields if field.is_named]
+    schema: Schema = {"type": "object"}
+    if named or not fields:
+        schema["properties"] = {it.name: field_schema(reader, it, config) for it in named}
+    if required := [field.name for field in named if field.required]:
         schema["required"] = required
     return schema
 
 
 def field_schema(reader: TypeReader, field: DeclaredField, config: dict[str, object]) -> Schema:
     """Give the schema of a field, with its description and default."""
-    schema = reader.read(field.type, field.scope, field.metadata)
+    is_open = field.metadata.override is not None
+    schema = {} if is_open else reader.read(field.type, field.scope, field.metadata)
     if schema.get("type") == "string" and "format" not in schema and "const" not in schema:
         for name, keyword in (("str_min_length", "minLength"), ("str_max_length", "maxLength")):
             if isinstance(length := config.get(name), int) and length and keyword not in schema:
                 schema = schema | {keyword: length}
     schema = describe(schema, field.metadata)
-    if field.description:
+    if field.description and is_text(field.description):
         schema["description"] = field.description
     return with_default(schema, field.default, field.scope)
 

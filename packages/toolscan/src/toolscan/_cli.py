@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import sys
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from toolscan._layout import DEFAULT_LAYOUTS, Layout
 from toolscan._scan import printable, scan
-from toolscan.errors import ToolScanError
+from toolscan.errors import InvalidLayoutError, ToolScanError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +30,7 @@ layouts:
 
 exit codes:
   0  the tree was scanned, whether or not every file in it is a tool
+  1  the list could not be written
   2  DIR is not a directory, or an option is wrong
 
 examples:
@@ -42,21 +45,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and give its exit code."""
     parser = _parser()
     options = parser.parse_args(argv)
+    layouts = options.layout or DEFAULT_LAYOUTS
     try:
-        layouts = [_layout(text) for text in options.layout] or DEFAULT_LAYOUTS
         report = scan(options.directory, layouts=layouts)
     except ToolScanError as error:
         parser.error(str(error))
     try:
-        for line in _lines(report, issues=options.issues, jsonl=options.format == "jsonl"):
-            print(line)
-        _summarize(report)
-        sys.stdout.flush()
+        _write(_lines(report, issues=options.issues, jsonl=options.format == "jsonl"))
     except BrokenPipeError:
-        # The reader went away (`| head`): say nothing, and let the interpreter's last flush
-        # go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()  # the reader went away (`| head`): say nothing
+    except OSError as error:
+        _silence_stdout()
+        _tell(f"toolscan: the list could not be written: {error.strerror or error}")
+        return 1
+    else:
+        _tell(_summary(report, layouts))
     return 0
+
+
+def _write(lines: Iterable[str]) -> None:
+    # Where the shell has closed the standard output (`>&-`) there is none.
+    if sys.stdout is not None:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+
+
+def _silence_stdout() -> None:
+    """Let the interpreter's last flush go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _tell(text: str) -> None:
+    # To print to a standard error that is closed is to print to the standard output.
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,16 +105,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--layout",
         action="append",
+        type=_layout,
         default=[],
         metavar="SOURCE=PATTERN",
         help="where tools lie, as source=path/{category}/{name}.py",
     )
+    parser.add_argument("--version", action="version", version=f"toolscan {version('toolscan')}")
     return parser
 
 
 def _layout(text: str) -> Layout:
-    source, _, pattern = text.partition("=")
-    return Layout(source, pattern)
+    source, separator, pattern = text.partition("=")
+    if not separator or "{" in source:
+        hint = "such as mine=scripts/{category}/{name}.py"
+        raise argparse.ArgumentTypeError(f"{text!r} is not SOURCE=PATTERN, {hint}")
+    try:
+        return Layout(source, pattern)
+    except InvalidLayoutError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _lines(report: ScanReport, *, issues: bool, jsonl: bool) -> Iterable[str]:
@@ -125,8 +157,12 @@ def _issue_row(issue: ScanIssue) -> tuple[str, ...]:
     return issue.path, issue.reason, issue.detail
 
 
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
 def _is_utf8() -> bool:
-    return (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"
+    return _encoding().lower().replace("-", "") == "utf8"
 
 
 def _clipped(text: str, width: int) -> str:
@@ -142,11 +178,18 @@ def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
 
 def _encodable(line: str) -> str:
     """Keep what the terminal's encoding lacks from ending the listing."""
-    encoding = sys.stdout.encoding or "utf-8"
+    encoding = _encoding()
     return line.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def _summarize(report: ScanReport) -> None:
+def _summary(report: ScanReport, layouts: Iterable[Layout]) -> str:
     tools, issues = len(report.records), len(report.issues)
-    hint = " (--issues lists them)" if issues else ""
-    print(f"{tools} tools, {issues} files without{hint}", file=sys.stderr)
+    listing = f" (--issues lists {'it' if issues == 1 else 'them'})" if issues else ""
+    summary = f"{_counted(tools, 'tool')}, {_counted(issues, 'file')} without{listing}"
+    if not tools:
+        summary += f"; looked for {', '.join(layout.pattern for layout in layouts)}"
+    return summary
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from toolscan._namespace import Assigned, ClassFound
+from toolscan._namespace import Assigned, ClassFound, bound_values
+from toolscan._syntax import top_level
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolscan._namespace import Scope
 
 __all__ = ["UNKNOWN", "constant", "members"]
@@ -22,26 +25,36 @@ UNKNOWN: Final = _Unknown()
 _MAX_DEPTH = 50
 _MAX_STEPS = 10_000
 """A list of lists of names can stand for more values than there are atoms."""
+_MAX_SIZE = 100_000
+"""Characters and items of one value: names can double a text with every line."""
+_MAX_ENUM_SIZE = 2_000_000
+_MAX_REUSED = 2_000_000
+"""Of all values of one module that names stand for, each counted as often as it is named."""
+_MAX_BITS = 14_000
+"""Python itself refuses to write integers of more than 4,300 digits as text."""
 
 
 def constant(node: ast.expr, scope: Scope) -> object:
     """Evaluate literals, and names and enum members of the module; `UNKNOWN` for all else."""
+    if isinstance(node, ast.Constant):
+        return _Evaluation().atom(node.value)
     return _Evaluation().of(node, scope, 0)
 
 
 class _Evaluation:
-    __slots__ = ("_steps",)
+    __slots__ = ("_size", "_steps")
 
-    def __init__(self) -> None:
-        self._steps = 0
+    def __init__(self, steps: int = _MAX_STEPS, size: int = _MAX_SIZE) -> None:
+        self._steps = steps
+        self._size = size
 
     def of(self, node: ast.expr, scope: Scope, depth: int) -> object:
-        self._steps += 1
-        if depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
+        self._steps -= 1
+        if depth > _MAX_DEPTH or self._steps < 0:
             return UNKNOWN
         match node:
             case ast.Constant(value=value):
-                return value
+                return self.atom(value)
             case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
                 number = self.of(operand, scope, depth + 1)
                 if isinstance(number, int | float):
@@ -49,21 +62,66 @@ class _Evaluation:
             case ast.BinOp(op=ast.Add(), left=left, right=right):
                 first, second = (self.of(side, scope, depth + 1) for side in (left, right))
                 if isinstance(first, str) and isinstance(second, str):
-                    return first + second
+                    fits = self._spend(len(first) + len(second))
+                    return first + second if fits else UNKNOWN
             case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts):
-                items = [self.of(element, scope, depth + 1) for element in elts]
-                return UNKNOWN if any(item is UNKNOWN for item in items) else items
+                return self._items(elts, scope, depth)
             case ast.Dict(keys=keys, values=values):
                 return self._dictionary(keys, values, scope, depth)
             case ast.Name():
-                found = scope.lookup(node)
-                if isinstance(found, Assigned) and not found.is_type_statement:
-                    return self.of(found.value, scope.before(found.position), depth + 1)
+                return self._name(node, scope, depth)
             case ast.Attribute():
                 return self._member(node, scope, depth)
             case _:
                 pass
         return UNKNOWN
+
+    def atom(self, value: object) -> object:
+        """Give a constant as it is, unless it is too large to be one."""
+        if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+            return UNKNOWN
+        if isinstance(value, str | bytes) and not self._spend(len(value)):
+            return UNKNOWN
+        return value
+
+    def _spend(self, size: int) -> bool:
+        self._size -= size
+        return self._size >= 0
+
+    def _items(self, elts: list[ast.expr], scope: Scope, depth: int) -> object:
+        items: list[object] = []
+        for element in elts:
+            items.append(self.of(element, scope, depth + 1))
+            if items[-1] is UNKNOWN:
+                return UNKNOWN
+        return items
+
+    def _name(self, node: ast.Name, scope: Scope, depth: int) -> object:
+        found = scope.value(node)
+        if not isinstance(found, Assigned) or found.is_type_statement:
+            return UNKNOWN
+        display = not isinstance(found.value, ast.Constant)
+        if display and found.name in scope.namespace.changed:
+            return UNKNOWN
+        values = scope.namespace.values
+        if found.value not in values:
+            values[found.value] = (
+                UNKNOWN,
+                1,
+            )  # in case it leads back here, which no Python would run
+            inside = scope.owner is not None and found.position == scope.position
+            where = scope if inside else scope.before(found.position)
+            # A budget of its own: what a name stands for is not a matter of who asks.
+            value = _Evaluation().of(found.value, where, depth + 1)
+            values[found.value] = (value, _size(value))
+        return self._reused(*values[found.value], scope)
+
+    def _reused(self, value: object, size: int, scope: Scope) -> object:
+        """Give a value once more, if all that is given again and again is not too much."""
+        self._steps -= size
+        scope.namespace.reused += size
+        fits = self._spend(size) and self._steps >= 0 and scope.namespace.reused <= _MAX_REUSED
+        return value if fits else UNKNOWN
 
     def _dictionary(
         self, keys: list[ast.expr | None], values: list[ast.expr], scope: Scope, depth: int
@@ -82,53 +140,169 @@ class _Evaluation:
         if node.attr == "value" and isinstance(node.value, ast.Attribute):
             node = node.value
         found = scope.meaning(node.value)
-        if isinstance(found, ClassFound):
-            return self.members(found, scope, depth + 1).get(node.attr, UNKNOWN)
-        return UNKNOWN
+        if not isinstance(found, ClassFound) or found.node.name in scope.namespace.changed:
+            return UNKNOWN
+        value = members(found, scope, depth + 1).get(node.attr, UNKNOWN)
+        return self._reused(value, _size(value), scope)
 
-    def members(self, found: ClassFound, scope: Scope, depth: int) -> dict[str, object]:
-        scope = scope.at(found)
-        bases = {scope.qualified(base) for base in found.node.bases}
-        values: dict[str, object] = {}
-        for statement in found.node.body:
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=node) if name[0] != "_":
-                    pass
-                case _:
-                    continue
-            if isinstance(node, ast.Call) and scope.qualified(node.func) == "enum.auto":
-                value = _automatic(name, list(values.values()), bases)
+
+def _size(value: object) -> int:
+    match value:
+        case str() | bytes():
+            return len(value)
+        case list():
+            return 1 + sum(map(_size, cast("list[object]", value)))
+        case dict():
+            pairs = cast("dict[object, object]", value).items()
+            return 1 + sum(_size(key) + _size(item) for key, item in pairs)
+        case _:
+            return 1
+
+
+def members(found: ClassFound, scope: Scope, depth: int = 0) -> dict[str, object]:
+    """Give the members of an enum by name, with their values as pydantic gives them in JSON.
+
+    A member that equals an earlier one is another name of it, and has its value. Values that the
+    enum makes itself, in `__new__` for example, are `UNKNOWN`.
+    """
+    enums = scope.namespace.enums
+    if found.node not in enums:
+        enums[found.node] = {}  # in case it leads back here
+        enums[found.node] = _members(found, scope, depth)
+    return enums[found.node]
+
+
+class _Making(NamedTuple):
+    """How an enum makes the values of its members from what its body assigns."""
+
+    bases: frozenset[str]
+    methods: frozenset[str]
+    custom: bool
+
+
+_PLAIN = {"", "builtins.object", "typing.Generic", "builtins.str", "builtins.int"} | {
+    "builtins.float",
+    "builtins.bytes",
+    *(f"enum.{name}" for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")),
+}
+"""Bases of which it is known what they make of a value; "" where they are classes found here."""
+_MAX_ANCESTORS = 100
+
+
+def _making(found: ClassFound, scope: Scope) -> _Making:
+    bases: set[str] = set()
+    methods: set[str] = set()
+    custom = False
+    pending, seen = [found], set[ast.ClassDef]()
+    while pending and len(seen) < _MAX_ANCESTORS:
+        own = pending.pop()
+        if own.node in seen:
+            continue
+        seen.add(own.node)
+        for node in own.node.body:
+            if isinstance(node, ast.FunctionDef):
+                methods.add(node.name)
+                custom = custom or (node.name == "__init__" and _sets_value(node))
+        outside = scope.before(own.position)
+        for base in own.node.bases[:_MAX_ANCESTORS]:
+            target = base.value if isinstance(base, ast.Subscript) else base
+            meaning = outside.meaning(target)
+            if isinstance(meaning, ClassFound):
+                pending.append(meaning)
             else:
-                value = self.of(node, scope, depth + 1)
-            values[name] = _mixed_in(value, bases)
-        return values
+                bases.add(outside.qualified(target) or "?")
+    custom = custom or "__new__" in methods or bool(bases - _PLAIN) or bool(pending)
+    return _Making(frozenset(bases), frozenset(methods), custom)
 
 
-def members(found: ClassFound, scope: Scope) -> dict[str, object]:
-    """Give the members of an enum by name, with their values as pydantic gives them in JSON."""
-    return _Evaluation().members(found, scope, 0)
+def _sets_value(node: ast.FunctionDef) -> bool:
+    return any(isinstance(it, ast.Attribute) and it.attr == "_value_" for it in ast.walk(node))
 
 
-def _automatic(name: str, before: list[object], bases: set[str]) -> object:
-    if "enum.StrEnum" in bases:
+def _members(found: ClassFound, scope: Scope, depth: int) -> dict[str, object]:
+    scope = scope.at(found)
+    making = _making(found, scope)
+    evaluation = _Evaluation(_MAX_ENUM_SIZE, _MAX_ENUM_SIZE)
+    values: dict[str, object] = {}
+    first: dict[object, object] = {}
+    given: list[object] = []
+    for name, node in _assigned(found.node):
+        value: object = UNKNOWN
+        if isinstance(node, ast.Call):
+            called = scope.qualified(node.func)
+            if called == "enum.nonmember":
+                continue
+            if called == "enum.auto" and not node.args:
+                value = _automatic(name, given, making)
+            elif called == "enum.member" and len(node.args) == 1:
+                value = evaluation.of(node.args[0], scope, depth + 1)
+        elif isinstance(node, ast.Lambda):
+            continue  # a function is a method
+        elif node is not None:
+            value = evaluation.of(node, scope, depth + 1)
+        given.append(value)
+        made = UNKNOWN if making.custom else _mixed_in(value, node, making.bases)
+        hashable = made is not UNKNOWN and not isinstance(made, list | dict)
+        values[name] = first.setdefault(made, made) if hashable else made
+    return values
+
+
+def _assigned(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
+    """Give what the body of an enum assigns to names of members; `None` for what is not known."""
+    ignored: set[str] = set()
+    for statement in top_level(owner.body):
+        node = statement.node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.ClassDef):  # a member before Python 3.13, and none since
+            yield node.name, None
+        for name, value in bound_values(node):
+            if name == "_ignore_" and value is not None:
+                ignored |= _words(value)
+            elif name not in ignored and not _is_special(name):
+                yield name, None if statement.conditional else value
+
+
+def _words(node: ast.expr) -> set[str]:
+    texts = (it.value for it in ast.walk(node) if isinstance(it, ast.Constant))
+    return {
+        word for text in texts if isinstance(text, str) for word in text.replace(",", " ").split()
+    }
+
+
+def _is_special(name: str) -> bool:
+    """Tell names that an enum keeps for itself: `_order_`, `__slots__`, and private `__x`."""
+    return name.startswith("__") or (len(name) > 2 and name[0] == "_" == name[-1])
+
+
+def _automatic(name: str, before: list[object], making: _Making) -> object:
+    if "_generate_next_value_" in making.methods or UNKNOWN in before:
+        return UNKNOWN
+    if "enum.StrEnum" in making.bases:
         return name.lower()
     numbers = [value for value in before if isinstance(value, int | float)]
-    if bases & {"enum.Flag", "enum.IntFlag"}:
-        return 1 << int(max(numbers, default=0)).bit_length()
+    if making.bases & {"enum.Flag", "enum.IntFlag"}:
+        whole = [value for value in numbers if isinstance(value, int)]
+        known = len(whole) == len(before)
+        return 1 << max(whole, default=0).bit_length() if known else UNKNOWN
     # Among values that cannot be compared, Python up to 3.12 counts on from the last number.
     comparable = len(numbers) == len(before)
     return (max(numbers, default=0) if comparable else numbers[-1] if numbers else 0) + 1
 
 
-def _mixed_in(value: object, bases: set[str]) -> object:
+def _mixed_in(value: object, node: ast.expr | None, bases: frozenset[str]) -> object:
     """Convert a value as a type mixed into the enum does: `class Mode(str, Enum)`."""
+    text = bool(bases & {"builtins.str", "enum.StrEnum"})
+    whole = bool(bases & {"builtins.int", "enum.IntEnum", "enum.IntFlag"})
+    if not (text or whole or "builtins.float" in bases):
+        return value
+    if isinstance(node, ast.Tuple) and isinstance(value, list) and len(node.elts) == 1:
+        (value,) = cast("list[object]", value)  # a comma too many: arguments of the type
     if not isinstance(value, str | int | float):
-        return value
+        return UNKNOWN
     try:
-        if "builtins.str" in bases:
+        if text:
             return str(value)
-        if bases & {"builtins.int", "enum.IntEnum", "enum.IntFlag"}:
-            return int(value)
-        return float(value) if "builtins.float" in bases else value
+        return int(value) if whole else float(value)
     except (ValueError, OverflowError):  # Python would refuse the class
-        return value
+        return UNKNOWN

@@ -10,7 +10,14 @@ from toolscan._identifiers import split_identifier
 if TYPE_CHECKING:
     from toolscan._layout import ToolId
 
-__all__ = ["combine", "is_generic", "listed", "parameter_descriptions", "summary_of"]
+__all__ = [
+    "ARGS_TITLE",
+    "combine",
+    "is_generic",
+    "listed",
+    "parameter_descriptions",
+    "summary_of",
+]
 
 # The words of calling a tool and of getting something back: what is true of every tool.
 _CALLING = frozenset(
@@ -118,22 +125,25 @@ _MAX_SECTIONS = 100_000
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s+[^\sa-z])|[。！？])", re.DOTALL)
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|No)|\b[A-Z])\.\Z")
 _SECTION = re.compile(
-    r"^[ \t]*(?:args|arguments|params|parameters|keyword args|keyword arguments|other parameters|"
-    r"returns?|yields?|raises|examples?|notes?|attributes|tags|use[ -]cases?)[ \t]*:[ \t]*$"
+    r"^[ \t]*(?:\*\*|__|)(?:args|arguments|params|parameters|keyword args|keyword arguments|"
+    r"other parameters|returns?|yields?|raises|examples?|notes?|attributes|tags|use[ -]cases?)"
+    r"[ \t]*(?:\*\*|__|)[ \t]*:(?:\*\*|__|)[ \t]*$"
     r"|^[ \t]*:(?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b"
     r"|^[^\n]+\n[ \t]*-{3,}[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
+ARGS_TITLE = re.compile(
+    r"^(\*\*|__|)(?:(?:keyword |other )?(?:args|arguments|params|parameters)|attributes)"
+    r"[ \t]*(?:\1[ \t]*:|:\1)[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""The title of a Google-style section, however it is set off; "Attributes" are those of a class."""
+
+# Where two styles describe one parameter, the earlier has precedence.
 _STYLES = (
     ("numpy", re.compile(r"^[ \t]*(?:Other )?Parameters[ \t]*\n[ \t]*-{3,}[ \t]*$", re.M | re.I)),
     ("sphinx", re.compile(r"^[ \t]*:(?:param|parameter|arg|argument|key|keyword)\b[^\n]*?:", re.M)),
-    (
-        "google",
-        re.compile(
-            r"^[ \t]*(?:(?:keyword |other )?(?:args|arguments|params|parameters))[ \t]*:[ \t]*$",
-            re.M | re.I,
-        ),
-    ),
+    ("google", ARGS_TITLE),
 )
 
 
@@ -184,34 +194,55 @@ def _first_paragraph(text: str) -> str:
     return " ".join(re.split(r"\n[ \t]*\n", head.strip(), maxsplit=1)[0].split())
 
 
-def parameter_descriptions(text: str) -> dict[str, str]:
-    """Give what the Args section of a docstring says of each parameter.
+def parameter_descriptions(text: str, *, of_class: bool = False) -> dict[str, str]:
+    """Give what the Args sections of a docstring say of each parameter.
 
-    Google, NumPy and Sphinx styles. The parser is imported only where there is such a section.
+    Google, NumPy and Sphinx styles, also side by side. The parser is imported only where there is
+    such a section.
+
+    Args:
+        text: The docstring.
+        of_class: Whether it is that of a class, whose attributes are the parameters.
     """
-    style = next((style for style, mark in _STYLES if mark.search(text)), None)
-    if style is None or len(text) > _MAX_SECTIONS:
+    styles = [style for style, mark in _STYLES if mark.search(text)]
+    if not styles or len(text) > _MAX_SECTIONS:
         return {}
     from toolscan._sections import parse_parameters
 
-    return parse_parameters(text, style)
+    found: dict[str, str] = {}
+    for style in styles:
+        found = parse_parameters(text, style, of_class=of_class) | found
+    return found
 
 
 def listed(text: str, title: str) -> tuple[str, ...]:
-    """Give the items of a section such as `Tags:`, one a line, bulleted or separated by commas."""
-    found = re.search(
-        rf"^([ \t]*){title}[ \t]*:[ \t]*(\S[^\n]*)?((?:\n\1[ \t]+\S[^\n]*|\n\1[-*][ \t][^\n]*)*)",
-        text,
-        re.MULTILINE | re.IGNORECASE,
-    )
-    if not found:
-        return ()
-    lines = [found[2] or "", *found[3].split("\n")]
-    bulleted = [line.strip() for line in lines if line.strip()]
-    items: list[str] = []
-    for line in bulleted:
-        if mark := re.match(r"[-*+•][ \t]+", line):
+    """Give the items of a section such as `Tags:`, one a line, bulleted or separated by commas.
+
+    The title has a capital and is not indented: what is, is a parameter of that name.
+    """
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if found := re.fullmatch(rf"{title}[ \t]*:[ \t]*(.*)", line):
+            items = (item.strip() for item in _items(found[1], lines[number + 1 :]))
+            return tuple(dict.fromkeys(item for item in items if item))
+    return ()
+
+
+def _items(beside: str, below: list[str]) -> list[str]:
+    """Give the items of a section, from the text beside its title and the lines below it."""
+    items = beside.split(",") if beside.strip() else []
+    is_bulleted = False
+    for line in below:
+        if not line.strip():
+            if items:
+                break
+        elif mark := re.match(r"[ \t]*[-*+•][ \t]+", line):
             items.append(line[mark.end() :])
+            is_bulleted = True
+        elif not line[0].isspace():
+            break
+        elif is_bulleted:
+            items[-1] += f" {line.strip()}"
         else:
             items.extend(line.split(","))
-    return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
+    return items

@@ -54,10 +54,14 @@ def _definitions(statements: list[Statement]) -> dict[str, Function]:
     """Give the definition of each entry point that counts.
 
     A later definition replaces an earlier one, as it does when the module runs. Among those of
-    different branches the first that has a docstring speaks for all.
+    different branches the first that has a docstring speaks for all. A name that is deleted
+    defines nothing.
     """
     found: dict[str, list[Function]] = {}
     for node, conditional, for_type_checkers in statements:
+        if isinstance(node, ast.Delete) and not conditional:
+            for name in _names(node.targets):
+                found.pop(name, None)
         if (
             not isinstance(node, Function)
             or node.name not in {"run", "run_parsed"}

@@ -33,12 +33,11 @@ def extract(source: Source, tool: ToolId, path: str) -> ToolRecord:
     Raises:
         Rejection: If it holds none that can be used.
     """
-    text = decode(source.data)
     try:
-        record = _record(source, text, tool, path)
-    except RecursionError as error:
+        record = _record(source, decode(source.data), tool, path)
+        _refuse_surrogates(_texts(record))
+    except (RecursionError, MemoryError) as error:
         raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.") from error
-    _refuse_surrogates(_texts(record))
     return record
 
 
@@ -46,7 +45,7 @@ def category_description(data: bytes) -> str:
     """Give the docstring of a category's `__init__.py`, "" where it has none.
 
     Raises:
-        Rejection: If the file starts with a docstring and cannot be parsed.
+        Rejection: If the file starts with a docstring and cannot be parsed or stored.
     """
     if not data or data.isspace():
         return ""
@@ -54,7 +53,9 @@ def category_description(data: bytes) -> str:
     # Generated packages start with code: no need to parse them to know that there is no docstring.
     if not _STARTS_WITH_STRING.match(text):
         return ""
-    return docstring(parse(text).body)
+    described = docstring(parse(text).body)
+    _refuse_surrogates([described])
+    return described
 
 
 def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
@@ -79,8 +80,8 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
         description=entrypoint.description,
         parameters=params,
         returns=written.written(function.returns) if function.returns else "",
-        tags=_declared(namespace, "__tags__") or listed(documents, "tags"),
-        use_cases=_declared(namespace, "__use_cases__") or listed(documents, "use[ -]cases"),
+        tags=_declared(namespace, "__tags__") or listed(documents, "Tags"),
+        use_cases=_declared(namespace, "__use_cases__") or listed(documents, "Use[ -][Cc]ases"),
         is_async=isinstance(function, ast.AsyncFunctionDef),
         file_hash=hash_bytes(source.data),
         text_hash=hash_text(embedding_text(tool, entrypoint.description, params)),
@@ -118,21 +119,17 @@ def _declared(namespace: Namespace, name: str) -> tuple[str, ...]:
     if not isinstance(found, Assigned):
         return ()
     value = constant(found.value, Scope(namespace, found.position))
+    if isinstance(value, str) and name == "__tags__":
+        value = value.split(",")  # a use case is a sentence, in which commas are its own
     items = cast("list[object]", value) if isinstance(value, list) else [value]
-    return tuple(dict.fromkeys(item.strip() for item in items if isinstance(item, str)))
+    texts = (item.strip() for item in items if isinstance(item, str))
+    return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def _definitions(module: ast.Module, signature: str, written: ModuleText) -> str:
     """Give the source of what the schemas are built from: all but functions and expressions."""
-    blocks: list[str] = []
-    last_line = 0
-    for node in module.body:
-        if isinstance(node, ast.Expr | Function) or node.lineno <= last_line:
-            continue
-        last_line = node.end_lineno or node.lineno
-        blocks.append(written.block(node))
-    blocks.append(f"{signature}: ...")
-    return "\n".join(blocks)
+    kept = (node for node in module.body if not isinstance(node, ast.Expr | Function))
+    return "\n".join([*map(written.block, kept), f"{signature}: ..."])
 
 
 def _texts(record: ToolRecord) -> Iterator[str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
-from toolscan._constants import UNKNOWN, constant, members
-from toolscan._metadata import annotated, is_field, read_metadata
-from toolscan._models import configuration, fields_of, subscript_args
-from toolscan._namespace import ClassFound
+from toolscan._constants import constant, members
+from toolscan._metadata import annotated, is_field, is_required_mark, read_metadata
+from toolscan._models import Kind, configuration, fields_of, kind_of, scopes_of, subscript_args
+from toolscan._namespace import Assigned, ClassFound
 
 if TYPE_CHECKING:
+    from toolscan._metadata import Metadata
     from toolscan._models import Field
     from toolscan._namespace import Scope
 
@@ -21,7 +23,7 @@ __all__ = ["DeclaredField", "declared_fields", "discriminator_values"]
 class DeclaredField:
     """A field with all that is said of it put together."""
 
-    __slots__ = ("default", "field", "metadata", "name", "required", "scope", "type")
+    __slots__ = ("default", "field", "is_named", "metadata", "name", "required", "scope", "type")
 
     def __init__(self, field: Field, config: dict[str, object], scope: Scope) -> None:
         self.field = field
@@ -31,13 +33,16 @@ class DeclaredField:
         if default is not None and is_field(default, scope):
             metadata, default = [*metadata, default], None
         self.metadata = read_metadata(metadata, scope)
-        if isinstance(default, ast.Constant) and default.value is Ellipsis:
+        if field.is_open:
+            self.metadata = replace(self.metadata, override={})
+        if is_required_mark(default, scope):
             self.default = None
         else:
             self.default = default if default is not None else self.metadata.default
-        self.required = self.default is None and not self.metadata.has_factory
-        generated = _generated_alias(field.name, config.get("alias_generator"))
-        self.name = self.metadata.alias or generated
+        self.required = (
+            self.default is None and not self.metadata.has_factory and not field.conditional
+        )
+        self.name, self.is_named = _name(field.name, self.metadata, config)
 
     @property
     def description(self) -> str:
@@ -45,11 +50,24 @@ class DeclaredField:
         return self.metadata.description or self.field.note
 
 
+def _name(name: str, metadata: Metadata, config: dict[str, object]) -> tuple[str, bool]:
+    """Give a field's name in data, and whether that is known to be it."""
+    if config.get("validate_by_alias") is False:
+        return name, True
+    generator = config.get("alias_generator")
+    yields = metadata.alias_yields and generator is not None
+    if metadata.alias is not None and not yields:
+        return metadata.alias, metadata.alias_is_known
+    generated = _generated_alias(name, generator)
+    return generated or name, generated is not None and metadata.alias_is_known
+
+
 def declared_fields(found: ClassFound, scope: Scope) -> list[DeclaredField]:
     """Give the fields of a class with what is said of them."""
     config = configuration(found, scope)
+    scopes = scopes_of(found, scope)
     return [
-        DeclaredField(field, config, scope.at(field.owner)) for field in fields_of(found, scope)
+        DeclaredField(field, config, scopes[field.owner.node]) for field in fields_of(found, scope)
     ]
 
 
@@ -59,25 +77,39 @@ def discriminator_values(node: ast.expr, scope: Scope, name: str) -> tuple[str, 
     found = scope.meaning(node.value if isinstance(node, ast.Subscript) else node)
     if not isinstance(found, ClassFound):
         return name, []
-    for field in declared_fields(found, scope):
-        if field.field.name == name:
-            return field.name, [str(value) for value in _tags(field)]
-    return name, []
+    key = (found.node, f"tag {name}")
+    memo = scope.namespace.memo
+    if key not in memo:
+        fields = (it for it in declared_fields(found, scope) if it.field.name == name)
+        memo[key] = next(((it.name, _tags(it)) for it in fields), (name, list[str]()))
+    return cast("tuple[str, list[str]]", memo[key])
 
 
-def _tags(field: DeclaredField) -> list[object]:
-    if isinstance(field.type, ast.Subscript):
-        values = [constant(arg, field.scope) for arg in subscript_args(field.type)]
+def _tags(field: DeclaredField) -> list[str]:
+    """Give the values that a field can have, none where one of them is not known."""
+    node, scope = field.type, field.scope
+    if not field.is_named or field.metadata.override is not None:
+        return []
+    found = scope.meaning(node)
+    if isinstance(found, Assigned):
+        node, scope = found.value, scope.before(found.position)
+    if isinstance(node, ast.Subscript):
+        literal = scope.qualified(node.value) == "typing.Literal"
+        values = [constant(arg, scope) for arg in subscript_args(node)] if literal else []
     else:
-        found = field.scope.meaning(field.type)
-        enum = members(found, field.scope) if isinstance(found, ClassFound) else {}
-        values = list(enum.values())
-    return [value for value in values if value is not UNKNOWN]
+        enum = isinstance(found, ClassFound) and kind_of(found, scope) is Kind.ENUM
+        values = (
+            list(members(found, scope).values()) if isinstance(found, ClassFound) and enum else []
+        )
+    known = all(isinstance(value, str | int) for value in values)
+    return [str(value) for value in values] if known else []
 
 
-def _generated_alias(name: str, generator: object) -> str:
-    """Apply the alias generators that pydantic comes with."""
+def _generated_alias(name: str, generator: object) -> str | None:
+    """Apply the alias generators that pydantic comes with; what others make is not known."""
     match generator:
+        case None:
+            return name
         case "pydantic.to_camel":
             if re.match("[a-z]+[A-Za-z0-9]*$", name) and not re.search(r"\d[a-z]", name):
                 return name
@@ -85,9 +117,17 @@ def _generated_alias(name: str, generator: object) -> str:
             return re.sub("(^_*[A-Z])", lambda found: found[1].lower(), pascal)
         case "pydantic.to_pascal":
             return _pascal(name)
+        case "pydantic.to_snake":
+            return _snake(name)
         case _:
-            return name
+            return None
 
 
 def _pascal(name: str) -> str:
     return re.sub("([0-9A-Za-z])_(?=[0-9A-Z])", lambda found: found[1], name.title())
+
+
+def _snake(name: str) -> str:
+    for pattern in ("([A-Z]+)([A-Z][a-z])", "([a-z])([A-Z])", "([0-9])([A-Z])", "([a-z])([0-9])"):
+        name = re.sub(pattern, lambda found: f"{found[1]}_{found[2]}", name)
+    return name.replace("-", "_").lower()

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from toolscan._constants import UNKNOWN
 
-__all__ = ["Schema", "any_of", "constrain", "jsonable", "literal", "mapping"]
+__all__ = ["Schema", "any_of", "constrain", "is_text", "jsonable", "literal", "mapping"]
 
 Schema = dict[str, Any]
 
@@ -59,11 +59,25 @@ def constrain(schema: Schema, constraints: dict[str, object]) -> Schema:
 
 def any_of(schemas: list[Schema]) -> Schema:
     """Give the schema of a union: nested ones are opened, and equal ones said once."""
-    members: list[Schema] = []
+    members: dict[object, Schema] = {}
     for schema in schemas:
         inner = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
-        members += [member for member in inner if member not in members]
-    return members[0] if len(members) == 1 else {"anyOf": members}
+        for member in cast("list[Schema]", inner):
+            members.setdefault(_identity(member), member)
+    choices = list(members.values())
+    return choices[0] if len(choices) == 1 else {"anyOf": choices}
+
+
+def _identity(value: object) -> object:
+    """Give something hashable that is equal for equal JSON; True equals 1 in Python only."""
+    match value:
+        case dict():
+            pairs = cast("Schema", value).items()
+            return frozenset((key, _identity(item)) for key, item in pairs)
+        case list():
+            return tuple(map(_identity, cast("list[object]", value)))
+        case _:
+            return type(value), value
 
 
 def mapping(keys: Schema, values: Schema) -> Schema:
@@ -87,10 +101,7 @@ def literal(values: list[object]) -> Schema:
     encoded = [jsonable(value) for value in values]
     if not encoded or any(value is UNKNOWN for value in encoded):
         return {}
-    distinct: list[object] = []
-    for value in encoded:  # True equals 1 in Python, and not in JSON
-        if not any(value == other and type(value) is type(other) for other in distinct):
-            distinct.append(value)
+    distinct = list({_identity(value): value for value in encoded}.values())
     schema: Schema = {"const": distinct[0]} if len(distinct) == 1 else {"enum": distinct}
     return schema | type_of(distinct)
 
@@ -120,7 +131,7 @@ def jsonable(value: object) -> object:
         case float():
             return value if math.isfinite(value) else UNKNOWN
         case str():
-            return value if _is_text(value) else UNKNOWN
+            return value if is_text(value) else UNKNOWN
         case bytes():
             return value.decode("utf-8", "replace") if _decodes(value) else UNKNOWN
         case list():
@@ -129,7 +140,8 @@ def jsonable(value: object) -> object:
         case dict():
             pairs = cast("dict[object, object]", value).items()
             encoded = {_key(key): jsonable(item) for key, item in pairs}
-            return UNKNOWN if any(item is UNKNOWN for item in encoded.values()) else encoded
+            known = all(map(is_text, encoded)) and UNKNOWN not in encoded.values()
+            return encoded if known else UNKNOWN
         case _:
             return UNKNOWN
 
@@ -144,7 +156,8 @@ def _key(key: object) -> str:
             return str(key)
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
+    """Tell whether a text can be written at all: a lone surrogate cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:

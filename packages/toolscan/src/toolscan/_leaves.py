@@ -156,8 +156,8 @@ OBJECTS = _names(
     "dict Dict Mapping MutableMapping DefaultDict defaultdict OrderedDict Counter",
 )
 PASS_THROUGH = _names(
-    "typing pydantic",
-    "Final Required NotRequired ReadOnly "
+    "typing pydantic dataclasses",
+    "InitVar Final Required NotRequired ReadOnly "
     "SkipValidation SerializeAsAny OnErrorOmit InstanceOf Secret",
 )
 """Generic names whose argument is the whole type."""

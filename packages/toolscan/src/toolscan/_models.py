@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._constants import constant
-from toolscan._namespace import ClassFound, Scope
-from toolscan._syntax import docstring, string_statement
+from toolscan._constants import UNKNOWN, constant
+from toolscan._metadata import read_extra
+from toolscan._namespace import Assigned, ClassFound, Scope
+from toolscan._source import parse_expression
+from toolscan._syntax import docstring, string_statement, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Field", "Kind", "configuration", "fields_of", "kind_of", "linearize", "subscript_args"]
+    from toolscan._syntax import Statement
+
+__all__ = [
+    "Field",
+    "Kind",
+    "configuration",
+    "fields_of",
+    "has_unknown_parent",
+    "kind_of",
+    "linearize",
+    "subscript_args",
+    "writes_own_schema",
+]
 
 
 class Kind(Enum):
@@ -38,6 +53,11 @@ _KINDS = {
 } | {f"enum.{name}": Kind.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")}
 _DATACLASS = {"dataclasses.dataclass", "pydantic.dataclass"}
 # A base class from anywhere else may be a model of another module; from these it is none.
+_NOT_A_MODEL = ("Enum", "Flag", "Choices")
+"""Names of classes of other packages end so when they make enums."""
+_MAX_BASES = 30
+_MAX_ANCESTORS = 300
+# A class with more of either is left open: its fields would take too long to put together.
 _NO_MODELS = {"", "builtins", "typing", "abc", "enum", "collections", "pydantic", "collections.abc"}
 
 
@@ -51,6 +71,8 @@ class Field:
         default: The expression assigned to it.
         note: The string that stands under it.
         owner: The class that declares it.
+        conditional: Whether it stands under an `if`, and may not be there.
+        is_open: Whether its type in data is another than its annotation.
     """
 
     name: str
@@ -58,6 +80,8 @@ class Field:
     default: ast.expr | None
     note: str
     owner: ClassFound
+    conditional: bool = False
+    is_open: bool = False
 
 
 class Ancestor(NamedTuple):
@@ -80,7 +104,7 @@ def _bases(found: ClassFound, scope: Scope) -> _Bases:
     known: list[ClassFound] = []
     others: list[Ancestor] = []
     # A base is evaluated before its class exists: the class's own name means an earlier one.
-    outside = scope.before(found.position)
+    outside = scope.before(found.position)._replace(variables={})
     for base in found.node.bases:
         target = base.value if isinstance(base, ast.Subscript) else base
         meaning = outside.meaning(target)
@@ -93,29 +117,52 @@ def _bases(found: ClassFound, scope: Scope) -> _Bases:
 
 
 def linearize(found: ClassFound, scope: Scope) -> list[ClassFound]:
-    """Give a class and its ancestors in this module in method resolution order (C3)."""
+    """Give a class and its ancestors in this module in method resolution order (C3).
+
+    It is empty where they are too many.
+    """
     orders = scope.namespace.orders
-    if found.node not in orders:
-        orders[found.node] = []  # in case it leads back here, which no Python would run
-        orders[found.node] = _merge(found, scope)
+    opened: set[ast.ClassDef] = set()
+    pending = [found]
+    while pending:  # not recursive: a thousand classes can each be derived from the one before
+        own = pending[-1]
+        missing = [it for it in _bases(own, scope).known if it.node not in orders]
+        if own.node in orders:
+            pending.pop()
+        elif missing and own.node not in opened:
+            opened.add(own.node)
+            pending += missing
+        else:
+            orders[own.node] = _merge(own, scope)
     return orders[found.node]
 
 
 def _merge(found: ClassFound, scope: Scope) -> list[ClassFound]:
-    parents = _bases(found, scope).known
-    if not parents:
-        return [found]
-    orders = [linearize(parent, scope) for parent in parents]
-    pending = [list(order) for order in [*orders, parents] if order]
+    orders_of = scope.namespace.orders
+    # A parent without an order leads back here, which no Python would run.
+    parents = [it for it in _bases(found, scope).known if it.node in orders_of]
+    orders = [orders_of[parent.node] for parent in parents]
+    if len(parents) > _MAX_BASES or not all(orders):
+        return []
+    pending = [order for order in [*orders, parents] if order]
+    # How often each class stands behind another: it is the next one when it does so no more.
+    behind = Counter(it.node for order in pending for it in order[1:])
+    places = [0] * len(pending)
     merged = [found]
-    while pending:
-        heads = [order[0] for order in pending]
+    while heads := [
+        order[at] for order, at in zip(pending, places, strict=True) if at < len(order)
+    ]:
         # Where no order is consistent Python refuses the class; any order will do for us.
-        best = next(
-            (head for head in heads if not any(head in order[1:] for order in pending)), heads[0]
-        )
+        best = next((head for head in heads if not behind[head.node]), heads[0])
         merged.append(best)
-        pending = [rest for order in pending if (rest := [it for it in order if it != best])]
+        if len(merged) > _MAX_ANCESTORS:
+            return []
+        for index, order in enumerate(pending):
+            at = places[index]
+            if at < len(order) and order[at].node is best.node:
+                places[index] = at + 1
+                if at + 1 < len(order):
+                    behind[order[at + 1].node] -= 1
     return merged
 
 
@@ -135,17 +182,83 @@ def kind_of(found: ClassFound, scope: Scope) -> Kind:
             target = mark.func if isinstance(mark, ast.Call) else mark
             if scope.before(own.position).qualified(target) in _DATACLASS:
                 return Kind.DATACLASS
-    if any(other.name.rpartition(".")[0] not in _NO_MODELS for other in others):
-        return Kind.MODEL
-    return Kind.OTHER
+    return Kind.MODEL if _is_model_elsewhere(found, others) else Kind.OTHER
+
+
+def _is_model_elsewhere(found: ClassFound, others: list[Ancestor]) -> bool:
+    """Guess whether a class of another module that is derived from is a model."""
+    unknown = [other.name for other in others if _is_unknown(other)]
+    if not unknown or any(name.endswith(_NOT_A_MODEL) for name in unknown):
+        return False
+    # Pydantic refuses attributes without annotations: where there are only such, it is no model.
+    assigns = [node for node in found.node.body if isinstance(node, ast.Assign)]
+    names = [it.id for node in assigns for it in node.targets if isinstance(it, ast.Name)]
+    plain = any(name != "model_config" and name[0] != "_" for name in names)
+    return not plain or any(isinstance(node, ast.AnnAssign) for node in found.node.body)
+
+
+def _is_unknown(other: Ancestor) -> bool:
+    return other.name not in _KINDS and other.name.rpartition(".")[0] not in _NO_MODELS
+
+
+def has_unknown_parent(found: ClassFound, scope: Scope) -> bool:
+    """Tell whether a class may have fields that its own module does not show."""
+    return any(_is_unknown(other) or not other.name for other in others_of(found, scope))
+
+
+_OWN_SCHEMA = {
+    "__get_pydantic_json_schema__",
+    "__get_pydantic_core_schema__",
+    "__modify_schema__",
+    "model_json_schema",
+}
+
+
+def writes_own_schema(found: ClassFound, scope: Scope) -> bool:
+    """Tell whether a class has a method that changes what pydantic says of it."""
+    return any(
+        isinstance(node, ast.FunctionDef) and node.name in _OWN_SCHEMA
+        for own in linearize(found, scope)
+        for node in own.node.body
+    )
 
 
 def root_annotation(found: ClassFound, scope: Scope) -> tuple[ast.expr, Scope] | None:
     """Give the type in `class Names(RootModel[list[str]])`."""
-    for other in others_of(found, scope):
-        if other.name == "pydantic.RootModel" and isinstance(other.node, ast.Subscript):
-            return other.node.slice, other.scope
+    inside = scopes_of(found, scope)
+    for own in linearize(found, scope):
+        for other in _bases(own, scope).others:
+            if other.name == "pydantic.RootModel" and isinstance(other.node, ast.Subscript):
+                variables = inside[own.node].variables
+                return other.node.slice, other.scope._replace(variables=variables)
     return None
+
+
+def scopes_of(found: ClassFound, scope: Scope) -> dict[ast.ClassDef, Scope]:
+    """Give the scopes of a class and its ancestors, each with its own type variables.
+
+    In `class Users(Page[User])`, the variable of `Page` stands for `User`.
+    """
+    scopes = {found.node: scope.at(found)}
+    for own in linearize(found, scope):
+        inside = scopes.setdefault(own.node, scope.at(own)._replace(variables={}))
+        outside = inside.before(own.position)
+        for base in own.node.bases:
+            if not isinstance(base, ast.Subscript):
+                continue
+            parent = outside.meaning(base.value)
+            if isinstance(parent, ClassFound) and parent.node not in scopes:
+                filled = filled_variables(parent, subscript_args(base), outside)
+                scopes[parent.node] = scope.at(parent)._replace(variables=filled)
+    return scopes
+
+
+def filled_variables(
+    found: ClassFound, args: list[ast.expr], scope: Scope
+) -> dict[str, tuple[ast.expr, Scope]]:
+    """Give what the type variables of a generic class stand for, given its arguments."""
+    names = type_parameters(found, scope)
+    return {name: (arg, scope) for name, arg in zip(names, args, strict=False)}
 
 
 def subscript_args(node: ast.Subscript) -> list[ast.expr]:
@@ -162,44 +275,123 @@ def type_parameters(found: ClassFound, scope: Scope) -> list[str]:
     declared: list[ast.AST] = getattr(found.node, "type_params", [])
     if declared:
         return [str(getattr(param, "name", "")) for param in declared]
-    for base in found.node.bases:
-        if isinstance(base, ast.Subscript) and scope.qualified(base.value) == "typing.Generic":
+    subscripts = [base for base in found.node.bases if isinstance(base, ast.Subscript)]
+    for base in subscripts:
+        if scope.qualified(base.value) in {"typing.Generic", "typing.Protocol"}:
             return [arg.id for arg in subscript_args(base) if isinstance(arg, ast.Name)]
-    return []
+    outside = scope.before(found.position)
+    names: dict[str, None] = {}
+    for base in subscripts:
+        for part in ast.walk(base.slice):
+            if isinstance(part, ast.Name) and _is_type_variable(part, outside):
+                names[part.id] = None
+    return list(names)
+
+
+def _is_type_variable(node: ast.Name, scope: Scope) -> bool:
+    found = scope.lookup(node)
+    return (
+        isinstance(found, Assigned)
+        and isinstance(found.value, ast.Call)
+        and scope.qualified(found.value.func) == "typing.TypeVar"
+    )
 
 
 def fields_of(found: ClassFound, scope: Scope) -> list[Field]:
     """Give the fields of a class in pydantic's order: those of its ancestors first."""
+    kind = kind_of(found, scope)
     fields: dict[str, Field] = {}
     for ancestor in reversed(linearize(found, scope)):
-        for field in _own_fields(ancestor, scope.at(ancestor)):
-            fields[field.name] = field
+        if kind is Kind.DATACLASS and not _is_dataclass(ancestor, scope):
+            continue  # its annotations are no fields
+        replaced = _replaced(ancestor, scope)
+        own: dict[str, Field] = {}
+        for field in _own_fields(ancestor, scope.at(ancestor), kind):
+            twice = field.name in own or (field.conditional and field.name in fields)
+            changed = field.name in replaced or "*" in replaced
+            own[field.name] = replace(field, is_open=twice or changed)
+        for name in _class_variables(ancestor, scope.at(ancestor)):
+            fields.pop(name, None)
+        for name in fields.keys() & replaced:
+            fields[name] = replace(fields[name], is_open=True)
+        if "*" in replaced:
+            fields = {name: replace(field, is_open=True) for name, field in fields.items()}
+        fields |= own
     return list(fields.values())
 
 
-def _own_fields(found: ClassFound, scope: Scope) -> Iterator[Field]:
-    body = found.node.body
-    for index, node in enumerate(body):
-        match node:
+def _is_dataclass(found: ClassFound, scope: Scope) -> bool:
+    outside = scope.before(found.position)
+    marks = (it.func if isinstance(it, ast.Call) else it for it in found.node.decorator_list)
+    return any(outside.qualified(mark) in _DATACLASS for mark in marks)
+
+
+def _replaced(found: ClassFound, scope: Scope) -> set[str]:
+    """Give the fields whose type in data a validator decides: `mode="plain"` among others."""
+    names: set[str] = set()
+    outside = scope.before(found.position)
+    functions = (node for node in found.node.body if isinstance(node, ast.FunctionDef))
+    for mark in (mark for node in functions for mark in node.decorator_list):
+        if not isinstance(mark, ast.Call):
+            continue
+        given = {keyword.arg: keyword.value for keyword in mark.keywords}
+        mode = constant(given["mode"], outside) if "mode" in given else "after"
+        deciding = mode in ("plain", UNKNOWN) or "json_schema_input_type" in given
+        if deciding and outside.qualified(mark.func).endswith(".field_validator"):
+            fields = [constant(arg, outside) for arg in mark.args]
+            names |= {name if isinstance(name, str) else "*" for name in fields}
+    return names
+
+
+def _own_fields(found: ClassFound, scope: Scope, kind: Kind) -> Iterator[Field]:
+    statements = top_level(found.node.body)
+    private = kind in {Kind.MODEL, Kind.ROOT_MODEL}
+    for index, statement in enumerate(statements):
+        match statement.node:
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=default):
                 pass
             case _:
                 continue
-        if name.startswith("_") or name == "model_config":
+        if name == "model_config" or (name.startswith("_") and private):
             continue
         if _is_class_variable(annotation, default, scope):
             continue
-        follows = body[index + 1 : index + 2]
-        note = docstring(follows) if follows and string_statement(follows[0]) else ""
-        yield Field(name=name, annotation=annotation, default=default, note=note, owner=found)
+        yield Field(
+            name=name,
+            annotation=annotation,
+            default=default,
+            note=_note(statements[index + 1 : index + 2]),
+            owner=found,
+            conditional=statement.conditional,
+        )
+
+
+def _note(follows: list[Statement]) -> str:
+    """Give the string that stands under a field."""
+    nodes = [statement.node for statement in follows]
+    return docstring(nodes) if nodes and string_statement(nodes[0]) else ""
+
+
+def _class_variables(found: ClassFound, scope: Scope) -> Iterator[str]:
+    for node in found.node.body:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=default):
+                if _is_class_variable(annotation, default, scope):
+                    yield name
+            case _:
+                pass
 
 
 def _is_class_variable(annotation: ast.expr, default: ast.expr | None, scope: Scope) -> bool:
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        annotation = parse_expression(annotation.value) or annotation
     while isinstance(annotation, ast.Subscript):
         annotation = annotation.value
     name = scope.qualified(annotation)
     # A constant with a value belongs to the class; without one it is a field.
-    return name == "typing.ClassVar" or (name == "typing.Final" and default is not None)
+    return name in {"typing.ClassVar", "dataclasses.KW_ONLY"} or (
+        name == "typing.Final" and default is not None
+    )
 
 
 def configuration(found: ClassFound, scope: Scope) -> dict[str, object]:
@@ -209,8 +401,14 @@ def configuration(found: ClassFound, scope: Scope) -> dict[str, object]:
         inside = scope.at(own)
         for name, value in [*_config_body(own.node), *_config_keywords(own.node)]:
             # Functions stay expressions: only their name says what they do.
-            config[name] = inside.qualified(value) or constant(value, inside)
+            config[name] = _setting(name, value, inside)
     return config
+
+
+def _setting(name: str, value: ast.expr, scope: Scope) -> object:
+    if name == "json_schema_extra":
+        return read_extra(value, scope)
+    return scope.qualified(value) or constant(value, scope)
 
 
 def _config_keywords(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
@@ -232,6 +430,8 @@ def _config_body(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
                     match inner:
                         case ast.Assign(targets=[ast.Name(id=name)], value=value):
                             yield name, value
+                        case ast.FunctionDef(name=name):
+                            yield name, ast.Constant(...)  # a value that is not known
                         case _:
                             pass
             case _:
@@ -248,5 +448,7 @@ def _config_items(value: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
             for key, item in zip(keys, values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
                     yield key.value, item
-        case _:
+        case None:
             pass
+        case _:  # put together from others: what was known of extra fields is so no more
+            yield "extra", ast.Constant(...)

@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 import typing
+from bisect import bisect_left
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolscan._syntax import top_level
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from toolscan._syntax import Statement
 
-__all__ = ["Assigned", "ClassFound", "External", "Meaning", "Namespace", "Scope"]
+__all__ = [
+    "Assigned",
+    "ClassFound",
+    "External",
+    "Meaning",
+    "Namespace",
+    "Scope",
+    "bound_values",
+]
 
 
 class ClassFound(NamedTuple):
@@ -44,6 +56,7 @@ class External(NamedTuple):
 
 
 Meaning = ClassFound | Assigned | External
+_Value = ast.expr | None
 
 _BUILTINS = frozenset(dir(builtins))
 # Python 3.13 makes the last two only when they are asked for.
@@ -65,30 +78,117 @@ _HOMES = {
 }
 
 
+_TRUSTED = sys.stdlib_module_names | {"pydantic", "typing_extensions", "annotated_types"}
+_MAX_BRANCHES = 50
+_MAX_NAMES = 20
+"""Names of names of a thing."""
+_CHANGING = {
+    *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem"),
+    *("remove", "reverse", "setdefault", "sort", "update"),
+}
+"""Methods after which a list, a set or a dictionary is not what its display says."""
+
+
+class _Bindings:
+    """All the bindings of one name, in the order of the source; `None` for what is not known."""
+
+    __slots__ = ("conditional", "meanings", "positions")
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+        self.meanings: list[Meaning | None] = []
+        self.conditional: list[bool] = []
+
+    def add(self, position: int, meaning: Meaning | None, conditional: bool) -> None:
+        self.positions.append(position)
+        self.meanings.append(meaning)
+        self.conditional.append(conditional)
+
+    def at(self, position: int) -> Meaning | None:
+        """Give the meaning at a position; a forward reference means the last of all."""
+        end = bisect_left(self.positions, position) or len(self.positions)
+        start = end - 1
+        while start and self.conditional[start] and end - start <= _MAX_BRANCHES:
+            start -= 1
+        return _only(self.meanings[start:end])
+
+
+def _only(candidates: list[Meaning | None]) -> Meaning | None:
+    """Choose between what several branches bind a name to, `None` where it cannot be known.
+
+    An import is what a module wants the name to be, whatever stands in for it where the import
+    fails; of several imports, that of a module we know. Of other things only running would tell.
+    """
+    if len(candidates) == 1:
+        return candidates[0]
+    if len(candidates) > _MAX_BRANCHES:
+        return None
+    imports = [found for found in candidates if isinstance(found, External)]
+    trusted = (it for it in imports if it.name.partition(".")[0] in _TRUSTED)
+    if imports:
+        return next(trusted, imports[0])
+    return candidates[-1] if len({_identity(found) for found in candidates}) == 1 else None
+
+
+def _identity(found: Meaning | None) -> object:
+    # Two branches may well say the same; of a large expression this is not worth finding out.
+    if isinstance(found, Assigned) and isinstance(found.value, ast.Constant | ast.Name):
+        return ast.dump(found.value)
+    return id(found)
+
+
 class Namespace:
     """The names that a module binds at its top level, each with all its bindings in order."""
 
-    __slots__ = ("_bindings", "_hidden", "_stars", "bases", "end", "lazy", "orders")
+    __slots__ = (
+        "_bindings",
+        "_bodies",
+        "_hidden",
+        "_stars",
+        "_typing_only",
+        "bases",
+        "changed",
+        "end",
+        "enums",
+        "lazy",
+        "memo",
+        "orders",
+        "reused",
+        "values",
+    )
 
     def __init__(self, statements: list[Statement]) -> None:
-        self._bindings: dict[str, list[tuple[int, Meaning]]] = {}
+        self._bindings: dict[str, _Bindings] = {}
+        self._typing_only: dict[str, _Bindings] = {}
         self._stars: list[str] = []
         self._hidden: dict[ast.ClassDef, dict[str, ast.stmt]] = {}
+        self._bodies: dict[ast.ClassDef, dict[str, list[tuple[tuple[int, int], _Value]]]] = {}
         self.bases: dict[ast.ClassDef, object] = {}
         self.orders: dict[ast.ClassDef, list[ClassFound]] = {}
         """Room for what is worked out about each class: its bases, and all its ancestors."""
+        self.enums: dict[ast.ClassDef, dict[str, object]] = {}
+        self.values: dict[ast.expr, tuple[object, int]] = {}
+        """Room for the values of enums and of constants with their sizes, each worked out once."""
+        self.reused = 0
+        self.memo: dict[tuple[ast.AST, str], object] = {}
+        """Room for whatever else is asked for more than once."""
+        self.changed: set[str] = set()
+        """Names whose object is changed after it was made: `NAMES.append(…)`."""
         self.lazy = False
         """Whether annotations are evaluated after their class exists, as text."""
         self.end = 0
         """The position after the last statement."""
         for position, statement in enumerate(statements):
-            self._bind(statement.node, position)
+            for name, meaning in self._bound(statement.node, position):
+                table = self._typing_only if statement.for_type_checkers else self._bindings
+                bindings = table.setdefault(name, _Bindings())
+                bindings.add(position, meaning, statement.conditional)
             self.end = position + 1
 
-    def _bind(self, node: ast.stmt, position: int) -> None:
+    def _bound(self, node: ast.stmt, position: int) -> Iterator[tuple[str, Meaning | None]]:
         match node:
             case ast.ClassDef(name=name):
-                self._add(name, position, ClassFound(node, position))
+                yield name, ClassFound(node, position)
             case ast.ImportFrom(module=module, level=level, names=aliases):
                 source = "." * level + (module or "")
                 if source == "__future__":
@@ -96,29 +196,20 @@ class Namespace:
                 for alias in aliases:
                     if alias.name == "*":
                         self._stars.append(source)
-                    self._add(alias.asname or alias.name, position, _external(source, alias.name))
+                    yield alias.asname or alias.name, _external(source, alias.name)
             case ast.Import(names=aliases):
                 for alias in aliases:
                     bound = alias.asname or alias.name.partition(".")[0]
-                    named = alias.name if alias.asname else bound
-                    self._add(bound, position, External(named))
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                self._add(name, position, Assigned(name, value, position))
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                self._add(name, position, Assigned(name, value, position))
+                    yield bound, External(alias.name if alias.asname else bound)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method))):
+                if method in _CHANGING:
+                    self.changed.add(name)
             case _ if type(node).__name__ == "TypeAlias":  # Python 3.12 and later
-                self._add_type_statement(node, position)
+                yield _type_statement(node, position)
             case _:
-                pass
-
-    def _add_type_statement(self, node: ast.stmt, position: int) -> None:
-        name: str = getattr(node, "name").id  # noqa: B009  (unknown to the oldest Python we support)
-        params = tuple(param.name for param in getattr(node, "type_params"))  # noqa: B009
-        value: ast.expr = getattr(node, "value")  # noqa: B009
-        self._add(name, position, Assigned(name, value, position, True, params))
-
-    def _add(self, name: str, position: int, meaning: Meaning) -> None:
-        self._bindings.setdefault(name, []).append((position, meaning))
+                for name, value in bound_values(node):
+                    yield name, Assigned(name, value, position) if value is not None else None
+                self.changed.update(_changed(node))
 
     def lookup(self, name: str, position: int) -> Meaning | None:
         """Give what a name means to the statement at a position.
@@ -126,13 +217,30 @@ class Namespace:
         The last binding before it counts; where there is none, the name is a forward reference,
         and pydantic looks it up when the whole module has run.
         """
-        bindings = self._bindings.get(name)
+        bindings = self._bindings.get(name) or self._typing_only.get(name)
         if bindings is None:
             return self._starred(name) or (
                 External(f"builtins.{name}") if name in _BUILTINS else None
             )
-        before = [meaning for at, meaning in bindings if at < position]
-        return before[-1] if before else bindings[-1][1]
+        return bindings.at(position)
+
+    def bound_in(self, owner: ast.ClassDef, name: ast.Name) -> tuple[bool, _Value]:
+        """Tell whether the body of a class gives a name a value before it is used, and which."""
+        if owner not in self._bodies:
+            self._bodies[owner] = names = dict[str, list[tuple[tuple[int, int], _Value]]]()
+            for statement in top_level(owner.body):
+                node = statement.node
+                for bound, value in bound_values(node):
+                    where = (node.lineno, node.col_offset)
+                    known = None if statement.conditional else value
+                    names.setdefault(bound, []).append((where, known))
+        bindings = self._bodies[owner].get(name.id, [])
+        place = (name.lineno, name.col_offset)
+        # The statement that a name stands in begins before it, and binds after it.
+        before = bisect_left(bindings, place, key=lambda binding: binding[0])
+        if before and _holds(bindings[before - 1][1], name):
+            before -= 1
+        return (True, bindings[before - 1][1]) if before else (False, None)
 
     def hidden_by(self, owner: ast.ClassDef) -> dict[str, ast.stmt]:
         """Give the names that mean something else in the body of a class."""
@@ -187,18 +295,46 @@ class Scope(NamedTuple):
             return ClassFound(node, self.position)
         return Assigned(name.id, ast.Constant(None), self.position)
 
-    def meaning(self, node: ast.expr) -> Meaning | None:
-        """Give what a name or a dotted name means; `None` for anything else or unknown."""
+    def value(self, name: ast.Name) -> Meaning | None:
+        """Give what a name means as a value, which the body of its class may have given it."""
+        if self.owner is not None:
+            inside, value = self.namespace.bound_in(self.owner, name)
+            if inside:
+                return None if value is None else Assigned(name.id, value, self.position)
+        return self.lookup(name)
+
+    def meaning(self, node: ast.expr, followed: int = 0) -> Meaning | None:
+        """Give what a name or a dotted name means; `None` for anything else or unknown.
+
+        Another name of a thing is followed to it: `Opt = typing.Optional`.
+        """
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
             node = node.value
         if not isinstance(node, ast.Name):
             return None
-        found = self.lookup(node)
+        found = self._followed(self.lookup(node), followed)
         while attributes and found:
-            found = _attribute(found, attributes.pop())
+            found = self._attribute(found, attributes.pop())
         return found
+
+    def _attribute(self, found: Meaning, name: str) -> Meaning | None:
+        match found:
+            case External(name=module):
+                return _external(module, name)
+            case ClassFound(node=owner, position=position):
+                inner = self.namespace.hidden_by(owner).get(name)
+                return ClassFound(inner, position) if isinstance(inner, ast.ClassDef) else None
+            case _:
+                return None
+
+    def _followed(self, found: Meaning | None, followed: int) -> Meaning | None:
+        if not isinstance(found, Assigned) or found.is_type_statement:
+            return found
+        if not isinstance(found.value, ast.Name | ast.Attribute) or followed > _MAX_NAMES:
+            return found
+        return self.before(found.position).meaning(found.value, followed + 1)
 
     def qualified(self, node: ast.expr) -> str:
         """Give the qualified name of something imported or built in, "" for anything else."""
@@ -216,15 +352,72 @@ class Scope(NamedTuple):
         return Scope(self.namespace, position, None, self.lazy, self.variables)
 
 
-def _attribute(found: Meaning, name: str) -> Meaning | None:
-    match found:
-        case External(name=module):
-            return _external(module, name)
-        case ClassFound(node=owner, position=position):
-            inner = (node for node in owner.body if isinstance(node, ast.ClassDef))
-            return next((ClassFound(node, position) for node in inner if node.name == name), None)
+def bound_values(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    """Give the names that a statement binds, with their values where they stand there."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _unpacked(target, value)
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            yield name, value
+        case ast.AugAssign(target=ast.Name(id=name)):
+            yield name, None
+        case ast.Delete(targets=targets):
+            yield from ((it.id, None) for it in targets if isinstance(it, ast.Name))
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            yield name, None
         case _:
-            return None
+            pass
+
+
+def _unpacked(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    match target:
+        case ast.Name(id=name):
+            yield name, value
+        case ast.Starred(value=inner):
+            yield from _unpacked(inner, None)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            values: list[ast.expr | None] = [None] * len(targets)
+            parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+            starred = any(isinstance(it, ast.Starred) for it in [*targets, *parts])
+            if len(parts) == len(targets) and not starred:
+                values = list(parts)
+            for inner, item in zip(targets, values, strict=True):
+                yield from _unpacked(inner, item)
+        case _:
+            pass
+
+
+def _changed(node: ast.stmt) -> Iterator[str]:
+    """Give the names whose objects a statement changes: `D["b"] = 2`, `LIMITS.most = 3`."""
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign | ast.Delete):
+        targets = node.targets
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        targets = [node.target]
+    for target in targets:
+        inner = target
+        while isinstance(inner, ast.Subscript | ast.Attribute):
+            inner = inner.value
+        changes = inner is not target or isinstance(node, ast.AugAssign)
+        if changes and isinstance(inner, ast.Name):
+            yield inner.id
+
+
+def _type_statement(node: ast.stmt, position: int) -> tuple[str, Assigned]:
+    name: str = getattr(node, "name").id  # noqa: B009  (unknown to the oldest Python we support)
+    params = tuple(param.name for param in getattr(node, "type_params"))  # noqa: B009
+    value: ast.expr = getattr(node, "value")  # noqa: B009
+    return name, Assigned(name, value, position, True, params)
+
+
+def _holds(value: ast.expr | None, name: ast.Name) -> bool:
+    """Tell whether a name stands within an expression, by their places in the text."""
+    if value is None:
+        return False
+    place = (name.lineno, name.col_offset)
+    end = (value.end_lineno or value.lineno, value.end_col_offset or 0)
+    return (value.lineno, value.col_offset) <= place < end
 
 
 def _external(module: str, name: str) -> External:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolscan._docstrings import parameter_descriptions
 from toolscan._fields import declared_fields
 from toolscan._metadata import annotated, is_field, read_metadata
-from toolscan._models import Kind, kind_of, linearize
+from toolscan._models import Kind, kind_of, linearize, root_annotation
 from toolscan._namespace import ClassFound
 from toolscan._records import Parameter
 from toolscan._source import parse_expression
@@ -79,7 +79,7 @@ def params_class(function: Function, scope: Scope) -> ClassFound | None:
     any other model is one parameter with a structure of its own.
     """
     only = list(arguments(function))
-    if len(only) != 1 or only[0].annotation is None:
+    if len(only) != 1 or only[0].annotation is None or only[0].prefix:
         return None
     found = _class_in(only[0].annotation, scope)
     if found is None or "params" not in {only[0].name, found.node.name.lower()}:
@@ -124,8 +124,21 @@ def parameters(
     if held is None:
         return tuple(_from_argument(it, scope, text, sections) for it in arguments(function))
     for ancestor in linearize(held, scope):
-        sections = parameter_descriptions(docstring(ancestor.node.body)) | sections
-    return tuple(_from_field(field, text, sections) for field in declared_fields(held, scope))
+        about = docstring(ancestor.node.body)
+        sections = parameter_descriptions(about, of_class=True) | sections
+    fields = tuple(_from_field(field, text, sections) for field in declared_fields(held, scope))
+    return fields or tuple(_from_root(held, scope, text, sections))
+
+
+def _from_root(
+    held: ClassFound, scope: Scope, text: ModuleText, sections: dict[str, str]
+) -> Iterator[Parameter]:
+    """Give the one field of `class Names(RootModel[list[str]])`."""
+    if root := root_annotation(held, scope):
+        said = sections.get("root", "")
+        yield Parameter(
+            name="root", annotation=text.written(root[0]), required=True, description=said
+        )
 
 
 def _from_argument(

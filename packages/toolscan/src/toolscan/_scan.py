@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from toolscan._extract import category_description, extract
-from toolscan._layout import DEFAULT_LAYOUTS, ToolId, id_problem
+from toolscan._layout import DEFAULT_LAYOUTS, ToolId, id_problem, is_private
 from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport
 from toolscan._source import read_source
 from toolscan._walk import CategoryFile, Found, walk
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ["printable", "read_tool", "scan"]
 
-_Path = str | os.PathLike[str]
+_Path = str | bytes | os.PathLike[str]
 
 
 def scan(
     root: _Path,
     *,
     layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
-    within: Iterable[_Path] | None = None,
+    within: Iterable[_Path] | _Path | None = None,
     known: Mapping[str, FileStamp | None] | None = None,
 ) -> ScanReport:
     """Read every tool module of a tree; nothing in it is imported or executed.
@@ -39,15 +39,15 @@ def scan(
     Args:
         root: The folder that the layouts' patterns start from.
         layouts: Where tools lie. Where two give one id, the earlier has precedence.
-        within: Files or folders, relative to the root or absolute; only they and what lies below
-            them is looked at. They may be gone.
+        within: Files or folders, or one of them, relative to the root or absolute; only they and
+            what lies below them is looked at. They may be gone.
         known: The stamps of earlier records of these layouts, by path. A file whose stamp is the
             same is not read, and its path is reported as unchanged.
 
     Raises:
         RootNotFoundError: If the root is not a directory.
     """
-    base = os.fspath(root)
+    base = os.fsdecode(root)
     if not os.path.isdir(base):  # noqa: PTH112  (a str all along: paths may not be UTF-8)
         raise RootNotFoundError(base)
     layouts = tuple(layouts)
@@ -67,6 +67,8 @@ def scan(
                         tool = _identify(item.path, item.layout, item.values)
                         source = read_source(f"{base}/{item.path}")
                         records.append(extract(source, tool, item.path))
+                case CategoryFile() if not _is_category(item):
+                    pass
                 case CategoryFile():
                     text = category_description(read_source(f"{base}/{item.path}").data)
                     if text:
@@ -75,6 +77,9 @@ def scan(
                     raise item.rejection
         except Rejection as rejection:
             issues.append(_issue(item.path, rejection))
+        except (RecursionError, MemoryError):
+            deep = Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.")
+            issues.append(_issue(item.path, deep))
     return ScanReport(
         records=tuple(sorted(records, key=lambda record: record.id)),
         issues=tuple(sorted(issues, key=lambda issue: issue.path)),
@@ -96,10 +101,10 @@ def read_tool(
     Raises:
         ToolReadError: If the file holds no usable tool; its `issue` says why.
     """
-    base = os.fspath(root)
+    base = os.fsdecode(root)
     layouts = tuple(layouts)
     relative = _relative(base, path)
-    shown = os.fspath(path) if relative is None else relative
+    shown = os.fsdecode(path) if relative is None else relative
     try:
         found = None if relative is None else _match(relative, layouts)
         if found is None or relative is None:
@@ -133,6 +138,13 @@ def _identify(path: str, layout: Layout, values: dict[str, str]) -> ToolId:
     if problem := id_problem(category, name):
         raise Rejection(Reason.INVALID_ID, f"It cannot be part of an id: {problem}.")
     return ToolId(source=layout.source, category=category, name=name)
+
+
+def _is_category(item: CategoryFile) -> bool:
+    """Tell whether tools can lie in the folder of a category's file."""
+    folders = zip(item.layout.parts, item.path.split("/")[:-1], strict=False)
+    hidden = any(part.pattern and is_private(name) for part, name in folders)
+    return not hidden and not id_problem(item.category)
 
 
 def _refuse_duplicate(
@@ -185,10 +197,10 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in shown)
 
 
-def _scope(base: str, within: Iterable[_Path]) -> Scope:
+def _scope(base: str, within: Iterable[_Path] | _Path) -> Scope:
     """Make a tree of the names that lead to the paths; a path's own end stands for all below it."""
     scope: dict[str, Scope] = {}
-    for path in within:
+    for path in [within] if isinstance(within, str | bytes | os.PathLike) else within:
         relative = _relative(base, path)
         if relative is None:
             continue
@@ -209,7 +221,7 @@ def _add(scope: dict[str, Scope], names: list[str]) -> None:
 
 def _relative(base: str, path: _Path) -> str | None:
     """Give a path as posix text relative to the root: "" for the root, `None` for outside it."""
-    text = os.fspath(path)
+    text = os.fsdecode(path)
     bases = [os.path.abspath(base)]  # noqa: PTH100
     if os.path.isabs(text):  # noqa: PTH117
         # Watchers may report where a symbolic link to the root leads.

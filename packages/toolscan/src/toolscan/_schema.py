@@ -8,6 +8,7 @@ from toolscan._classes import define, with_default
 from toolscan._docstrings import parameter_descriptions
 from toolscan._namespace import Namespace, Scope
 from toolscan._parameters import Argument, arguments, describe_argument, params_class
+from toolscan._records import Rejection
 from toolscan._source import parse
 from toolscan._syntax import Function, top_level
 from toolscan._types import Definitions, TypeReader, describe
@@ -27,32 +28,68 @@ def input_schema(record: ToolRecord) -> Schema:
     For `params: Params` it is that of `Params`, else that of the arguments, equal in meaning to
     what pydantic gives for the class or the function. Titles that pydantic makes of names are left
     out; descriptions from attribute docstrings and Args sections are added.
+
+    It is that of any object where the record has no definitions, or where they are nested too
+    deeply to be followed.
     """
-    function, scope = _entrypoint(record)
+    try:
+        return _input(record)
+    except (Rejection, RecursionError):
+        return {"type": "object"}
+
+
+def _input(record: ToolRecord) -> Schema:
+    found = _entrypoint(record)
+    if found is None:
+        return {"type": "object"}
+    function, scope = found
     reader = TypeReader(Definitions(), define)
-    found = params_class(function, scope)
-    if found is not None:
-        schema = reader.refer(found, scope)
-    else:
-        schema = _arguments(function, scope, reader, record)
-    return _assembled(schema, reader)
+    held = params_class(function, scope)
+    if held is None:
+        return _assembled(_arguments(function, scope, reader, record), reader)
+    return _described(_assembled(reader.refer(held, scope), reader), record)
 
 
 def output_schema(record: ToolRecord) -> Schema | None:
-    """Give the JSON Schema (2020-12) of what a tool returns, `None` where it does not say."""
-    function, scope = _entrypoint(record)
-    if function.returns is None:
+    """Give the JSON Schema (2020-12) of what a tool returns, `None` where it does not say.
+
+    As what pydantic validates, not as what it writes. `None` also where the record has no
+    definitions, or where they are nested too deeply to be followed.
+    """
+    try:
+        return _output(record)
+    except (Rejection, RecursionError):
+        return None
+
+
+def _output(record: ToolRecord) -> Schema | None:
+    found = _entrypoint(record)
+    if found is None or found[0].returns is None:
         return None
     reader = TypeReader(Definitions(), define)
-    return _assembled(reader.read(function.returns, scope), reader)
+    return _assembled(reader.read(found[0].returns, found[1]), reader)
 
 
-def _entrypoint(record: ToolRecord) -> tuple[Function, Scope]:
+def _entrypoint(record: ToolRecord) -> tuple[Function, Scope] | None:
+    """Give the function that ends the definitions; a record made by hand may have none."""
     module = parse(record.definitions)
     namespace = Namespace(top_level(module.body))
-    function = module.body[-1]
-    assert isinstance(function, Function)  # noqa: S101  (the record puts it there)
+    function = module.body[-1] if module.body else None
+    if not isinstance(function, Function):
+        return None
     return function, Scope(namespace, namespace.end, None, namespace.lazy)
+
+
+def _described(schema: Schema, record: ToolRecord) -> Schema:
+    """Add what Args sections say of the fields to those of which pydantic would say nothing."""
+    said = {it.alias or it.name: it.description for it in record.parameters if it.description}
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    owner = schema["$defs"][name] if name else schema
+    fields = cast("dict[str, Schema]", owner.get("properties", {}))
+    for key, field in fields.items():
+        if key in said and "description" not in field:
+            fields[key] = field | {"description": said[key]}
+    return schema
 
 
 def _assembled(schema: Schema, reader: TypeReader) -> Schema:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from toolscan._schema import input_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from toolscan._keywords import Schema
     from toolscan._records import Parameter, ToolRecord
 
 __all__ = ["stub"]
@@ -16,16 +20,36 @@ __all__ = ["stub"]
 _WIDTH = 100
 _INDENT = "    "
 _QUOTES = '"""'
+# What would end a docstring: three quotes inside it, or one just before its own.
+_ENDING = re.compile(r'"{3,}|"\Z')
+_MAX_CLASSES = 10
+# Control characters, and those that turn the direction of writing.
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "None",
+    "array": "list",
+    "object": "dict",
+}
 
 
 def stub(record: ToolRecord) -> str:
     """Give the import line, the signature with types, the summary, and what the parameters mean.
 
     A tool that takes `params: Params` is shown with the fields of `Params`, under the names that
-    its constructor takes.
+    its constructor takes. The classes that parameters refer to are shown with their fields.
     """
-    choices = _choices(input_schema(record))
-    blocks = [_import_line(record)]
+    schema = input_schema(record)
+    definitions = cast("dict[str, Schema]", schema.get("$defs", {}))
+    # A class that refers to itself stands among the definitions.
+    owner = definitions.get(_reference(schema), schema)
+    choices = _choices(owner, definitions)
+    classes = _classes(owner, definitions)
+    classes.pop(record.params_class, None)
+    blocks = [_import_line(record, classes), *classes.values()]
     if record.params_class:
         fields = [_field(parameter, choices) for parameter in record.parameters]
         blocks.append("\n".join([f"class {record.params_class}:", *(fields or [f"{_INDENT}..."])]))
@@ -36,10 +60,14 @@ def stub(record: ToolRecord) -> str:
     return "\n\n".join(blocks)
 
 
-def _import_line(record: ToolRecord) -> str:
+def _import_line(record: ToolRecord, classes: Iterable[str]) -> str:
     parts = record.path.removesuffix(".py").split("/")
-    names = sorted(filter(None, (record.entrypoint, record.params_class)), key=str.lower)
-    if all(part.isidentifier() for part in parts):
+    # Classes inside classes cannot be imported by name.
+    at_top = [it for it in classes if re.search(rf"^class {it}\b", record.definitions, re.M)]
+    names = sorted(
+        {record.entrypoint, *filter(None, [record.params_class]), *at_top}, key=str.lower
+    )
+    if all(part.isidentifier() and not iskeyword(part) for part in parts):
         return f"from {'.'.join(parts)} import {', '.join(names)}"
     return f"# Load {record.path!r} with importlib: its path is no module name."
 
@@ -58,8 +86,13 @@ def _function(record: ToolRecord, described: list[str]) -> str:
 
 def _escaped(text: str) -> str:
     """Write a text so that it can stand in a docstring, whatever it contains."""
-    escaped = text.replace("\\", "\\\\").replace(_QUOTES, '\\"\\"\\"')
-    return f'{escaped[:-1]}\\"' if escaped.endswith('"') else escaped
+    escaped = _visible(text.replace("\\", "\\\\"))
+    return _ENDING.sub(lambda found: '\\"' * len(found[0]), escaped)
+
+
+def _visible(text: str) -> str:
+    """Write characters that no source can hold, or that rearrange it, as escapes."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def _field(parameter: Parameter, choices: dict[str, str]) -> str:
@@ -70,8 +103,11 @@ def _field(parameter: Parameter, choices: dict[str, str]) -> str:
         else:
             said = f"Passed as {parameter.alias!r}."
     default = "" if parameter.required else f" = {parameter.default or '...'}"
-    line = f"{_INDENT}{name}: {parameter.annotation}{default}"
     meaning = " ".join(filter(None, (_meaning(parameter, choices), said)))
+    return _commented(f"{_INDENT}{name}: {parameter.annotation}{default}", _visible(meaning))
+
+
+def _commented(line: str, meaning: str) -> str:
     if not meaning:
         return line
     if len(line) + len(meaning) + 4 <= _WIDTH:
@@ -104,19 +140,91 @@ def _wrap(text: str, first: str, following: str | None = None, width: int = _WID
     )
 
 
-def _choices(schema: dict[str, Any]) -> dict[str, str]:
+def _choices(owner: Schema, definitions: dict[str, Schema]) -> dict[str, str]:
     """Give, for each parameter that takes one of a few values, a sentence that lists them."""
-    definitions = cast("dict[str, dict[str, Any]]", schema.get("$defs", {}))
-    found: dict[str, str] = {}
-    for name, given in cast("dict[str, dict[str, Any]]", schema.get("properties", {})).items():
-        # Literal types show their values themselves; enums show only their name.
-        for choice in [given, *given.get("anyOf", ()), *_items(given)]:
-            target = definitions.get(str(choice.get("$ref", "")).removeprefix("#/$defs/"), {})
-            if values := target.get("enum"):
-                found[name] = f"One of {', '.join(map(repr, values))}."
-    return found
+    # Literal types show their values themselves; enums show only their name.
+    found = {
+        name: _enumerated(given, definitions)
+        for name, given in cast("dict[str, Schema]", owner.get("properties", {})).items()
+    }
+    return {
+        name: f"One of {', '.join(map(repr, values))}." for name, values in found.items() if values
+    }
 
 
-def _items(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    items = schema.get("items")
-    return [cast("dict[str, Any]", items)] if isinstance(items, dict) else []
+def _enumerated(schema: Schema, definitions: dict[str, Schema]) -> list[object]:
+    """Give the values of the enum that is all a parameter, or each of its items, can be."""
+    options = [it for it in schema.get("anyOf", [schema]) if it.get("type") != "null"]
+    if len(options) != 1:
+        return []
+    if isinstance(items := options[0].get("items"), dict):
+        return _enumerated(cast("Schema", items), definitions)
+    values = definitions.get(_reference(options[0]), {}).get("enum", [])
+    return cast("list[object]", values)
+
+
+def _reference(schema: Schema) -> str:
+    return str(schema.get("$ref", "")).removeprefix("#/$defs/")
+
+
+def _classes(owner: Schema, definitions: dict[str, Schema]) -> dict[str, str]:
+    """Give the classes that a schema refers to, each with its fields."""
+    shown: dict[str, str] = {}
+    inside = {key: value for key, value in owner.items() if key != "$defs"}
+    for name in _references(inside):
+        found = definitions.get(name, {})
+        if "properties" in found and name.isidentifier() and len(shown) < _MAX_CLASSES:
+            shown[name] = _class(name, found, definitions)
+    return shown
+
+
+def _references(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        schema = cast("Schema", node)
+        if "$ref" in schema:
+            yield _reference(schema)
+    values = cast("Iterable[object]", node.values() if isinstance(node, dict) else node)
+    if isinstance(node, dict | list):
+        for value in values:
+            yield from _references(value)
+
+
+def _class(name: str, schema: Schema, definitions: dict[str, Schema]) -> str:
+    lines: list[str] = []
+    is_empty = True
+    for key, field in cast("dict[str, Schema]", schema["properties"]).items():
+        default = f" = {field['default']!r}" if "default" in field else " = ..."
+        said = f"{_type(field, definitions)}{'' if key in schema.get('required', ()) else default}"
+        # What is no name in Python can still be given as a key of a dictionary.
+        named = key.isidentifier() and not iskeyword(key)
+        line = f"{_INDENT}{key}: {said}" if named else f"{_INDENT}# {key!r}: {said}"
+        meaning = " ".join(str(field.get("description", "")).split())
+        lines.append(_commented(line, _visible(meaning)))
+        is_empty = is_empty and not named
+    if is_empty:
+        lines.append(f"{_INDENT}...")
+    return "\n".join([f"class {name}:", *lines])
+
+
+def _type(schema: Schema, definitions: dict[str, Schema]) -> str:
+    """Give the Python type that a schema stands for, as far as one says it in a line."""
+    target = definitions.get(_reference(schema), {})
+    match target if "enum" in target else schema:
+        case {"$ref": _}:
+            name = _reference(schema)
+            return name if name.isidentifier() else "dict"
+        case {"anyOf": list(options)} | {"oneOf": list(options)}:
+            types = (_type(it, definitions) for it in cast("list[Schema]", options))
+            return " | ".join(dict.fromkeys(types))
+        case {"const": value}:
+            return f"Literal[{value!r}]"
+        case {"enum": list(values)}:
+            return f"Literal[{', '.join(map(repr, cast('list[object]', values)))}]"
+        case {"type": "array", "items": dict(items)}:
+            return f"list[{_type(cast('Schema', items), definitions)}]"
+        case {"type": "object", "additionalProperties": dict(values)}:
+            return f"dict[str, {_type(cast('Schema', values), definitions)}]"
+        case {"type": str(kind)}:
+            return _TYPES.get(kind, "Any")
+        case _:
+            return "Any"

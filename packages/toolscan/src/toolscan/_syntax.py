@@ -6,7 +6,10 @@ import ast
 import inspect
 from typing import NamedTuple
 
+from toolscan._records import Reason, Rejection
+
 __all__ = [
+    "MAX_DESCRIPTION",
     "Function",
     "ModuleText",
     "Statement",
@@ -16,7 +19,12 @@ __all__ = [
     "top_level",
 ]
 
+MAX_DESCRIPTION = 100_000
+"""Characters of a docstring that are read; what comes after them is cut off."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+# Written without their parentheses, these are no part of a signature.
+_IN_PARENTHESES = (ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
 class Statement(NamedTuple):
@@ -87,7 +95,8 @@ def _is_type_checking(test: ast.expr) -> bool:
 def docstring(body: list[ast.stmt]) -> str:
     """Give the cleaned docstring that a body starts with; "" for none, an empty or a blank one."""
     if body and (text := string_statement(body[0])):
-        return inspect.cleandoc(text).strip()
+        # Cut before it is cleaned, because tabs grow, and after, because they have grown.
+        return inspect.cleandoc(text[:MAX_DESCRIPTION]).strip()[:MAX_DESCRIPTION].rstrip()
     return ""
 
 
@@ -114,22 +123,38 @@ class ModuleText:
         """Give an expression as written; on one line, whatever it was."""
         if node.lineno != node.end_lineno:
             return one_line(node)
-        line = self.lines[node.lineno - 1]
-        start, end = node.col_offset, node.end_col_offset
+        text = self._cut(node.lineno, node.col_offset, node.end_col_offset)
+        return f"({text})" if isinstance(node, _IN_PARENTHESES) else text
+
+    def block(self, node: ast.stmt) -> str:
+        """Give the text of a statement, its decorators included.
+
+        To the column: other statements may stand on its first and on its last line.
+        """
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+        start = node.col_offset if first == node.lineno else 0
+        last = node.end_lineno or node.lineno
+        if first == last:
+            return self._cut(first, start, node.end_col_offset)
+        between = self.lines[first : last - 1]
+        ends = self._cut(first, start, None), self._cut(last, 0, node.end_col_offset)
+        return "\n".join([ends[0], *between, ends[1]])
+
+    def _cut(self, number: int, start: int, end: int | None) -> str:
+        line = self.lines[number - 1]
         # Offsets are of UTF-8 bytes.
         if line.isascii():
             return line[start:end]
-        if node.lineno not in self._encoded:
-            self._encoded[node.lineno] = line.encode()
-        return self._encoded[node.lineno][start:end].decode()
-
-    def block(self, node: ast.stmt) -> str:
-        """Give the lines of a statement, its decorators included."""
-        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-        first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
-        return "\n".join(self.lines[first - 1 : node.end_lineno])
+        if number not in self._encoded:
+            self._encoded[number] = line.encode()
+        return self._encoded[number][start:end].decode()
 
 
 def one_line(node: ast.AST) -> str:
     """Give a node's source on one line, in the form `ast.unparse` gives it."""
-    return " ".join(ast.unparse(node).split("\n"))
+    try:
+        return " ".join(ast.unparse(node).split("\n"))
+    except ValueError as error:  # hexadecimal numbers may have more digits than Python writes
+        detail = "It contains a number with too many digits to be written out."
+        raise Rejection(Reason.TOO_LARGE, detail) from error

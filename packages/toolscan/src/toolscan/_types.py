@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from toolscan._constants import UNKNOWN, constant
 from toolscan._fields import discriminator_values
-from toolscan._keywords import any_of, constrain, jsonable, literal, mapping
+from toolscan._keywords import any_of, constrain, is_text, jsonable, literal, mapping
 from toolscan._leaves import ARRAYS, CONSTRAINED, LEAVES, OBJECTS, PASS_THROUGH, SETS
 from toolscan._metadata import Metadata, annotated, read_constraints, read_metadata
 from toolscan._models import subscript_args
@@ -86,7 +86,14 @@ class TypeReader:
                 reach the type inside an `Optional`; describing is up to the caller.
             depth: How far aliases have been followed.
         """
-        outer = outer or Metadata()
+        if depth:
+            return self._read(node, scope, outer or Metadata(), depth)
+        try:
+            return self._read(node, scope, outer or Metadata(), depth)
+        except RecursionError:  # the caller may have left us less room than our limits need
+            return {}
+
+    def _read(self, node: ast.expr, scope: Scope, outer: Metadata, depth: int) -> Schema:
         if self._exhausted(depth):
             return {}
         match node:
@@ -236,10 +243,15 @@ class TypeReader:
         self, choices: list[Schema], name: str, members: list[tuple[ast.expr, Scope]]
     ) -> Schema:
         mapped: Schema = {}
+        names: set[str] = set()
         shown = name
         for choice, (node, scope) in zip(choices, members, strict=True):
             shown, values = discriminator_values(node, scope, name)
-            mapped |= {value: choice.get("$ref", choice) for value in values}
+            names.add(shown)
+            if not values or "$ref" not in choice or len(names) > 1:
+                # A mapping says which values there are: all of them, or it says nothing.
+                return any_of(choices)
+            mapped |= dict.fromkeys(values, choice["$ref"])
         return {"oneOf": choices, "discriminator": {"propertyName": shown, "mapping": mapped}}
 
     def _literals(self, nodes: list[ast.expr], scope: Scope, depth: int) -> list[object]:
@@ -249,11 +261,15 @@ class TypeReader:
             alias = scope.meaning(node)
             if isinstance(alias, Assigned) and not self._exhausted(depth):
                 target, where = alias.value, scope.before(alias.position)
-            if isinstance(target, ast.Subscript):  # a Literal in a Literal
+            if isinstance(target, ast.Subscript) and self._is_literal(target, where):
                 values += self._literals(subscript_args(target), where, depth + 1)
             else:
-                values.append(constant(node, scope))
+                value = constant(node, scope)
+                values.append(UNKNOWN if isinstance(value, list | dict) else value)
         return values
+
+    def _is_literal(self, node: ast.Subscript, scope: Scope) -> bool:
+        return scope.qualified(node.value) == "typing.Literal"
 
     def _call(self, node: ast.Call, scope: Scope, outer: Metadata, depth: int) -> Schema:
         name = scope.qualified(node.func)
@@ -338,7 +354,7 @@ def describe(schema: Schema, metadata: Metadata) -> Schema:
     if metadata.override is not None:
         schema = dict(metadata.override)
     described = schema | {key: jsonable(value) for key, value in metadata.annotations.items()}
-    if metadata.description:
+    if metadata.description and is_text(metadata.description):
         described["description"] = metadata.description
     return {key: value for key, value in described.items() if value is not UNKNOWN}
 

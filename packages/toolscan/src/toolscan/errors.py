@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from toolscan._records import ScanIssue
 
 __all__ = [
@@ -27,6 +29,10 @@ class RootNotFoundError(ToolScanError, NotADirectoryError):
         super().__init__(f"{root!r} is not a directory: give the folder that holds the tool tree")
         self.root = root
 
+    # An exception is pickled with its message, from which it could not be made again.
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.root,)
+
 
 class InvalidToolIdError(ToolScanError, ValueError):
     """A text that cannot be a tool id."""
@@ -35,6 +41,9 @@ class InvalidToolIdError(ToolScanError, ValueError):
         super().__init__(f"{text!r} is no tool id: {problem}; write source:category:name")
         self.text = text
         self.problem = problem
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.text, self.problem)
 
 
 class InvalidLayoutError(ToolScanError, ValueError):
@@ -46,6 +55,9 @@ class InvalidLayoutError(ToolScanError, ValueError):
         self.pattern = pattern
         self.problem = problem
 
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.pattern, self.problem)
+
 
 class ToolReadError(ToolScanError):
     """The one file that was asked for holds no usable tool; `issue` says why."""
@@ -53,3 +65,6 @@ class ToolReadError(ToolScanError):
     def __init__(self, issue: ScanIssue) -> None:
         super().__init__(f"{issue.path}: {issue.detail}")
         self.issue = issue
+
+    def __reduce__(self) -> tuple[type[Self], tuple[ScanIssue]]:
+        return type(self), (self.issue,)

@@ -1,0 +1,206 @@
+"""Schemas that were false, endless or refused once: each stays true, quick and whole."""
+
+import importlib.util
+import json
+import time
+from pathlib import Path
+
+import pytest
+import toolscan
+
+_EQUALITY = importlib.util.spec_from_file_location(
+    "toolscan_equality", Path(__file__).with_name("test_schema_equality.py")
+)
+equality = importlib.util.module_from_spec(_EQUALITY)
+_EQUALITY.loader.exec_module(equality)
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+HEADER = """
+import enum, pydantic, sys
+import typing as t
+from enum import Enum, Flag, StrEnum, auto
+from typing import *
+from pydantic import *
+from pydantic.alias_generators import to_camel, to_snake
+"""
+RUN = "\ndef run(params: Params):\n    'Does it.'\n"
+
+
+def schema(source, tool):
+    """Give the schema of a module, which has to be one that can be written."""
+    found = toolscan.input_schema(tool(HEADER + source + RUN))
+    json.dumps(found, ensure_ascii=False).encode()
+    return found
+
+
+def field(source, tool, name="a"):
+    """Give the schema of a field of `Params`, with the definition it refers to."""
+    found = schema(source, tool)
+    own = found["properties"][name]
+    return own | found.get("$defs", {}).get(own.get("$ref", "").rpartition("/")[2], {})
+
+
+def enum_of(body, base="Enum"):
+    return f"class E({base}):\n    {body}\nclass Params(BaseModel):\n    a: E\n"
+
+
+MODEL = "class Params(BaseModel):\n    "
+AS_PYDANTIC = {
+    "annotated member": enum_of("a: str = 'x'\n    b = 'y'", "str, Enum"),
+    "trailing comma": enum_of("a = 'x',\n    b = 'y'", "str, Enum"),
+    "automatic text": enum_of("a = auto()\n    b = auto()", "str, Enum"),
+    "one underscore": enum_of("_a = 1\n    b = 2"),
+    "equal values": enum_of("a = 1\n    b = True\n    c = 1.0\n    d = '1'"),
+    "earlier member": "a = 'outer'\n" + enum_of("a = 'inner'\n    b = a + 'x'"),
+    "indirect mixin": "class S(str, Enum): ...\n" + enum_of("a = 1\n    b = 2", "S"),
+    "tuple values": enum_of("a = (1, 2)\n    def __init__(self, x, y): self.x = x"),
+    "unpacked": enum_of("a = b = 1\n    c, d = 3, 4"),
+    "fallback": "try:\n    from enum import StrEnum\nexcept ImportError:\n"
+    "    class StrEnum(str, Enum): ...\n" + enum_of("a = auto()", "StrEnum"),
+    "alias with a default": "L = Annotated[int, Field(default=5, description='x')]\n"
+    f"{MODEL}a: L",
+    "alias with an alias": f"L = Annotated[int, Field(alias='b')]\n{MODEL}a: L = 3",
+    "other names": "F = pydantic.Field\nM = pydantic.BaseModel\nO = t.Optional\nL = t.Literal\n"
+    "class Params(M):\n    a: O[int] = F(None, description='x')\n    b: L['x'] = F(..., alias='B')",
+    "Ellipsis": f"{MODEL}a: int = Field(default=Ellipsis)\n    b: int = Ellipsis",
+    "to_snake": f"{MODEL}model_config = ConfigDict(alias_generator=to_snake)\n    firstName: int",
+    "by name": f"{MODEL}model_config = ConfigDict(alias_generator=to_camel, "
+    "validate_by_alias=False, validate_by_name=True)\n    first_name: int",
+    "alias priority": f"{MODEL}model_config = ConfigDict(alias_generator=to_camel)\n"
+    "    first_name: int = Field(alias='x', alias_priority=1)",
+    "import wins": "try:\n    from pydantic import BaseModel\nexcept ImportError:\n"
+    f"    BaseModel = object\n{MODEL}a: int",
+    "typing only": f"if TYPE_CHECKING:\n    N = int\nelse:\n    N = float\n{MODEL}a: N",
+    "class constant": f"MAX = 9\n{MODEL}MAX: ClassVar[int] = 5\n    a: int = Field(1, le=MAX)",
+    "root arguments": "T = TypeVar('T')\nclass I(RootModel[list[T]], Generic[T]): ...\n"
+    f"{MODEL}a: I[int]\n    b: I[str]",
+    "arguments of bases": "T = TypeVar('T')\nU = TypeVar('U')\nclass B(BaseModel, Generic[T]):\n"
+    "    x: list[T]\nclass K(B[U], Generic[T, U]):\n    y: T\n"
+    f"class S(B[int]): ...\n{MODEL}a: K[int, str]\n    b: S",
+    "literal alias as tag": "L = Literal['c', 'k']\nclass A(BaseModel):\n    k: L\n"
+    f"class B(BaseModel):\n    k: Literal['b']\n{MODEL}a: Union[A, B] = Field(discriminator='k')",
+    "underscore key": "from typing_extensions import TypedDict\nclass D(TypedDict):\n    _id: int\n"
+    f"{MODEL}a: D",
+    "overridden": "class B(BaseModel):\n    a: int\n    b: int\nclass Params(B):\n"
+    "    a: ClassVar[int] = 3",
+    "quoted class variable": f"{MODEL}K: 'ClassVar[int]' = 3\n    a: int",
+    "plain validator": f"{MODEL}a: int\n    @field_validator('a', mode='plain')\n"
+    "    @classmethod\n    def v(cls, x): return x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", AS_PYDANTIC)
+def test_it_means_what_pydantics_means(rule, tool):
+    assert equality.compare(HEADER + AS_PYDANTIC[rule] + RUN, tool) == ""
+
+
+OPEN_ENUMS = {
+    "new": enum_of("a = 1, 2\n    def __new__(cls, x, y): ..."),
+    "value set": enum_of("a = 1, 2\n    def __init__(self, x, y): self._value_ = x"),
+    "generated": enum_of("def _generate_next_value_(n, *_): return n\n    a = auto()"),
+    "of another package": "from strenum import StrEnum\n" + enum_of("a = 'x'", "StrEnum"),
+    "infinite flag": enum_of("a = 1e400\n    b = auto()", "Flag"),
+    "huge": enum_of(f"a = 0x{'f' * 9000}"),
+}
+
+
+@pytest.mark.parametrize("rule", OPEN_ENUMS)
+def test_an_enum_whose_values_it_makes_itself_is_left_open(rule, tool):
+    assert field(OPEN_ENUMS[rule], tool).keys() <= {"$ref"}
+
+
+OPEN_FIELDS = {
+    "changed number": f"N = 5\nN += 1\n{MODEL}a: int = Field(N, le=N)",
+    "changed list": f"N = ['x']\nif 1:\n    N.append('y')\n{MODEL}a: int = N",
+    "changed dictionary": f"N = {{'x': 1}}\nN['y'] = 2\n{MODEL}a: int = N",
+    "two branches": f"if sys.argv:\n    N = 5\nelse:\n    N = 6\n{MODEL}a: int = N",
+    "huge default": f"{MODEL}a: int = 0x{'f' * 9000}",
+}
+
+
+@pytest.mark.parametrize("rule", OPEN_FIELDS)
+def test_a_value_that_is_not_known_is_not_stated(rule, tool):
+    assert field(OPEN_FIELDS[rule], tool) == {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("model_config = ConfigDict(alias_generator=f, extra='forbid')\n    a: int", {}),
+        ("model_config = ConfigDict(json_schema_extra=f)\n    a: int", None),
+        ("a: int\n    @classmethod\n    def __get_pydantic_json_schema__(cls, c, h): ...", None),
+    ],
+)
+def test_a_class_whose_schema_only_running_it_would_tell_is_left_open(body, expected, tool):
+    found = schema(f"class Params(BaseModel):\n    'Doc.'\n    {body}", tool)
+    assert found == ({"description": "Doc."} if expected is None
+                     else {"type": "object", "description": "Doc."})  # fmt: skip
+
+
+def test_a_parent_that_is_not_known_may_have_more_fields(tool):
+    found = schema("from other import P\nclass Params(P, extra='forbid'):\n    a: int", tool)
+    assert "additionalProperties" not in found
+
+
+def test_a_field_that_may_not_be_there_is_not_required(tool):
+    found = schema(f"{MODEL}a: int\n    if sys.argv:\n        b: int", tool)
+    assert (list(found["properties"]), found["required"]) == (["a", "b"], ["a"])
+
+
+@pytest.mark.parametrize("member", ["SerializeAsAny[A]", "RootModel[A]", "Unknown"])
+def test_a_mapping_lists_all_values_or_none(member, tool):
+    source = (
+        "class A(BaseModel):\n    k: Literal['a']\nclass B(BaseModel):\n    k: Literal['b']\n"
+        f"{MODEL}a: Union[{member}, B] = Field(discriminator='k')"
+    )
+    assert "discriminator" not in field(source, tool)
+
+
+@pytest.mark.parametrize("module", ["sqlmodel", "pydantic.v1", "langchain_core.pydantic_v1"])
+def test_a_field_of_another_package_is_read_as_pydantics(module, tool):
+    source = f"from {module} import Field\n{MODEL}a: int = Field(..., alias='b', description='x')"
+    found = schema(source, tool)
+    assert (found["properties"]["b"]["description"], found["required"]) == ("x", ["b"])
+
+
+def test_text_that_cannot_be_written_is_left_out(tool):
+    source = (
+        "class N(BaseModel):\n    '\\ud800'\n"
+        "    a: int = Field('\\ud800', description='\\ud800', alias='\\ud800', title='\\ud800')\n"
+        "    b: str = Field(pattern='\\ud800', json_schema_extra={'\\ud800': 1, 'x': '\\ud800'})\n"
+        "    model_config = ConfigDict(title='\\ud800', json_schema_extra={'\\ud800': 1})\n"
+        f"{MODEL}n: N"
+    )
+    assert schema(source, tool)["$defs"]["N"]["properties"] == {"b": {"type": "string"}}
+
+
+def many(line, count):
+    return "".join(line.format(i=i, before=i - 1) for i in range(count))
+
+
+HOSTILE = {
+    "doubled text": f"A0 = '{'x' * 50_000}'\n{many('A{i} = A{before} + A{before}', 0)}"
+    + "".join(f"A{i} = A{i - 1} + A{i - 1}\n" for i in range(1, 30))
+    + f"__tags__ = [A29]\n{MODEL}a: str = A29",
+    "values of a literal": f"{MODEL}a: Literal[{many('{i},', 60_000)}]",
+    "members and defaults": f"class E(Enum):\n{many('    v{i} = {i}' + chr(10), 3000)}"
+    f"class Params(BaseModel):\n{many('    a{i}: E = E.v{i}' + chr(10), 3000)}",
+    "bases": f"{many('class C{i}(BaseModel): ...' + chr(10), 4800)}"
+    f"class Params({many('C{i},', 4800)[:-1]}):\n    a: int",
+    "chain": "class C0(BaseModel):\n    a: int\n"
+    + "".join(f"class C{i}(C{i - 1}): ...\n" for i in range(1, 1200))
+    + f"{MODEL}a: C1199",
+    "imports": "from pydantic import Field\n" * 10_000
+    + f"class Params(BaseModel):\n{many('    a{i}: int = Field(3)' + chr(10), 5000)}",
+}
+
+
+@pytest.mark.parametrize("rule", HOSTILE)
+def test_no_module_takes_long_or_much(rule, tool):
+    start = time.process_time()
+    record = tool(HEADER + HOSTILE[rule] + RUN)
+    found = toolscan.input_schema(record)
+    assert len(json.dumps(found)) < 2_000_000
+    assert sum(map(len, record.tags)) < 200_000
+    assert time.process_time() - start < 10  # seconds on a slow machine; minutes before
