@@ -156,11 +156,11 @@ def test_the_signature_is_one_line_as_written(written, signature, tool):
 
 def test_definitions_hold_no_function_bodies(tool):
     record = tool(
-        "'doc'\nimport a; import b\nX = 1\ndef helper():\n    secret = 1\n@mark\nclass A:\n    x: int\n"
+        "'doc'\nimport a; import b\nX = 1\ndef helper():\n    secret = 1\nX.add(2)\n@mark\nclass A:\n    x: int\n"
         "if y:\n    Z = 2\ndef run(a: X): # why\n    'Does it.'\n    body = 1\n"
     )
     assert record.definitions == (
-        "import a\nimport b\nX = 1\n@mark\nclass A:\n    x: int\nif y:\n    Z = 2\ndef run(a: X): ..."
+        "import a\nimport b\nX = 1\ndef helper(): ...\nX.add(2)\n@mark\nclass A:\n    x: int\nif y:\n    Z = 2\ndef run(a: X): ..."
     )
     assert toolscan.input_schema(record)["required"] == ["a"]
 

@@ -112,6 +112,7 @@ def test_an_enum_whose_values_it_makes_itself_is_left_open(rule, tool):
 
 OPEN_FIELDS = {
     "changed number": f"N = 5\nN += 1\n{MODEL}a: int = Field(N, le=N)",
+    "list with more appended": f"N = ['x']\nN.append('y')\n{MODEL}a: int = N",
     "changed list": f"N = ['x']\nif 1:\n    N.append('y')\n{MODEL}a: int = N",
     "changed dictionary": f"N = {{'x': 1}}\nN['y'] = 2\n{MODEL}a: int = N",
     "two branches": f"if sys.argv:\n    N = 5\nelse:\n    N = 6\n{MODEL}a: int = N",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, cast
 
+from toolscan._configuration import configuration
 from toolscan._constants import UNKNOWN, constant, members
 from toolscan._fields import declared_fields
 from toolscan._keywords import is_text, jsonable, literal, type_of
 from toolscan._metadata import annotated, read_metadata
 from toolscan._models import (
     Kind,
-    configuration,
     filled_variables,
     has_unknown_parent,
     kind_of,

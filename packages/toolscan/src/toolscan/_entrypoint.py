@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from toolscan._layout import ToolId
     from toolscan._syntax import Statement
 
-__all__ = ["Entrypoint", "find_entrypoint"]
+__all__ = ["ENTRYPOINTS", "Entrypoint", "find_entrypoint"]
+
+
+ENTRYPOINTS = frozenset({"run", "run_parsed"})
 
 
 class Entrypoint(NamedTuple):
@@ -64,7 +67,7 @@ def _definitions(statements: list[Statement]) -> dict[str, Function]:
                 found.pop(name, None)
         if (
             not isinstance(node, Function)
-            or node.name not in {"run", "run_parsed"}
+            or node.name not in ENTRYPOINTS
             or for_type_checkers
             or _is_overload(node)
         ):
@@ -97,7 +100,7 @@ def _why_none(statements: list[Statement]) -> str:
                 bound = {name}
             case _:
                 continue
-        if named := bound & {"run", "run_parsed"}:
+        if named := bound & ENTRYPOINTS:
             return f"It defines no function {min(named)}(): the name is imported or assigned."
     return "It defines no function run() or run_parsed() at its top level."
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import constant
 from toolscan._docstrings import listed
-from toolscan._entrypoint import find_entrypoint
+from toolscan._entrypoint import ENTRYPOINTS, find_entrypoint
 from toolscan._hashing import embedding_text, hash_bytes, hash_text
 from toolscan._namespace import Assigned, Namespace, Scope
 from toolscan._parameters import arguments, parameters, params_class
@@ -127,9 +127,24 @@ def _declared(namespace: Namespace, name: str) -> tuple[str, ...]:
 
 
 def _definitions(module: ast.Module, signature: str, written: ModuleText) -> str:
-    """Give the source of what the schemas are built from: all but functions and expressions."""
-    kept = (node for node in module.body if not isinstance(node, ast.Expr | Function))
-    return "\n".join([*map(written.block, kept), f"{signature}: ..."])
+    """Give the source of what the schemas are built from.
+
+    Of functions only their names are kept, which may hide imported ones, and of expressions the
+    calls of methods, which may change what a name stands for.
+    """
+    blocks: list[str] = []
+    for node in module.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if name not in ENTRYPOINTS:
+                    blocks.append(f"def {name}(): ...")
+            case ast.Expr(value=ast.Call(func=ast.Attribute())):
+                blocks.append(written.block(node))
+            case ast.Expr():
+                pass
+            case _:
+                blocks.append(written.block(node))
+    return "\n".join([*blocks, f"{signature}: ..."])
 
 
 def _texts(record: ToolRecord) -> Iterator[str]:

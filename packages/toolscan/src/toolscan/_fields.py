@@ -7,9 +7,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from toolscan._configuration import configuration
 from toolscan._constants import constant, members
 from toolscan._metadata import annotated, is_field, is_required_mark, read_metadata
-from toolscan._models import Kind, configuration, fields_of, kind_of, scopes_of, subscript_args
+from toolscan._models import Kind, fields_of, kind_of, scopes_of, subscript_args
 from toolscan._namespace import Assigned, ClassFound
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolscan._bindings import bound_values, changed_names
 from toolscan._syntax import top_level
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ __all__ = [
     "Meaning",
     "Namespace",
     "Scope",
-    "bound_values",
 ]
 
 
@@ -209,7 +209,7 @@ class Namespace:
             case _:
                 for name, value in bound_values(node):
                     yield name, Assigned(name, value, position) if value is not None else None
-                self.changed.update(_changed(node))
+                self.changed.update(changed_names(node))
 
     def lookup(self, name: str, position: int) -> Meaning | None:
         """Give what a name means to the statement at a position.
@@ -350,58 +350,6 @@ class Scope(NamedTuple):
     def before(self, position: int) -> Scope:
         """Give the scope of a top-level statement."""
         return Scope(self.namespace, position, None, self.lazy, self.variables)
-
-
-def bound_values(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """Give the names that a statement binds, with their values where they stand there."""
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                yield from _unpacked(target, value)
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-            yield name, value
-        case ast.AugAssign(target=ast.Name(id=name)):
-            yield name, None
-        case ast.Delete(targets=targets):
-            yield from ((it.id, None) for it in targets if isinstance(it, ast.Name))
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-            yield name, None
-        case _:
-            pass
-
-
-def _unpacked(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
-    match target:
-        case ast.Name(id=name):
-            yield name, value
-        case ast.Starred(value=inner):
-            yield from _unpacked(inner, None)
-        case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            values: list[ast.expr | None] = [None] * len(targets)
-            parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
-            starred = any(isinstance(it, ast.Starred) for it in [*targets, *parts])
-            if len(parts) == len(targets) and not starred:
-                values = list(parts)
-            for inner, item in zip(targets, values, strict=True):
-                yield from _unpacked(inner, item)
-        case _:
-            pass
-
-
-def _changed(node: ast.stmt) -> Iterator[str]:
-    """Give the names whose objects a statement changes: `D["b"] = 2`, `LIMITS.most = 3`."""
-    targets: list[ast.expr] = []
-    if isinstance(node, ast.Assign | ast.Delete):
-        targets = node.targets
-    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-        targets = [node.target]
-    for target in targets:
-        inner = target
-        while isinstance(inner, ast.Subscript | ast.Attribute):
-            inner = inner.value
-        changes = inner is not target or isinstance(node, ast.AugAssign)
-        if changes and isinstance(inner, ast.Name):
-            yield inner.id
 
 
 def _type_statement(node: ast.stmt, position: int) -> tuple[str, Assigned]:
