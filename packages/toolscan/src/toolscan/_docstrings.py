@@ -171,8 +171,10 @@ def combine(parsed: str, run: str) -> str:
 
 def summary_of_both(parsed: str, run: str, tool: ToolId) -> str:
     """Give the first sentence of `run_parsed`'s docstring, or of `run`'s where that is generic."""
-    is_hiding = bool(run) and is_generic(parsed, tool) and not is_generic(run, tool)
-    return summary_of(run if is_hiding or not parsed else parsed)
+    if not parsed or not run:
+        return summary_of(parsed or run)
+    is_hiding = is_generic(parsed, tool) and not is_generic(run, tool)
+    return summary_of(run if is_hiding else parsed)
 
 
 def summary_of(description: str) -> str:

@@ -307,9 +307,10 @@ def fields_of(found: ClassFound, scope: Scope) -> list[Field]:
         for field in _own_fields(ancestor, scope.at(ancestor), kind):
             twice = field.name in own or (field.conditional and field.name in fields)
             changed = field.name in replaced or "*" in replaced
-            own[field.name] = replace(field, is_open=twice or changed)
-        for name in _class_variables(ancestor, scope.at(ancestor)):
-            fields.pop(name, None)
+            own[field.name] = replace(field, is_open=True) if twice or changed else field
+        if fields:
+            for name in _class_variables(ancestor, scope.at(ancestor)):
+                fields.pop(name, None)
         for name in fields.keys() & replaced:
             fields[name] = replace(fields[name], is_open=True)
         if "*" in replaced:
