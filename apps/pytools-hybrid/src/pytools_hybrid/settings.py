@@ -9,12 +9,12 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from pytools_hybrid.embedding import is_known_provider
+from pytools_hybrid.embedding import MODEL_NAME, is_known_provider
 from pytools_hybrid.errors import SettingsError
 
 __all__ = ["DEFAULT_MODEL", "Settings"]
 
-DEFAULT_MODEL = "wordllama"
+DEFAULT_MODEL = MODEL_NAME
 """The embedding model that comes with the installation and works offline."""
 
 _FREEACT_ROOT = Path(".freeact/generated")

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     import os
     from collections.abc import AsyncGenerator, Iterable
 
+    from watchfiles.main import FileChange
+
 __all__ = ["ChangeBatch", "awatch_tools"]
 
 _log = logging.getLogger("toolwatch")
 _CHECK_MS = 200
 """How soon a fresh watch is announced, and a folder that went away without an event is missed."""
-
 
 _SHORTEST_PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
@@ -95,16 +96,7 @@ async def _watch_present(
     # away before the watch is set up, the watch is on nothing, and no error says so while
     # permissions are ignored: the identity does.
     real_root = root.resolve()
-    events = awatch(
-        real_root,
-        watch_filter=None,
-        debounce=debounce_ms,
-        step=step_ms,
-        rust_timeout=_CHECK_MS,
-        yield_on_timeout=True,
-        recursive=True,
-        ignore_permission_denied=True,
-    )
+    events = _events(real_root, recursive=True, debounce_ms=debounce_ms, step_ms=step_ms)
     armed = False
     async with aclosing(events):
         async for changes in events:
@@ -124,21 +116,28 @@ async def _watch_present(
 async def _until_exists(root: Path) -> None:
     """Wait for a folder by watching the nearest folder above it that exists, and only that."""
     above = next(parent for parent in root.parents if parent.is_dir())
-    events = awatch(
-        above,
-        watch_filter=None,
-        debounce=50,
-        step=10,
-        rust_timeout=_CHECK_MS,
-        yield_on_timeout=True,
-        recursive=False,
-        ignore_permission_denied=True,
-    )
+    events = _events(above, recursive=False, debounce_ms=50, step_ms=10)
     async with aclosing(events):
         async for _ in events:
             nearest = next(parent for parent in root.parents if parent.is_dir())
             if root.exists() or nearest != above:
                 return
+
+
+def _events(
+    folder: Path, *, recursive: bool, debounce_ms: int, step_ms: int
+) -> AsyncGenerator[set[FileChange]]:
+    """Watch one folder; every so often the set of changes is empty, to look around."""
+    return awatch(
+        folder,
+        watch_filter=None,
+        debounce=debounce_ms,
+        step=step_ms,
+        rust_timeout=_CHECK_MS,
+        yield_on_timeout=True,
+        recursive=recursive,
+        ignore_permission_denied=True,
+    )
 
 
 def _identity(root: Path) -> tuple[int, int] | None:

@@ -5,6 +5,6 @@ imports neither numpy nor pydantic-ai; each comes with the first text that needs
 """
 
 from pytools_hybrid.embedding._create import create_embedder, is_known_provider
-from pytools_hybrid.embedding._static import StaticEmbedder
+from pytools_hybrid.embedding._static import MODEL_NAME, StaticEmbedder
 
-__all__ = ["StaticEmbedder", "create_embedder", "is_known_provider"]
+__all__ = ["MODEL_NAME", "StaticEmbedder", "create_embedder", "is_known_provider"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.embedding._provider import EXTRAS, RENAMED_PROVIDERS, ProviderEmbedder
 from pytools_hybrid.embedding._static import DIMENSIONS, MODEL_NAME, StaticEmbedder
 
 if TYPE_CHECKING:
@@ -16,8 +17,7 @@ _log = logging.getLogger("pytools_hybrid")
 
 # pydantic-ai knows more, and is asked about those; these cost no import.
 _USUAL_PROVIDERS = frozenset(
-    {"openai", "google", "google-gla", "google-vertex", "google-cloud", "cohere", "voyageai"}
-    | {"sentence-transformers", "bedrock", "ollama"}
+    {*EXTRAS, *RENAMED_PROVIDERS, *RENAMED_PROVIDERS.values(), "bedrock", "ollama"}
 )
 
 
@@ -38,8 +38,6 @@ def create_embedder(model: str, *, dimensions: int | None = None) -> Embedder | 
         if dimensions not in (None, DIMENSIONS):
             _log.warning("%s has %d dimensions; %d is ignored", model, DIMENSIONS, dimensions)
         return StaticEmbedder()
-    from pytools_hybrid.embedding._provider import ProviderEmbedder
-
     return ProviderEmbedder(model, dimensions=dimensions)
 
 
@@ -56,5 +54,5 @@ def is_known_provider(model: str) -> bool:
         return False
     except ImportError:
         # It is known; its package is missing, which the first text to embed will tell.
-        return True
+        pass
     return True

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pydantic_ai.embeddings import Embedder as PydanticAIEmbedder
     from pydantic_ai.embeddings import EmbeddingModel
 
-__all__ = ["ProviderEmbedder"]
+__all__ = ["EXTRAS", "RENAMED_PROVIDERS", "ProviderEmbedder"]
 
 _REQUEST_TEXTS = 64
-_EXTRAS = frozenset({"openai", "google", "cohere", "voyageai", "sentence-transformers"})
-_RENAMED_PROVIDERS = {"google-gla": "google", "google-vertex": "google-cloud"}
+EXTRAS = frozenset({"openai", "google", "cohere", "voyageai", "sentence-transformers"})
+RENAMED_PROVIDERS = {"google-gla": "google", "google-vertex": "google-cloud"}
 
 
 class ProviderEmbedder:
@@ -79,7 +79,7 @@ class ProviderEmbedder:
 
     def _explained(self, error: Exception) -> str:
         extra = self.model_id.partition(":")[0]
-        if isinstance(error, ImportError) and extra in _EXTRAS:
+        if isinstance(error, ImportError) and extra in EXTRAS:
             return f'its package is missing; pip install "pytools-hybrid[{extra}]"'
         return _first_line(error)
 
@@ -103,7 +103,7 @@ class ProviderEmbedder:
 
 def _current_name(model: str) -> str:
     provider, colon, name = model.partition(":")
-    return f"{_RENAMED_PROVIDERS.get(provider, provider)}{colon}{name}"
+    return f"{RENAMED_PROVIDERS.get(provider, provider)}{colon}{name}"
 
 
 def _first_line(error: Exception) -> str:
