@@ -11,25 +11,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Embedder
 from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
-from pytools_hybrid import EmbeddingError
-from pytools_hybrid.embedding import StaticEmbedder, create_embedder
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    ModelServerError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    UnexpectedModelBehavior,
+    UserError,
+)
+from pytools_hybrid.embedding import StaticEmbedder, create_embedder, stand_in
 from pytools_hybrid.embedding._provider import ProviderEmbedder
 from pytools_hybrid.embedding.pydantic_ai import StaticEmbeddingModel
+from toolindex import EmbeddingError, FailureKind
 from toolindex.testing import check_embedder
 
 
 class HashingModel(EmbeddingModel):
     """A model whose vectors depend on the text, and that counts its requests."""
 
-    def __init__(self, *, most_texts=64, answers=None):
+    def __init__(self, *, most_texts=64, answers=None, lengths=(), error=None, system="hashing"):
         super().__init__()
         self.requests = []
+        self.texts = []
         self._most_texts = most_texts
         self._answers = answers
+        self._lengths = iter(lengths)
+        self._error = error
+        self._system = system
 
     @property
     def system(self):
-        return "hashing"
+        return self._system
 
     @property
     def model_name(self):
@@ -39,8 +59,14 @@ class HashingModel(EmbeddingModel):
         texts, _ = self.prepare_embed(inputs, settings)
         assert len(texts) <= self._most_texts, "the provider refuses so many texts at once"
         self.requests.append((input_type, len(texts)))
+        self.texts += texts
+        if self._error is not None:
+            raise self._error
         vectors = [
-            [byte - 127.5 for byte in hashlib.sha256(text.encode()).digest()] for text in texts
+            [byte - 127.5 for byte in hashlib.sha256(text.encode()).digest()][
+                : next(self._lengths, 32)
+            ]
+            for text in texts
         ]
         return EmbeddingResult(
             embeddings=vectors[: self._answers],
@@ -84,12 +110,16 @@ def test_the_offline_default_knows_what_words_mean():
     assert cosine(query, near) > cosine(query, far) + 0.1
 
 
+@pytest.fixture(scope="module")
+def loaded():
+    return StaticEmbedder()
+
+
 @given(st.lists(st.text(max_size=300), max_size=8))
-def test_a_text_has_the_same_vector_alone_and_in_any_batch(texts):
-    embedder = StaticEmbedder()
+def test_a_text_has_the_same_vector_alone_and_in_any_batch(loaded, texts):
     padding = ["a long text so that the batch takes the other way " * 20]
 
-    assert [embedder.encode([text])[0] for text in texts] == embedder.encode(texts + padding)[:-1]
+    assert [loaded.encode([text])[0] for text in texts] == loaded.encode(texts + padding)[:-1]
 
 
 def test_the_pydantic_ai_model_gives_the_same_vectors():
@@ -113,6 +143,55 @@ def test_many_texts_go_in_requests_that_a_provider_takes():
     assert model.requests == [("document", 64), ("document", 64), ("document", 22)]
 
 
+@pytest.mark.parametrize(
+    ("model", "texts", "concurrency"),
+    [
+        ("wordllama", 256, 1),
+        ("openai:text-embedding-3-small", 128, 4),
+        ("gateway/openai:text-embedding-3-small", 128, 4),
+        ("google-gla:gemini-embedding-001", 100, 4),
+        ("google-cloud:gemini-embedding-001", 100, 4),
+        ("google-cloud:gemini-embedding-2", 1, 4),
+        ("cohere:embed-v4.0", 96, 4),
+        ("voyageai:voyage-4", 128, 4),
+        ("sentence-transformers:all-MiniLM-L6-v2", 64, 1),
+        ("ollama:nomic-embed-text", 64, 1),
+        ("mistral:mistral-embed", 64, 4),
+        ("test", 64, 1),
+    ],
+)
+def test_limits_are_those_of_the_provider(model, texts, concurrency):
+    limits = create_embedder(model, dimensions=256).limits
+    assert (limits.texts_per_request, limits.concurrency) == (texts, concurrency)
+
+
+def test_texts_and_queries_are_cut_to_what_the_provider_takes():
+    model = HashingModel(system="openai")
+    embedder = ProviderEmbedder(model)
+
+    asyncio.run(embedder.embed_documents(["名" * 100_000]))
+    asyncio.run(embedder.embed_query("find " * 100_000))
+
+    assert [len(text) for text in model.texts] == [8_191, 3 * 8_191]
+
+
+def test_requests_hold_no_more_tokens_than_the_provider_takes():
+    model = HashingModel(system="google-cloud")
+
+    asyncio.run(ProviderEmbedder(model).embed_documents(["word " * 1_000] * 20))
+
+    assert model.requests == [("document", 11), ("document", 9)]
+
+
+def test_dimensions_are_those_chosen_or_those_of_the_first_vector():
+    assert create_embedder("wordllama").dimensions == 256
+    assert create_embedder("openai:text-embedding-3-small", dimensions=512).dimensions == 512
+    embedder = ProviderEmbedder(HashingModel())
+    assert embedder.dimensions is None
+    asyncio.run(embedder.embed_query("find"))
+    assert embedder.dimensions == 32
+
+
 def test_queries_are_embedded_as_queries():
     model = HashingModel()
 
@@ -126,6 +205,150 @@ def test_a_provider_that_gives_too_few_vectors_is_named():
 
     with pytest.raises(EmbeddingError, match=r"hashing:sha256.*1 vectors for 2 texts"):
         asyncio.run(embedder.embed_documents(["one", "two"]))
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "lengths", "message"),
+    [
+        (64, [], "gave vectors of 32 dimensions where 64 were expected"),
+        (None, [32, 16], "gave vectors of 16 and 32 dimensions where 32 were expected"),
+    ],
+)
+def test_a_provider_that_gives_other_dimensions_is_named(dimensions, lengths, message):
+    embedder = ProviderEmbedder(HashingModel(lengths=lengths), dimensions=dimensions)
+
+    with pytest.raises(EmbeddingError, match=f"hashing:sha256.*{message}"):
+        asyncio.run(embedder.embed_documents(["one", "two"]))
+
+
+class VoyageLikeError(Exception):
+    http_status = 413
+
+
+def wrapped(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+def http(category, status, **details):
+    return ModelHTTPError.for_category(
+        category, status_code=status, model_name="m", body=None, **details
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (http(ModelRateLimitError, 429), "transient"),
+        (http(ModelUnavailableError, 503), "transient"),
+        (http(ModelServerError, 500), "transient"),
+        (http(None, 408), "transient"),
+        (http(None, 502), "transient"),
+        (ModelConnectionError("m", "no route to host"), "transient"),
+        (ModelTimeoutError("m", "too slow"), "transient"),
+        (ModelAPIError("m", "something"), "transient"),
+        (UnexpectedModelBehavior("not JSON"), "transient"),
+        (TimeoutError(), "transient"),
+        (ConnectionResetError("reset"), "transient"),
+        (http(ModelRequestRejectedError, 400), "refused"),
+        (http(ModelContextWindowExceededError, 400), "refused"),
+        (http(None, 413), "refused"),
+        (wrapped(ModelAPIError("m", "too large"), VoyageLikeError()), "refused"),
+        (http(ModelAuthenticationError, 401), "unavailable"),
+        (http(ModelQuotaExceededError, 429), "unavailable"),
+        (http(ModelNotFoundError, 404), "unavailable"),
+        (http(None, 405), "unavailable"),
+        (UserError("no such setting"), "unavailable"),
+        (ImportError("no module"), "unavailable"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
+)
+def test_an_error_of_a_provider_tells_what_to_do(error, kind):
+    embedder = ProviderEmbedder(HashingModel(error=error))
+
+    with pytest.raises(EmbeddingError, match="hashing:sha256") as caught:
+        asyncio.run(embedder.embed_documents(["one"]))
+
+    assert caught.value.kind is FailureKind(kind)
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [({"retry-after": "7"}, 7.0), ({"retry-after-ms": "250"}, 0.25), ({}, None)],
+)
+def test_a_provider_says_when_to_come_back(headers, seconds):
+    error = http(ModelRateLimitError, 429, headers=headers)
+
+    with pytest.raises(EmbeddingError) as caught:
+        asyncio.run(ProviderEmbedder(HashingModel(error=error)).embed_query("one"))
+
+    assert caught.value.retry_after == seconds
+
+
+def test_what_fails_in_this_process_is_not_tried_again_at_once():
+    """Each try could be a download."""
+    model = HashingModel(error=OSError("no model of that name"), system="sentence-transformers")
+
+    with pytest.raises(EmbeddingError, match="no model of that name") as caught:
+        asyncio.run(ProviderEmbedder(model).embed_query("one"))
+
+    assert caught.value.kind is FailureKind.UNAVAILABLE
+
+
+def test_a_provider_that_does_not_answer_is_given_up():
+    class Silent(HashingModel):
+        async def embed(self, inputs, *, input_type, settings=None):
+            await asyncio.Event().wait()
+
+    with pytest.raises(EmbeddingError, match=r"no answer within 0\.01 s") as caught:
+        asyncio.run(ProviderEmbedder(Silent(), request_seconds=0.01).embed_query("one"))
+
+    assert caught.value.kind is FailureKind.TRANSIENT
+
+
+def test_a_model_whose_loading_was_cut_off_is_loaded_again():
+    embedder = create_embedder("test")
+
+    async def in_a_hurry():
+        task = asyncio.create_task(embedder.embed_query("one"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(in_a_hurry())
+
+    assert asyncio.run(embedder.embed_query("one")) == [1.0] * 8
+
+
+def test_a_provider_without_a_key_is_unavailable(monkeypatch):
+    monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
+    with pytest.raises(EmbeddingError, match="ollama:x") as caught:
+        asyncio.run(create_embedder("ollama:x").embed_query("one"))
+    assert caught.value.kind is FailureKind.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("model_id", "wanted", "given"),
+    [
+        ("wordllama:l2_supercat_256", "openai:text-embedding-3-small", "same"),
+        ("wordllama:l2_supercat_256", "sentence-transformers:x", "same"),
+        ("openai:text-embedding-3-small", "openai:text-embedding-3-large", "same"),
+        ("openai:text-embedding-3-small@256", "openai:text-embedding-3-small", "same"),
+        ("google:gemini-embedding-001@768", "google:gemini-embedding-001@3072", "same"),
+        ("bedrock:amazon.titan-embed-text-v2:0", "bedrock:cohere.embed-v4:0@256", "same"),
+        ("test@24", "test", None),
+        ("openai:text-embedding-3-small", "openai:text-embedding-3-small", None),
+        ("openai:text-embedding-3-small", "wordllama:l2_supercat_256", None),
+        ("openai:text-embedding-3-small", "cohere:embed-v4.0", None),
+        ("sentence-transformers:a", "sentence-transformers:b", None),
+        ("wordllama:of_another_version", "wordllama:l2_supercat_256", None),
+        ("hashing:sha256", "hashing:sha1", None),
+    ],
+)
+def test_a_model_stands_in_for_another_where_it_costs_no_surprise(model_id, wanted, given):
+    embedder = stand_in(model_id, wanted)
+    assert (embedder and embedder.model_id) == (model_id if given else None)
 
 
 def test_a_provider_without_its_package_is_named_with_the_remedy():

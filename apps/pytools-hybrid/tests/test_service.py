@@ -5,8 +5,8 @@ import shutil
 
 import apsw
 import pytest
-from pytools_hybrid import EmbeddingError, Scope, SearchMode, ToolSearch
-from toolindex import DatabaseBusyError, DatabaseError, ForeignRootError
+from pytools_hybrid import Scope, SearchMode, ToolSearch
+from toolindex import DatabaseBusyError, DatabaseError, EmbeddingError, ForeignRootError
 
 
 def ids(response):

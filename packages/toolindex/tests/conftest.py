@@ -181,9 +181,11 @@ def check_sound() -> Callable[[Path], None]:
             connection.execute(
                 "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
             )
-            model = connection.execute("SELECT value FROM meta WHERE key = 'model_id'").get
-            if model is not None:
-                searchable = connection.execute("SELECT rowid, embedding FROM entries_vec")
+            used = connection.execute(
+                "SELECT vec_table, model_id FROM models WHERE vec_table IS NOT NULL"
+            )
+            for table, model in used.fetchall():
+                searchable = connection.execute(f"SELECT rowid, embedding FROM {table}")
                 kept = connection.execute(
                     "SELECT e.rowid, v.vector FROM entries AS e JOIN embeddings AS v "
                     "ON v.text_hash = e.text_hash WHERE v.model_id = ?",

@@ -1,42 +1,308 @@
 """Filters work inside the search, so a search for five among many gives five."""
 
+import json
+import math
 import struct
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
-from toolindex import FTS_TABLE, VEC_TABLE, ToolFilter
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolindex import FTS_TABLE, FilterError, ToolFilter
+from toolindex._connection import ConnectionPool
 
-MANY = {f"mcptools:mail:tool_{n}": "Send mail." for n in range(995)} | {
-    f"gentools:mail:tool_{n}": "Send mail, among many other things that it also does."
-    for n in range(5)
-}
+
+@dataclass
+class Tool:
+    """A tool and what came of its use: (success, latency)."""
+
+    id: str
+    path: str = "mcptools/mail/send.py"
+    tags: list[str] = field(default_factory=list)
+    outcomes: list[tuple[bool, float | None]] = field(default_factory=list)
+    description: str = ""
+
+    @property
+    def source(self):
+        return self.id.split(":")[0]
+
+    @property
+    def category(self):
+        return self.id.split(":")[1]
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    opened = ConnectionPool(tmp_path_factory.mktemp("filters") / "search.db", read_only=False)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def fill(pool):
+    """Make the index hold these tools and their outcomes, and nothing else."""
+
+    def fill_index(tools):
+        with pool.write() as connection:
+            connection.execute("DELETE FROM entries; DELETE FROM outcomes")
+            connection.executemany(
+                "INSERT INTO entries VALUES (NULL, ?, ?, ?, '', ?, '', '', ?, '[]', ?, "
+                "'', '', '', '', '', '', 0, NULL, NULL, NULL, NULL)",
+                [
+                    (t.id, t.source, t.category, t.path, t.description, json.dumps(t.tags))
+                    for t in tools
+                ],
+            )
+            connection.executemany(
+                "INSERT INTO outcomes (at, tool_id, success, latency_ms) VALUES (0, ?, ?, ?)",
+                [(t.id, success, latency) for t in tools for success, latency in t.outcomes],
+            )
+
+    return fill_index
+
+
+@pytest.fixture(scope="module")
+def allowed(pool):
+    """Give the ids that a filter lets pass."""
+
+    def ids(tool_filter):
+        sql, parameters = tool_filter.rowids()
+        with pool.read() as connection:
+            rows = connection.execute(f"SELECT id FROM entries WHERE rowid IN ({sql})", parameters)
+            return {id_ for (id_,) in rows}
+
+    return ids
+
+
+MAIL = Tool("mcptools:mail:send", "mcptools/mail/send.py", ["mail", "write"])
+GIT = Tool("mcptools:git:log", "mcptools/git/log.py", ["read", "code"])
+GITHUB = Tool("mcptools:github:issue", "mcptools/github/issue.py", ["write", "code"])
+PDF = Tool("gentools:pdf:merge", "gentools/pdf/merge.py")
+ALL = [MAIL, GIT, GITHUB, PDF]
 
 
 def test_a_filter_on_nothing_lets_all_pass():
     assert ToolFilter().rowids() is None
+    assert ToolFilter(categories=[], tags=[], path_prefix="").rowids() is None
 
 
-def test_five_of_a_thousand_are_found_by_a_search_for_five(index, fill, embed):
-    fill(index, MANY, model_id="m")
+def test_five_of_a_thousand_are_found_by_a_search_for_five(pool, fill):
+    many = [Tool(f"mcptools:mail:{n}", description="Send mail.") for n in range(995)]
+    rare = [Tool(f"gentools:mail:{n}", description="Send mail, and much more.") for n in range(5)]
+    fill([*many, *rare])
     sql, parameters = ToolFilter(source="gentools").rowids()
-    vector = struct.pack("<4f", *embed("anything", "m"))
-    with index.reading() as reader:
-        by_words = reader.connection.execute(
+    with pool.write() as connection:
+        connection.execute("CREATE VIRTUAL TABLE nearby USING vec0 (embedding float[2])")
+        connection.execute(
+            "INSERT INTO nearby (rowid, embedding) SELECT rowid, ? FROM entries",
+            (struct.pack("<2f", 1.0, 0.0),),
+        )
+    with pool.read() as connection:
+        by_words = connection.execute(
             f"SELECT rowid FROM {FTS_TABLE} WHERE {FTS_TABLE} MATCH 'mail' AND rowid IN ({sql}) "
             f"ORDER BY bm25({FTS_TABLE}) LIMIT 5",
             parameters,
         ).fetchall()
-        by_meaning = reader.connection.execute(
-            f"SELECT rowid FROM {VEC_TABLE} WHERE embedding MATCH ? AND k = 5 AND rowid IN ({sql})",
-            (vector, *parameters),
+        by_meaning = connection.execute(
+            f"SELECT rowid FROM nearby WHERE embedding MATCH ? AND k = 5 AND rowid IN ({sql})",
+            (struct.pack("<2f", 0.0, 1.0), *parameters),
         ).fetchall()
-        allowed = reader.connection.execute(
-            "SELECT rowid FROM entries WHERE source = 'gentools'"
-        ).fetchall()
-    assert sorted(by_words) == sorted(by_meaning) == sorted(allowed)
-    assert len(allowed) == 5
+        wanted = connection.execute("SELECT rowid FROM entries WHERE source = 'gentools'")
+        assert sorted(by_words) == sorted(by_meaning) == sorted(wanted)
+        assert len(by_words) == 5
 
 
-def test_a_source_that_does_not_exist_lets_nothing_pass(index, fill):
-    fill(index, MANY)
-    sql, parameters = ToolFilter(source="' OR 1 = 1 --").rowids()
-    with index.reading() as reader:
-        assert reader.connection.execute(sql, parameters).fetchall() == []
+def test_a_source_that_does_not_exist_lets_nothing_pass(fill, allowed):
+    fill(ALL)
+    assert allowed(ToolFilter(source="gentools")) == {PDF.id}
+    assert allowed(ToolFilter(source="' OR 1 = 1 --")) == set()
+    assert allowed(ToolFilter(source="Gentools")) == set()
+
+
+def test_any_of_the_categories_is_enough(fill, allowed):
+    fill(ALL)
+    assert allowed(ToolFilter(categories=["git", "pdf", "none"])) == {GIT.id, PDF.id}
+
+
+def test_all_of_the_tags_are_needed(fill, allowed):
+    fill(ALL)
+    assert allowed(ToolFilter(tags=["write"])) == {MAIL.id, GITHUB.id}
+    assert allowed(ToolFilter(tags=["write", "code"])) == {GITHUB.id}
+    assert allowed(ToolFilter(tags=["write", "none"])) == set()
+
+
+def test_there_may_be_any_number_of_names(fill, allowed):
+    fill(ALL)
+    many = [f"name_{n}" for n in range(50_000)]
+    assert allowed(ToolFilter(categories=[*many, "git"])) == {GIT.id}
+    assert allowed(ToolFilter(tags=[*many, "read"])) == set()
+
+
+def test_a_path_prefix_ends_where_a_part_ends(fill, allowed):
+    fill(ALL)
+    assert allowed(ToolFilter(path_prefix="mcptools/git")) == {GIT.id}
+    assert allowed(ToolFilter(path_prefix="./mcptools//git/")) == {GIT.id}
+    assert allowed(ToolFilter(path_prefix="mcptools/git/log.py")) == {GIT.id}
+    assert allowed(ToolFilter(path_prefix="mcptools")) == {MAIL.id, GIT.id, GITHUB.id}
+    for elsewhere in ["mcptools/gi", "mcptools/gi%", "mcptools/gi*", "/mcptools", "../mcptools"]:
+        assert allowed(ToolFilter(path_prefix=elsewhere)) == set()
+
+
+def used(name, *outcomes):
+    return Tool(f"mcptools:mail:{name}", outcomes=list(outcomes))
+
+
+def names(ids):
+    return {id_.split(":")[2] for id_ in ids}
+
+
+def test_a_success_rate_is_judged_from_enough_outcomes_on(fill, allowed):
+    good, bad = (True, None), (False, None)
+    fill(
+        [
+            used("good", *[good] * 4, bad),
+            used("bad", *[good] * 3, *[bad] * 2),
+            used("lately_bad", *[bad] * 4),
+            used("new"),
+        ]
+    )
+    bound = {"min_success_rate": 0.8}
+    assert names(allowed(ToolFilter(**bound))) == {"good", "lately_bad", "new"}
+    assert names(allowed(ToolFilter(**bound, unobserved="exclude"))) == {"good"}
+    assert names(allowed(ToolFilter(**bound, min_observations=4))) == {"good", "new"}
+    assert names(allowed(ToolFilter(**bound, min_observations=10**30))) == {
+        *("good", "bad", "lately_bad", "new")
+    }
+
+
+def test_a_latency_is_the_median_of_the_successes_that_have_one(fill, allowed):
+    fill(
+        [
+            used("fast", (True, 10.0), (True, 20.0), (True, 900.0), (True, 900.0), (False, 5000.0)),
+            used("slow", (True, 10.0), (True, 900.0), (True, 900.0)),
+            used("unmeasured", *[(True, None)] * 9),
+            used("failing", *[(False, 900.0)] * 9),
+        ]
+    )
+    bound = {"max_latency_ms": 20.0, "min_observations": 3}
+    assert names(allowed(ToolFilter(**bound))) == {"fast", "unmeasured", "failing"}
+    assert names(allowed(ToolFilter(**bound, unobserved="exclude"))) == {"fast"}
+    assert names(allowed(ToolFilter(max_latency_ms=0.0, min_observations=4))) == {
+        *("slow", "unmeasured", "failing")
+    }
+
+
+def test_outcomes_of_a_tool_that_is_gone_change_nothing(pool, fill, allowed):
+    fill([used("new")])
+    with pool.write() as connection:
+        connection.execute("INSERT INTO outcomes (at, tool_id, success) VALUES (0, 'gone', 1)")
+    bound = {"min_success_rate": 1.0, "min_observations": 1}
+    assert names(allowed(ToolFilter(**bound))) == {"new"}
+    assert names(allowed(ToolFilter(**bound, unobserved="exclude"))) == set()
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "advice"),
+    [
+        ("min_success_rate", -0.1, "from 0 to 1"),
+        ("min_success_rate", 80, "from 0 to 1"),
+        ("min_success_rate", math.nan, "from 0 to 1"),
+        ("max_latency_ms", -1, "0 or more"),
+        ("max_latency_ms", math.nan, "0 or more"),
+        ("max_latency_ms", math.inf, "0 or more"),
+        ("min_observations", 0, "1 or more"),
+        ("unobserved", "maybe", "'include' or 'exclude'"),
+        ("categories", "mail", "in a list"),
+        ("tags", "mail", "in a list"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(argument, value, advice):
+    with pytest.raises(FilterError, match=advice) as raised:
+        ToolFilter(**{argument: value})
+    assert raised.value.argument == argument
+    assert argument in str(raised.value)
+
+
+def test_equal_filters_are_equal_keys():
+    one = ToolFilter(categories=["a", "b", "a"], path_prefix="mcptools/")
+    other = ToolFilter(categories=("b", "a"), path_prefix="./mcptools")
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.rowids() == other.rowids()
+
+
+# A few characters that meet often, with those that mean something somewhere, and any others.
+UNICODE = st.one_of(st.sampled_from("ab0/.%_*?[]'\"\\"), st.characters(exclude_categories=["Cs"]))
+ANYTHING = st.one_of(UNICODE, st.characters())
+NAMES = st.text(UNICODE.filter(lambda c: c not in ":/"), min_size=1, max_size=3)
+SOME_NAMES = st.sampled_from(["a", "b", "a%", "aa", "é"]) | NAMES
+TAGS = st.lists(SOME_NAMES, max_size=3)
+PATHS = st.lists(SOME_NAMES.filter(lambda n: n != "."), min_size=1, max_size=4).map("/".join)
+OUTCOMES = st.lists(
+    st.tuples(st.booleans(), st.none() | st.sampled_from([0.0, 1.0, 2.0, 3.0])), max_size=7
+)
+TOOLS = st.lists(
+    st.builds(
+        Tool,
+        st.tuples(SOME_NAMES, SOME_NAMES, SOME_NAMES).map(":".join),
+        path=PATHS,
+        tags=TAGS,
+        outcomes=OUTCOMES,
+    ),
+    unique_by=lambda tool: tool.id,
+    max_size=8,
+)
+ANY_NAME = SOME_NAMES | st.text(ANYTHING, max_size=4)
+FILTERS = st.builds(
+    ToolFilter,
+    source=st.none() | ANY_NAME,
+    categories=st.lists(ANY_NAME, max_size=3),
+    tags=st.lists(ANY_NAME, max_size=2),
+    path_prefix=st.none() | PATHS | st.text(ANYTHING, max_size=6),
+    min_success_rate=st.none() | st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 1),
+    max_latency_ms=st.none() | st.sampled_from([0.0, 1.0, 2.0]),
+    min_observations=st.integers(1, 6),
+    unobserved=st.sampled_from(["include", "exclude"]),
+)
+
+
+def passes(wanted, tool):
+    prefix = PurePosixPath(wanted.path_prefix or ".").parts
+    latencies = sorted(ms for success, ms in tool.outcomes if success and ms is not None)
+    successes = sum(success for success, _ in tool.outcomes)
+
+    def judge(observations, judgement):
+        if len(observations) < wanted.min_observations:
+            return wanted.unobserved == "include"
+        return judgement()
+
+    return (
+        wanted.source in {None, tool.source}
+        and (not wanted.categories or tool.category in wanted.categories)
+        and set(wanted.tags) <= set(tool.tags)
+        and PurePosixPath(tool.path).parts[: len(prefix)] == prefix
+        and (
+            wanted.min_success_rate is None
+            or judge(
+                tool.outcomes, lambda: successes / len(tool.outcomes) >= wanted.min_success_rate
+            )
+        )
+        and (
+            wanted.max_latency_ms is None
+            or judge(
+                latencies,
+                lambda: latencies[math.ceil(len(latencies) / 2) - 1] <= wanted.max_latency_ms,
+            )
+        )
+    )
+
+
+@given(TOOLS, FILTERS)
+def test_a_filter_lets_pass_what_its_parts_say_whatever_the_strings(fill, allowed, tools, wanted):
+    fill(tools)
+    expected = {tool.id for tool in tools if passes(wanted, tool)}
+    if wanted.rowids() is None:
+        assert expected == {tool.id for tool in tools}
+    else:
+        assert allowed(wanted) == expected

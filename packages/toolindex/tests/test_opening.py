@@ -150,7 +150,7 @@ def test_an_index_of_a_later_version_is_refused(path, refuses, fill, journal_mod
     )
     with pytest.raises(NewerSchemaError) as caught:
         ToolIndex(path)
-    assert (caught.value.found, caught.value.supported) == (7, 1)
+    assert (caught.value.found, caught.value.supported) == (7, 2)
 
 
 def test_a_folder_is_refused(tmp_path, refuses):
@@ -225,7 +225,7 @@ def test_an_index_can_be_read_where_nothing_can_be_written(path, fill, contents,
     ):
         assert contents(index) == ONE
         with index.reading() as reader:
-            assert reader.coverage().vectors == 1
+            assert reader.coverage("m").vectors == 1
 
 
 def test_an_index_cannot_be_opened_for_writing_where_nothing_can_be_written(

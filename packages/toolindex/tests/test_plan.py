@@ -67,10 +67,14 @@ def test_a_file_that_was_passed_over_but_is_not_stored_must_be_scanned_again():
     assert plan_sync({}, scanned) == expected
 
 
-def test_a_reread_takes_every_record_as_changed(make_record, stored):
-    record = make_record(A, stamp=STAMP)
-    plan = plan_sync(stored(record), ScanReport(records=(record,)), reread=True)
-    assert plan == SyncPlan(updated=(record,))
+def test_a_reread_takes_every_record_as_read_anew(make_record, stored):
+    same, before, after = (
+        make_record(A, stamp=STAMP),
+        make_record(B, "Old."),
+        make_record(B, "New."),
+    )
+    plan = plan_sync(stored(same, before), ScanReport(records=(same, after)), reread=True)
+    assert plan == SyncPlan(reread=(same,), updated=(after,))
 
 
 def test_a_reread_does_not_trust_what_was_passed_over(make_record, stored):

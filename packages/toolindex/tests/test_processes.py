@@ -81,7 +81,7 @@ with ToolIndex(path) as index:
         for process in processes:
             succeed(process)
         with ToolIndex(new) as index, index.reading() as reader:
-            assert (reader.coverage().tools, reader.coverage().vectors) == (30, 30)
+            assert (reader.coverage("m").tools, reader.coverage("m").vectors) == (30, 30)
         check_sound(new)
 
 
@@ -128,7 +128,7 @@ def test_threads_read_whole_states_while_one_writes(index, path, report, check_s
         try:
             while not done.is_set():
                 with index.reading() as reader:
-                    expected = reader.coverage().tools
+                    expected = reader.coverage("m").tools
                     assert expected in (0, 5, 40)
                     word = {5: "small", 40: "large"}.get(expected, "none")
                     found = reader.connection.execute(
@@ -200,8 +200,8 @@ with ToolIndex(path) as index:
         kill_within(process, random.Random(turn).uniform(0, 0.25))
         check_sound(path)
         with ToolIndex(path) as index, index.reading() as reader:
-            assert reader.coverage().tools == 400
-            assert reader.coverage().vectors % 100 == 0
+            assert reader.coverage("m").tools == 400
+            assert reader.coverage("m").vectors % 100 == 0
 
 
 def kill_within(process, seconds):
@@ -220,7 +220,7 @@ def test_an_index_works_in_a_python_without_a_usable_sqlite3(path, tree, start):
         + PREAMBLE
         + """
 import struct
-from toolindex import FTS_TABLE, VEC_TABLE
+from toolindex import FTS_TABLE
 with ToolIndex(path) as index:
     index.sync(scan(tree), reader_version="1")
     ((text_hash, text),) = index.pending("m", limit=5).items()
@@ -229,7 +229,7 @@ with ToolIndex(path) as index:
         run = reader.connection.execute
         print(run(f"SELECT count(*) FROM {FTS_TABLE} WHERE {FTS_TABLE} MATCH 'messages'").get)
         blob = struct.pack("<2f", 2.0, 0.0)
-        nearest = f"SELECT distance FROM {VEC_TABLE} WHERE embedding MATCH ? AND k = 1"
+        nearest = f"SELECT distance FROM entries_vec WHERE embedding MATCH ? AND k = 1"
         print(run(nearest, (blob,)).get)
     print("numpy" in sys.modules)
 """

@@ -53,8 +53,6 @@ def test_the_generation_moves_with_every_change_that_a_search_could_see(index, f
     seen.append(generation())
     fill(index, TWO, model_id="second")
     seen.append(generation())
-    index.use_model("first")
-    seen.append(generation())
     fill(index, {})
     seen.append(generation())
     assert seen == sorted(set(seen))

@@ -28,7 +28,7 @@ def test_a_closed_index_refuses_every_use(path, report):
     index = ToolIndex(path)
     index.close()
     for use in (
-        lambda: index.known(reader_version="1"),
+        lambda: index.stored(reader_version="1"),
         lambda: index.sync(report(ONE), reader_version="1"),
         lambda: index.put_vectors("m", {"x": [1.0]}),
         lambda: index.use_model("m"),
@@ -43,7 +43,7 @@ def test_closing_while_somebody_reads_lets_them_end(path, fill):
     fill(index, ONE)
     with index.reading() as reader:
         index.close()
-        assert reader.coverage().tools == 1
+        assert reader.coverage("m").tools == 1
     with pytest.raises(DatabaseError, match="has been closed"):
         index.pending("m", limit=1)
     assert [file.name for file in path.parent.iterdir()] == ["search.db"]
@@ -52,10 +52,10 @@ def test_closing_while_somebody_reads_lets_them_end(path, fill):
 def test_a_look_at_the_index_sees_one_state_of_it(index, fill, contents):
     fill(index, ONE)
     with index.reading() as reader:
-        assert reader.coverage().tools == 1
+        assert reader.coverage("m").tools == 1
         generation = reader.generation()
         fill(index, {})
-        assert reader.coverage().tools == 1
+        assert reader.coverage("m").tools == 1
         assert list(reader.entries(list(ONE))) == list(ONE)
         assert reader.generation() == generation
     assert contents(index) == {}
@@ -176,7 +176,7 @@ def test_an_index_belongs_to_one_tree_as_long_as_that_exists(tmp_path):
 def test_text_that_damage_has_broken_is_a_damaged_index(tmp_path):
     with ToolIndex(tmp_path / "index.db") as index:
         other = apsw.Connection(str(index.path))
-        other.execute("INSERT INTO meta VALUES ('generation', CAST(x'ff' AS TEXT))")
+        other.execute("UPDATE meta SET value = CAST(x'ff' AS TEXT) WHERE key = 'generation'")
         other.close()
         with pytest.raises(DatabaseError, match="damaged"), index.reading() as reader:
             reader.generation()

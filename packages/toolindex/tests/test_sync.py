@@ -8,8 +8,9 @@ READER = "1"
 
 
 def sync(index, root, **options):
-    known = index.known(reader_version=READER)
-    return index.sync(scan(root, known=known, **options), reader_version=READER)
+    stored = index.stored(reader_version=READER)
+    scanned = scan(root, known=stored.stamps, **options)
+    return index.sync(scanned, reader_version=READER, stored=stored)
 
 
 def counts(report):
@@ -79,7 +80,7 @@ def test_known_files_are_those_with_a_trusted_stamp(index, make_record):
     stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=2**64 - 1)
     records = (make_record("mcptools:a:a", stamp=stamp), make_record("mcptools:a:b", stamp=None))
     index.sync(ScanReport(records=records), reader_version=READER)
-    assert index.known(reader_version=READER) == {"mcptools/a/a.py": stamp}
+    assert index.stored(reader_version=READER).stamps == {"mcptools/a/a.py": stamp}
 
 
 def test_a_touched_file_gets_its_new_stamp(index, make_record):
@@ -91,17 +92,17 @@ def test_a_touched_file_gets_its_new_stamp(index, make_record):
         ScanReport(records=(make_record("mcptools:a:a", stamp=after),)), reader_version=READER
     )
     assert counts(report) == (0, 0, 0, 1)
-    assert index.known(reader_version=READER) == {"mcptools/a/a.py": after}
+    assert index.stored(reader_version=READER).stamps == {"mcptools/a/a.py": after}
 
 
 def test_another_reader_knows_nothing_and_updates_everything(index, make_record):
     stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=4)
     scanned = ScanReport(records=(make_record("mcptools:a:a", stamp=stamp),))
     index.sync(scanned, reader_version="1")
-    assert index.known(reader_version="2") == {}
+    assert index.stored(reader_version="2").stamps == {}
     assert counts(index.sync(scanned, reader_version="2")) == (0, 1, 0, 0)
-    assert list(index.known(reader_version="2")) == ["mcptools/a/a.py"]
-    assert index.known(reader_version="1") == {}
+    assert list(index.stored(reader_version="2").stamps) == ["mcptools/a/a.py"]
+    assert index.stored(reader_version="1").stamps == {}
 
 
 def test_another_reader_that_saw_only_a_part_will_look_at_everything_again(index, make_record):
@@ -120,7 +121,7 @@ def test_what_another_reader_wrote_during_a_scan_is_scanned_again(path, make_rec
         old = make_record("mcptools:a:a", "As read by 1.", stamp=stamp, file_hash="same")
         new = make_record("mcptools:a:a", "As read by 2.", stamp=stamp, file_hash="same")
         index.sync(ScanReport(records=(old,)), reader_version="1")
-        assert list(index.known(reader_version="1")) == [file]
+        assert list(index.stored(reader_version="1").stamps) == [file]
         index.sync(ScanReport(records=(new,)), reader_version="2")
         report = index.sync(ScanReport(unchanged=(file,)), reader_version="1")
         assert report.rescan == (file,)

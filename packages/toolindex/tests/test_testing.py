@@ -12,6 +12,7 @@ class Good:
     """Hashes a text to three numbers: it keeps every promise, and understands nothing."""
 
     model_id = "hash"
+    dimensions = 3
 
     def vector(self, text):
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -68,13 +69,36 @@ class DependsOnTheBatch(Good):
         return [[*self.vector(text)[:2], float(len(texts))] for text in texts]
 
 
+class LearnsItsDimensions(Good):
+    dimensions = None
+
+    async def embed_documents(self, texts):
+        if texts:
+            self.dimensions = 3
+        return await super().embed_documents(texts)
+
+
+class NeverKnowsItsDimensions(Good):
+    dimensions = None
+
+
+class AnnouncesOtherDimensions(Good):
+    def __init__(self):
+        self.dimensions = 4
+
+    async def embed_query(self, text):
+        self.dimensions = 3
+        return await super().embed_query(text)
+
+
 class ChokesOnSurrogates(Good):
     def vector(self, text):
         return [1.0 + byte for byte in hashlib.sha256(text.encode()).digest()[:3]]
 
 
-def test_an_embedder_that_keeps_its_promises_passes():
-    asyncio.run(check_embedder(Good()))
+@pytest.mark.parametrize("embedder", [Good(), LearnsItsDimensions()])
+def test_an_embedder_that_keeps_its_promises_passes(embedder):
+    asyncio.run(check_embedder(embedder))
 
 
 @pytest.mark.parametrize(
@@ -89,6 +113,8 @@ def test_an_embedder_that_keeps_its_promises_passes():
         (Infinite(), "is not finite"),
         (ZerosForUnknownWords(), "is all zeros"),
         (DependsOnTheBatch(), "in another batch"),
+        (NeverKnowsItsDimensions(), "dimensions is None after texts whose vectors have 3"),
+        (AnnouncesOtherDimensions(), "dimensions was 4 before the first text"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Good) else "",
 )

@@ -2,37 +2,40 @@
 
 import math
 import struct
+from contextlib import closing
 
+import apsw
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from toolindex import VEC_TABLE, Coverage, ToolIndex, ToolIndexError, VectorError
+from toolindex import Coverage, ToolIndex, ToolIndexError, VectorError
 
 ONE = {"mcptools:mail:send": "Send a message."}
 THREE = ONE | {"mcptools:mail:read": "Read a message.", "gentools:pdf:merge": "Merge files."}
 
 
-def coverage(index):
+def coverage(index, model_id="m"):
     with index.reading() as reader:
-        return reader.coverage()
+        return reader.coverage(model_id)
 
 
-def nearest(index, vector, k=10):
+def nearest(index, vector, model_id="m"):
     blob = struct.pack(f"<{len(vector)}f", *vector)
     with index.reading() as reader:
+        table = reader.vector_table(model_id).name
         rows = reader.connection.execute(
-            f"SELECT e.id, n.distance FROM (SELECT rowid, distance FROM {VEC_TABLE} "
+            f"SELECT e.id, n.distance FROM (SELECT rowid, distance FROM {table} "
             "WHERE embedding MATCH ? AND k = ? ORDER BY distance) AS n "
             "JOIN entries AS e ON e.rowid = n.rowid ORDER BY n.distance",
-            (blob, k),
+            (blob, 10),
         )
         return [(id_, round(distance, 5)) for id_, distance in rows]
 
 
 def test_before_the_first_vector_nothing_is_searchable_by_meaning(index, fill):
-    assert coverage(index) == Coverage(tools=0, vectors=0, model_id=None, dimensions=0)
+    assert coverage(index) == Coverage(tools=0, vectors=0, dimensions=0)
     fill(index, THREE)
-    assert coverage(index) == Coverage(tools=3, vectors=0, model_id=None, dimensions=0)
+    assert coverage(index) == Coverage(tools=3, vectors=0, dimensions=0)
 
 
 def test_pending_texts_are_those_of_tools_without_a_vector_of_that_model(index, fill, embed):
@@ -62,7 +65,7 @@ def test_stored_vectors_are_found_by_cosine_whatever_their_length(index, fill):
         ("mcptools:mail:read", round(1 - math.sqrt(0.5), 5)),
         ("gentools:pdf:merge", 1.0),
     ]
-    assert coverage(index) == Coverage(tools=3, vectors=3, model_id="m", dimensions=2)
+    assert coverage(index) == Coverage(tools=3, vectors=3, dimensions=2)
 
 
 def test_tools_of_one_text_share_one_vector(index, report, make_record):
@@ -131,11 +134,16 @@ def test_a_changed_text_loses_its_old_vector_at_once(index, fill):
     assert len(index.pending("m", limit=10)) == 1
 
 
-def test_vectors_of_another_model_replace_the_searchable_ones(index, path, fill, check_sound):
+def test_the_vectors_of_several_models_are_searchable_beside_each_other(
+    index, path, fill, check_sound
+):
     fill(index, THREE, model_id="first")
     (hash_, *_) = index.pending("second", limit=1)
     index.put_vectors("second", {hash_: [1.0, 2.0, 3.0]})
-    assert coverage(index) == Coverage(tools=3, vectors=1, model_id="second", dimensions=3)
+    assert coverage(index, "first") == Coverage(tools=3, vectors=3, dimensions=4)
+    assert coverage(index, "second") == Coverage(tools=3, vectors=1, dimensions=3)
+    fill(index, ONE)
+    assert coverage(index, "first") == Coverage(tools=1, vectors=1, dimensions=4)
     check_sound(path)
 
 
@@ -144,7 +152,7 @@ def test_changing_the_model_and_back_costs_nothing(index, path, fill, check_soun
     fill(index, THREE, model_id="second")
     assert index.use_model("first")
     assert index.pending("first", limit=10) == {}
-    assert coverage(index) == Coverage(tools=3, vectors=3, model_id="first", dimensions=4)
+    assert coverage(index, "first") == Coverage(tools=3, vectors=3, dimensions=4)
     check_sound(path)
 
 
@@ -153,26 +161,69 @@ def test_a_model_of_the_same_dimensions_is_another_model_all_the_same(index, fil
     assert len(index.pending("second", limit=10)) == 1
 
 
-def test_using_a_model_says_whether_it_is_the_active_one(index, fill):
+def test_using_a_model_says_whether_it_has_vectors(index, path, fill):
     fill(index, ONE)
     assert not index.use_model("m")
     fill(index, ONE, model_id="m")
     assert index.use_model("m")
     assert not index.use_model("unknown")
-    assert coverage(index).model_id == "m"
-
-
-def test_using_a_model_reading_only_cannot_change_the_active_one(index, path, fill):
-    fill(index, ONE, model_id="first")
-    fill(index, ONE, model_id="second")
     with ToolIndex(path, read_only=True) as reader:
-        assert reader.use_model("second")
-        assert not reader.use_model("first")
+        assert reader.use_model("m")
+        assert not reader.use_model("unknown")
+
+
+def test_a_model_that_nobody_used_for_long_is_put_to_use_again_at_no_cost(
+    index, path, fill, check_sound
+):
+    fill(index, THREE, model_id="old")
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("UPDATE models SET used_at = 0")
+    fill(index, THREE, model_id="new")
+    with index.reading() as reader:
+        assert reader.models() == ("new",)
+    assert index.use_model("old")
+    assert index.pending("old", limit=10) == {}
+    assert coverage(index, "old") == Coverage(tools=3, vectors=3, dimensions=4)
+    with index.reading() as reader:
+        assert set(reader.models()) == {"old", "new"}
+    check_sound(path)
+
+
+def test_a_text_made_otherwise_keeps_its_old_vector_until_there_is_a_new_one(
+    index, make_record, report
+):
+    """As after an upgrade: the files are the same, only the text made of them is another."""
+    old = make_record("mcptools:mail:send", "Send.", text_hash="old")
+    new = make_record("mcptools:mail:send", "Send.", text_hash="new")
+    index.sync(type(report({}))(records=(old,)), reader_version="1")
+    index.put_vectors("m", {"old": [1.0, 0.0]})
+    index.sync(type(report({}))(records=(new,)), reader_version="2")
+    assert nearest(index, [1.0, 0.0]) == [("mcptools:mail:send", 0.0)]
+    assert list(index.pending("m", limit=10)) == ["new"]
+    index.put_vectors("m", {"new": [0.0, 1.0]})
+    assert nearest(index, [0.0, 1.0]) == [("mcptools:mail:send", 0.0)]
+    index.sync(type(report({}))(records=(old,)), reader_version="1")
+    assert nearest(index, [1.0, 0.0]) == [("mcptools:mail:send", 0.0)]
+    assert index.pending("m", limit=10) == {}
+
+
+def test_holes_that_changes_leave_in_a_vector_table_are_closed(index, path, fill, check_sound):
+    """A chunk of vectors is freed only when all of it is empty."""
+    steady = {f"mcptools:a:steady_{n}": f"Steady {n}." for n in range(20)}
+    for turn in range(12):
+        others = {f"mcptools:b:other_{n}": f"Other {turn} {n}." for n in range(240)}
+        fill(index, steady | others, model_id="m")
+        fill(index, steady | {f"mcptools:a:steady_{turn}": "Changed."}, model_id="m")
+    with index.reading() as reader:
+        chunks = reader.connection.execute("SELECT count(*) FROM entries_vec_chunks").get
+    assert chunks <= 9
+    check_sound(path)
 
 
 def test_no_vectors_are_no_change(index):
     index.put_vectors("m", {})
-    assert coverage(index).model_id is None
+    with index.reading() as reader:
+        assert reader.models() == ()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +247,8 @@ def test_one_bad_vector_refuses_the_batch(index, fill, bad, why):
     assert caught.value.model_id == "m"
     assert isinstance(caught.value, ToolIndexError)
     assert len(index.pending("m", limit=3)) == 3
-    assert coverage(index).model_id is None
+    with index.reading() as reader:
+        assert reader.models() == ()
 
 
 def test_a_vector_without_dimensions_has_no_direction(index, fill):

@@ -7,6 +7,7 @@ from toolrank import (
     MAX_NEIGHBOURS,
     Content,
     Filter,
+    NumpyVectorRetriever,
     Query,
     RankingArgumentError,
     RetrievalError,
@@ -15,23 +16,29 @@ from toolrank import (
 )
 
 
-def find(connection, vector, *, depth=10, **options):
-    retriever = VectorRetriever(connection, table="docs_vec", **options)
-    return retriever.retrieve(Query(text="", vector=vector), depth=depth)
+@pytest.fixture(params=[VectorRetriever, NumpyVectorRetriever])
+def find(request):
+    """Search with each of the retrievers: `find(connection, vector)`."""
+
+    def search(connection, vector, *, depth=10, **options):
+        retriever = request.param(connection, table="docs_vec", **options)
+        return retriever.retrieve(Query(text="", vector=vector), depth=depth)
+
+    return search
 
 
 def ids(hits):
     return [hit.id for hit in hits]
 
 
-def test_the_score_is_the_cosine(store_vectors):
+def test_the_score_is_the_cosine(find, store_vectors):
     connection = store_vectors({1: (1, 0), 2: (1, 1), 3: (0, 2), 4: (-1, 0)})
     found = find(connection, (3, 0))
     assert ids(found) == ["1", "2", "3", "4"]
     assert [hit.score for hit in found] == pytest.approx([1, math.sqrt(0.5), 0, -1], abs=1e-6)
 
 
-def test_the_length_of_the_query_vector_does_not_matter(store_vectors):
+def test_the_length_of_the_query_vector_does_not_matter(find, store_vectors):
     """Not even where the values would overflow or vanish in 32 bits."""
     connection = store_vectors({1: (1, 0.5), 2: (0.5, 1)})
     for scale in (1e-320, 1e-60, 1.0, 1e60, 1e307):
@@ -39,33 +46,33 @@ def test_the_length_of_the_query_vector_does_not_matter(store_vectors):
         assert [hit.score for hit in found] == pytest.approx([1, 0.8], abs=1e-6)
 
 
-def test_a_query_without_a_vector_or_with_one_of_zeros_finds_nothing(store_vectors):
+def test_a_query_without_a_vector_or_with_one_of_zeros_finds_nothing(find, store_vectors):
     connection = store_vectors({1: (1, 0)})
     assert find(connection, None) == []
     assert find(connection, (0.0, 0.0)) == []
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_query_vector_that_is_not_finite_is_refused(store_vectors, value):
+def test_a_query_vector_that_is_not_finite_is_refused(find, store_vectors, value):
     connection = store_vectors({1: (1, 0)})
     with pytest.raises(RankingArgumentError, match="not finite") as caught:
         find(connection, (1.0, value))
     assert caught.value.argument == "query.vector"
 
 
-def test_rows_without_a_direction_are_not_found_and_take_no_place(store_vectors):
+def test_rows_without_a_direction_are_not_found_and_take_no_place(find, store_vectors):
     nowhere = dict.fromkeys(range(1, 6), (0, 0)) | {6: (math.nan, 1)}
     connection = store_vectors(nowhere | {7: (1, 1), 8: (1, 0)})
     assert ids(find(connection, (1, 0))) == ["8", "7"]
     assert ids(find(connection, (1, 0), depth=2)) == ["8", "7"]
 
 
-def test_equal_scores_come_in_the_order_of_their_ids(store_vectors):
+def test_equal_scores_come_in_the_order_of_their_ids(find, store_vectors):
     connection = store_vectors({2: (1, 0), 10: (1, 0), 1: (1, 0)})
     assert ids(find(connection, (1, 0))) == ["1", "10", "2"]
 
 
-def test_ids_come_from_the_content_table(store_vectors):
+def test_ids_come_from_the_content_table(find, store_vectors):
     connection = store_vectors({1: (1, 0), 2: (0, 1)})
     connection.execute("CREATE TABLE docs (id TEXT UNIQUE)")
     connection.execute("INSERT INTO docs (rowid, id) VALUES (1, 'right'), (2, 'up')")
@@ -73,17 +80,17 @@ def test_ids_come_from_the_content_table(store_vectors):
     assert ids(found) == ["up", "right"]
 
 
-def test_depth_bounds_the_hits_to_the_nearest(store_vectors):
+def test_depth_bounds_the_hits_to_the_nearest(find, store_vectors):
     connection = store_vectors({1: (1, 0), 2: (0, 1), 3: (1, 0.1)})
     assert ids(find(connection, (1, 0), depth=2)) == ["1", "3"]
 
 
-def test_a_depth_beyond_what_sqlite_vec_allows_is_cut(store_vectors):
+def test_a_depth_beyond_what_sqlite_vec_allows_is_cut(find, store_vectors):
     connection = store_vectors({1: (1, 0)})
     assert ids(find(connection, (1, 0), depth=MAX_NEIGHBOURS + 1)) == ["1"]
 
 
-def test_a_filter_never_starves_the_result(store_vectors):
+def test_a_filter_never_starves_the_result(find, store_vectors):
     """Five allowed rows, the farthest of a thousand, are all found by a search for five."""
     vectors = {rowid: (1, rowid / 1000) for rowid in range(1, 1001)}
     vectors |= {rowid: (-1, rowid / 1000) for rowid in range(200, 1001, 200)}
@@ -105,14 +112,14 @@ def test_a_filter_never_starves_the_result(store_vectors):
 
 
 @pytest.mark.parametrize("vector", [(1.0,), (1.0, 0.0, 0.0)])
-def test_another_number_of_dimensions_is_a_retrieval_error(store_vectors, vector):
+def test_another_number_of_dimensions_is_a_retrieval_error(find, store_vectors, vector):
     connection = store_vectors({1: (1, 0)})
     with pytest.raises(RetrievalError, match="'meaning' failed") as caught:
         find(connection, vector, name="meaning")
     assert caught.value.retriever == "meaning"
 
 
-def test_a_missing_table_is_a_retrieval_error(load_vec):
+def test_a_missing_table_is_a_retrieval_error(find, load_vec):
     with pytest.raises(RetrievalError):
         find(load_vec, (1.0, 0.0))
 

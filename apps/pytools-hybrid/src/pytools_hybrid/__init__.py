@@ -14,19 +14,13 @@ The command `pytools-hybrid` and the MCP server (`pytools-hybrid serve`) are bui
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytools_hybrid.errors import (
-        EmbeddingError,
-        PytoolsError,
-        RootUnreadableError,
-        SettingsError,
-    )
+    from pytools_hybrid.errors import PytoolsError, RootUnreadableError, SettingsError
     from pytools_hybrid.search import FoundTool, Scope, SearchMode, SearchResponse
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
     from pytools_hybrid.upkeep import Upkeep
 
 __all__ = [
-    "EmbeddingError",
     "FoundTool",
     "PytoolsError",
     "RootUnreadableError",
@@ -40,7 +34,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EmbeddingError": "errors",
     "PytoolsError": "errors",
     "RootUnreadableError": "errors",
     "SettingsError": "errors",

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from pytools_hybrid.errors import EmbeddingError, PytoolsError, RootUnreadableError, SettingsError
+from pytools_hybrid.errors import PytoolsError, RootUnreadableError, SettingsError
 from pytools_hybrid.terminal import Progress, fail, print_response, print_sync, say
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
+
+    from toolindex import EmbeddingError
 
     from pytools_hybrid.search import SearchResponse
     from pytools_hybrid.service import ToolSearch
@@ -92,6 +94,14 @@ def search(
     scope: Annotated[
         Literal["all", "gentools", "mcptools"], typer.Option(help="Which tools to search.")
     ] = "all",
+    category: Annotated[
+        list[str] | None,
+        typer.Option(help="Only tools of this category; given several times, of any of them."),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(help="Only tools with this tag; given several times, with all of them."),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=50, help="Results at most.")] = 5,
     output: Annotated[
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
@@ -103,7 +113,10 @@ def search(
     """
     settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
     tools = _existing_root(settings)
-    response = _run(_search(settings, tools, query, mode=mode, scope=scope, limit=limit))
+    found = _search(
+        settings, tools, query, mode=mode, scope=scope, categories=category, tags=tag, limit=limit
+    )
+    response = _run(found)
     print_response(response, tools, output)
 
 
@@ -201,9 +214,17 @@ def _is_folder(root: Path) -> bool:
 
 
 async def _search(
-    settings: Settings, root: Path, query: str, *, mode: str, scope: str, limit: int
+    settings: Settings,
+    root: Path,
+    query: str,
+    *,
+    mode: str,
+    scope: str,
+    categories: list[str] | None,
+    tags: list[str] | None,
+    limit: int,
 ) -> SearchResponse:
-    from toolindex import ToolIndexError
+    from toolindex import ToolFilter, ToolIndexError
 
     from pytools_hybrid.search import Scope, SearchMode
     from pytools_hybrid.service import ToolSearch
@@ -217,7 +238,13 @@ async def _search(
                     _, embedded = await _embed(tools)
                 if report.added or report.updated or report.removed or embedded:
                     print_sync(report, embedded, tools.index.path)
-        return await tools.search(query, mode=SearchMode(mode), scope=Scope(scope), limit=limit)
+        return await tools.search(
+            query,
+            mode=SearchMode(mode),
+            scope=Scope(scope),
+            where=ToolFilter(categories=categories or (), tags=tags or ()),
+            limit=limit,
+        )
 
 
 async def _index(settings: Settings, root: Path) -> None:
@@ -226,6 +253,7 @@ async def _index(settings: Settings, root: Path) -> None:
     async with ToolSearch(settings, root) as tools:
         report = await tools.refresh()
         failure, embedded = await _embed(tools)
+        await tools.tidy()
         print_sync(report, embedded, tools.index.path, with_issues=True)
         if failure is not None:
             raise failure
@@ -233,6 +261,8 @@ async def _index(settings: Settings, root: Path) -> None:
 
 async def _embed(tools: ToolSearch) -> tuple[EmbeddingError | None, int]:
     """Embed what is new; a model that fails is given back, for searches go on without it."""
+    from toolindex import EmbeddingError
+
     with Progress("embedding") as progress:
         try:
             return None, await tools.embed_pending(progress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["EmbeddingError", "PytoolsError", "RootUnreadableError", "SettingsError"]
+__all__ = ["PytoolsError", "RootUnreadableError", "SettingsError"]
 
 
 class PytoolsError(Exception):
@@ -36,15 +36,3 @@ class RootUnreadableError(PytoolsError):
     def __init__(self, root: Path, reason: str) -> None:
         super().__init__(f"{root}: {reason} Check the permissions of the folder.")
         self.root = root
-
-
-class EmbeddingError(PytoolsError):
-    """The embedding model gave no vectors; search goes on without them.
-
-    Attributes:
-        model: The model, as `Embedder.model_id` names it.
-    """
-
-    def __init__(self, model: str, message: str) -> None:
-        super().__init__(f"embedding model {model!r}: {message}")
-        self.model = model

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path, PurePosixPath
 
-    from toolindex import SyncReport, ToolIndex
+    from toolindex import SyncReport, ToolStore
     from toolscan import FileStamp
 
 __all__ = ["refresh"]
@@ -22,26 +22,38 @@ _READER = str(RECORD_VERSION)
 
 
 def refresh(
-    index: ToolIndex, root: Path, within: Iterable[PurePosixPath] | None = None
+    store: ToolStore,
+    root: Path,
+    within: Iterable[PurePosixPath] | None = None,
+    *,
+    completes: bool = True,
 ) -> SyncReport:
-    """Make the index equal to the files; repeating it is harmless.
+    """Make the store equal to the files; repeating it is harmless.
+
+    Whoever calls it holds the lease for files, so that a scan which began earlier is never
+    applied after one that began later.
 
     Args:
-        index: The index to write.
+        store: The store to write.
         root: The tree of tools. One that does not exist holds no tools.
         within: Look only at these paths, relative to the root.
+        completes: Look at all paths all the same where the store does not hold the whole tree:
+            its file may have been removed meanwhile.
 
     Raises:
         RootUnreadableError: The root cannot be listed; nothing has changed.
-        toolindex.DatabaseError: The index cannot be written; nothing has changed.
+        toolindex.DatabaseError: The store cannot be written; nothing has changed.
     """
     paths = None if within is None else [str(path) for path in within]
-    known = index.known(reader_version=_READER)
-    report = index.sync(_scan(root, paths, known), reader_version=_READER, within=paths)
+    stored = store.stored(reader_version=_READER, within=paths)
+    if completes and paths is not None and not stored.is_current:
+        paths, stored = None, store.stored(reader_version=_READER)
+    scanned = _scan(root, paths, stored.stamps)
+    report = store.sync(scanned, reader_version=_READER, within=paths, stored=stored)
     if report.rescan:
-        # Another process removed entries that this scan had passed over as known.
+        # Another process, where files cannot be locked, changed what this scan had passed over.
         paths = list(report.rescan)
-        again = index.sync(_scan(root, paths, {}), reader_version=_READER, within=paths)
+        again = store.sync(_scan(root, paths, {}), reader_version=_READER, within=paths)
         return replace(
             report,
             added=report.added + again.added,

@@ -1,44 +1,45 @@
-"""A query against the index: channels, ranking, details, and what was lost on the way."""
+"""A query against one state of the store: candidates, fusion, details, and what was lost."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
-from toolindex import CONTENT_TABLE, FTS_COLUMNS, FTS_TABLE, VEC_TABLE, ToolFilter
+from toolindex import ToolFilter
 from toolrank import (
-    BM25Retriever,
     Channel,
-    Content,
-    Filter,
+    Hit,
     HybridRanker,
     Query,
-    VectorRetriever,
     linear_fusion,
+    query_terms,
     reciprocal_rank_fusion,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Sequence
 
-    from toolindex import IndexReader, ToolEntry
+    from toolindex import Candidate, StoreReader, ToolEntry, ToolStore
     from toolrank import Fusion
 
-__all__ = ["MAX_LIMIT", "FoundTool", "Scope", "SearchMode", "SearchResponse", "rank_tools"]
+__all__ = [
+    "MAX_LIMIT",
+    "FoundTool",
+    "QueryVector",
+    "Scope",
+    "SearchMode",
+    "SearchRequest",
+    "SearchResponse",
+    "Searcher",
+    "why_empty",
+]
 
 MAX_LIMIT = 50
-
-_COLUMN_WEIGHTS = {
-    "name_words": 3.0,
-    "description": 1.0,
-    "parameter_words": 0.5,
-    "category_words": 0.75,
-    "tag_words": 1.0,
-}
-_WEIGHTS = tuple(_COLUMN_WEIGHTS[column] for column in FTS_COLUMNS)
+_CACHED_RESULTS = 512
 _FUSIONS: dict[str, Fusion] = {"linear": linear_fusion, "rrf": reciprocal_rank_fusion}
-_CONTENT = Content(table=CONTENT_TABLE, column="id")
 
 
 class SearchMode(StrEnum):
@@ -55,6 +56,36 @@ class Scope(StrEnum):
     ALL = "all"
     GENTOOLS = "gentools"
     MCPTOOLS = "mcptools"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """What is searched; equal requests to one state of the index have equal answers.
+
+    Attributes:
+        text: The request in plain language.
+        mode: Which channels.
+        where: Which tools.
+        limit: How many at most.
+    """
+
+    text: str
+    mode: SearchMode = SearchMode.HYBRID
+    where: ToolFilter = field(default_factory=ToolFilter)
+    limit: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryVector:
+    """The query as a model sees it.
+
+    Attributes:
+        model_id: The model.
+        values: One float per dimension.
+    """
+
+    model_id: str
+    values: Sequence[float] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,48 +109,187 @@ class SearchResponse:
         tools: Best first.
         notes: What the reader should know of the answer: channels that were lost and why,
             vectors still missing, and what to try when nothing was found.
+        lost: Those of the notes that tell of a lost channel.
         generation: The state of the index that answered.
+        tool_count: How many tools that state has.
+        is_complete: Whether the whole tree has been indexed since the database was made.
+        fuller_models: Models that could find more tools than the one that was asked, best first.
+        search_id: How the usage record names this search.
     """
 
     tools: tuple[FoundTool, ...]
     notes: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     generation: int = 0
+    tool_count: int = 0
+    is_complete: bool = True
+    fuller_models: tuple[str, ...] = ()
+    search_id: str = ""
 
 
-def rank_tools(
-    reader: IndexReader,
-    query: Query,
-    *,
-    weights: Mapping[SearchMode, float],
-    fusion: Literal["linear", "rrf"],
-    scope: Scope,
-    limit: int,
-) -> tuple[FoundTool, ...]:
-    """Rank the tools of one state of the index.
+class Searcher:
+    """Answers requests from a store, remembering answers until the store changes.
 
     Args:
-        reader: That state.
-        query: The text, and its vector in the space of the index's model if there is one.
-        weights: The weight of the BM25 and vector channels; absent or 0 is off.
+        store: What to search.
+        bm25_weight: The weight of words in hybrid mode.
+        vec_weight: The weight of meaning in hybrid mode.
         fusion: How the channels' rankings become one.
-        scope: Whose tools.
-        limit: How many at most.
     """
-    where = _filter(ToolFilter(source=None if scope is Scope.ALL else scope.value))
-    channels: list[Channel] = []
-    if weight := weights.get(SearchMode.BM25, 0.0):
-        bm25 = BM25Retriever(
-            reader.connection, table=FTS_TABLE, weights=_WEIGHTS, content=_CONTENT, where=where
+
+    def __init__(
+        self,
+        store: ToolStore,
+        *,
+        bm25_weight: float,
+        vec_weight: float,
+        fusion: Literal["linear", "rrf"],
+    ) -> None:
+        self._store = store
+        self._bm25_weight = bm25_weight
+        self._vec_weight = vec_weight
+        self._fuse = _FUSIONS[fusion]
+        # An answer is a function of its key: no time after which it goes bad.
+        self._answers: OrderedDict[object, tuple[FoundTool, ...]] = OrderedDict()
+        self._lock = Lock()
+
+    def uses_vectors(self, mode: SearchMode) -> bool:
+        """Tell whether a search of this mode asks the vector channel."""
+        return mode is SearchMode.VECTOR or (mode is SearchMode.HYBRID and self._vec_weight > 0)
+
+    def answer(
+        self, request: SearchRequest, *, model_id: str | None, vector: QueryVector | None, why: str
+    ) -> SearchResponse:
+        """Answer a request from the state that the store has now.
+
+        Args:
+            request: The request.
+            model_id: The model whose vectors are wanted, or None for none.
+            vector: The query's vector: that model's, or another's in its place.
+            why: Why there is no vector, or another's; empty where that needs no word.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+            RetrievalError: A search table is missing.
+        """
+        lost: list[str] = []
+        notes: list[str] = []
+        with self._store.reading() as reader:
+            wanted = model_id if self.uses_vectors(request.mode) else None
+            coverage = reader.coverage(vector.model_id if vector else wanted or "")
+            if coverage.tools and vector is not None:
+                missing = _unsearchable(coverage.vectors, coverage.dimensions, vector)
+                if missing:
+                    vector, why = None, why or missing
+                elif vector.model_id != wanted:
+                    notes.append(f"searched with vectors of {vector.model_id} ({why})")
+                elif coverage.vectors < coverage.tools:
+                    reason = f" ({why})" if why else ""
+                    notes.append(
+                        f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
+                    )
+            if coverage.tools and vector is None and why:
+                lost.append(f"vector channel lost ({why}): searched by words")
+            response = SearchResponse(
+                tools=self._ranked(reader, request, vector),
+                generation=reader.generation(),
+                tool_count=coverage.tools,
+                is_complete=reader.is_complete(),
+                fuller_models=() if wanted is None else _fuller(reader, wanted),
+            )
+        return replace(response, notes=(*lost, *notes), lost=tuple(lost))
+
+    def _ranked(
+        self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
+    ) -> tuple[FoundTool, ...]:
+        key = (
+            request,
+            vector.model_id if vector else None,
+            reader.generation(),
+            reader.usage_generation(),
         )
-        channels.append(Channel(bm25, weight))
-    if query.vector is not None and (weight := weights.get(SearchMode.VECTOR, 0.0)):
-        vector = VectorRetriever(reader.connection, table=VEC_TABLE, content=_CONTENT, where=where)
-        channels.append(Channel(vector, weight))
-    hits = HybridRanker(channels, fuse=_FUSIONS[fusion]).rank(query, limit=limit)
-    entries = reader.entries([hit.id for hit in hits])
-    return tuple(FoundTool(entry=entries[hit.id], score=hit.score) for hit in hits)
+        with self._lock:
+            if (answer := self._answers.get(key)) is not None:
+                self._answers.move_to_end(key)
+                return answer
+        answer = self._rank(reader, request, vector)
+        with self._lock:
+            self._answers[key] = answer
+            if len(self._answers) > _CACHED_RESULTS:
+                self._answers.popitem(last=False)
+        return answer
+
+    def _rank(
+        self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
+    ) -> tuple[FoundTool, ...]:
+        where = request.where
+        channels: list[Channel] = []
+        bm25, vec = self._weights(request.mode, has_vector=vector is not None)
+        if bm25:
+            words = _Retriever(
+                "bm25", lambda depth: reader.lexical(request.text, where=where, depth=depth)
+            )
+            channels.append(Channel(words, bm25))
+        if vec and vector is not None:
+            values, model_id = vector.values, vector.model_id
+            meaning = _Retriever(
+                "vector",
+                lambda depth: reader.nearest(values, model_id=model_id, where=where, depth=depth),
+            )
+            channels.append(Channel(meaning, vec))
+        query = Query(text=request.text)
+        hits = HybridRanker(channels, fuse=self._fuse).rank(query, limit=request.limit)
+        entries = reader.entries([hit.id for hit in hits])
+        return tuple(FoundTool(entry=entries[hit.id], score=hit.score) for hit in hits)
+
+    def _weights(self, mode: SearchMode, *, has_vector: bool) -> tuple[float, float]:
+        if mode is SearchMode.HYBRID and has_vector:
+            return self._bm25_weight, self._vec_weight
+        if mode is SearchMode.VECTOR and has_vector:
+            return 0.0, 1.0
+        # A request must not go unanswered because its only channel is lost.
+        return self._bm25_weight or 1.0, 0.0
 
 
-def _filter(tools: ToolFilter) -> Filter | None:
-    selection = tools.rowids()
-    return None if selection is None else Filter(sql=selection[0], parameters=selection[1])
+@dataclass(frozen=True, slots=True)
+class _Retriever:
+    """A store's candidates as a channel of the ranker."""
+
+    name: str
+    candidates: Callable[[int], Sequence[Candidate]]
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        return [Hit(id=found.id, score=found.score) for found in self.candidates(depth)]
+
+
+def _unsearchable(vectors: int, dimensions: int, vector: QueryVector) -> str | None:
+    if vectors == 0:
+        return "no tool has a vector yet"
+    if len(vector.values) != dimensions:
+        return f"{vector.model_id} gave {len(vector.values)} dimensions, the index has {dimensions}"
+    return None
+
+
+def _fuller(reader: StoreReader, wanted: str) -> tuple[str, ...]:
+    coverage = reader.coverage(wanted)
+    if coverage.vectors >= coverage.tools:
+        return ()
+    counts = {model: reader.coverage(model).vectors for model in reader.models() if model != wanted}
+    fuller = [model for model, vectors in counts.items() if vectors > coverage.vectors]
+    return tuple(sorted(fuller, key=lambda model: (-counts[model], model)))
+
+
+def why_empty(request: SearchRequest, tool_count: int, *, root: object, syncs: bool) -> str:
+    """Say why nothing was found, and what to try."""
+    if tool_count == 0:
+        remedy = "" if syncs else "; syncing is off: run pytools-hybrid index"
+        return (
+            f"no tools of {root} in the index: looked for mcptools/<category>/<tool>.py "
+            "and gentools/<category>/<tool>/api.py with a documented run() or run_parsed()"
+            f"{remedy}"
+        )
+    if not query_terms(request.text):
+        return "the query holds no words: describe what the tool should do"
+    if request.where != ToolFilter():
+        return f"none of the {tool_count} tools passes the filters and fits: ask for less"
+    return f"none of the {tool_count} tools fits: try other words"

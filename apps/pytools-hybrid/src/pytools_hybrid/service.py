@@ -1,36 +1,55 @@
-"""The product as one object: an index kept in step with a tree of tools, and searches of it."""
+"""The product as one object: a store kept in step with a tree of tools, and searches of it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
-from dataclasses import replace
+import time
+import uuid
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from toolindex import (
+    DamagedDatabaseError,
     DatabaseBusyError,
     DatabaseError,
     ForeignDatabaseError,
+    LeaseHeldError,
     NewerSchemaError,
-    ToolIndex,
+    OutcomeRecord,
+    SearchRecord,
+    ToolFilter,
     ToolIndexError,
+    embed_pending,
 )
-from toolrank import Query, query_terms
+from toolrank import query_terms
 
-from pytools_hybrid.embedding import create_embedder
-from pytools_hybrid.errors import EmbeddingError, RootUnreadableError
+from pytools_hybrid.embedding import create_embedder, stand_in
+from pytools_hybrid.errors import RootUnreadableError
+from pytools_hybrid.queries import QueryEmbedder
+from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.refresh import refresh
-from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode, SearchResponse, rank_tools
+from pytools_hybrid.search import (
+    MAX_LIMIT,
+    QueryVector,
+    Scope,
+    Searcher,
+    SearchMode,
+    SearchRequest,
+    SearchResponse,
+    why_empty,
+)
+from pytools_hybrid.store import SQLiteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable
     from pathlib import PurePosixPath
     from types import TracebackType
 
-    from toolindex import Coverage, Embedder, SyncReport
+    from toolindex import Embedder, EmbeddingReport, SyncReport, UsageStatistics
 
     from pytools_hybrid.settings import Settings
 
@@ -38,11 +57,13 @@ __all__ = ["ToolSearch"]
 
 _log = logging.getLogger("pytools_hybrid")
 
-# What providers take in one request: a failure loses no batch that came before it.
-_EMBED_BATCH = 64
-_QUERY_EMBEDDING_SECONDS = 10.0
 # No request is as long; what is pasted after it is not read.
 _QUERY_CHARACTERS = 20_000
+_LEASE_SECONDS = 30.0
+_LEASE_POLL_SECONDS = 0.02
+_REBUILD_SECONDS = 10.0
+_USAGE_DAYS = 90.0
+_USAGE_ROWS = 100_000
 
 
 class ToolSearch:
@@ -55,6 +76,9 @@ class ToolSearch:
         settings: The settings.
         root: The tree of tools; it may appear later.
 
+    Attributes:
+        changed: Set whenever the index was brought up to date.
+
     Raises:
         DatabaseError: (on entering) The index can be neither written nor read.
     """
@@ -62,18 +86,30 @@ class ToolSearch:
     def __init__(self, settings: Settings, root: str | os.PathLike[str]) -> None:
         self.settings = settings
         self.root = Path(root)
+        self.changed = asyncio.Event()
         self._database = settings.resolved_database(self.root)
-        self._embedder: Embedder | None = create_embedder(
+        self._embedder = create_embedder(
             settings.embedding_model, dimensions=settings.embedding_dim
         )
-        self._index: ToolIndex | None = None
+        self._index: SQLiteStore | None = None
         self._refreshing = asyncio.Lock()
         self._embedding = asyncio.Lock()
-        self._embedding_failure: str | None = None
+        self._rebuilding: asyncio.Task[None] | None = None
+        self._refused: dict[str, str] = {}
+        self._embedding_failure = ""
         self._refresh_failure: str | None = None
 
     async def __aenter__(self) -> Self:
-        self._index = await asyncio.to_thread(self._open)
+        index = self._index = await asyncio.to_thread(self._open)
+        settings = self.settings
+        self._searcher = Searcher(
+            index,
+            bm25_weight=settings.bm25_weight,
+            vec_weight=settings.vec_weight,
+            fusion=settings.fusion,
+        )
+        self._recorder = Recorder(index, keeps_searches=settings.usage_log)
+        self._queries: dict[str, QueryEmbedder] = {}
         return self
 
     async def __aexit__(
@@ -82,10 +118,14 @@ class ToolSearch:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._rebuilding is not None:
+            self._rebuilding.cancel()
+            await asyncio.wait({self._rebuilding})
+        await self._recorder.aclose()
         self.index.close()
 
     @property
-    def index(self) -> ToolIndex:
+    def index(self) -> SQLiteStore:
         """The open index."""
         if self._index is None:
             raise RuntimeError("ToolSearch is used outside its async with block")
@@ -94,24 +134,29 @@ class ToolSearch:
     async def refresh(self, within: Iterable[PurePosixPath] | None = None) -> SyncReport:
         """Make the index equal to the files: all, or those at some paths.
 
+        An index that turns out to be damaged is set aside and made anew.
+
         Raises:
+            LeaseHeldError: Another process has been at it for half a minute.
             DatabaseError: The index cannot be written.
             RootUnreadableError: The tree cannot be listed.
         """
         async with self._refreshing:
             try:
-                report = await asyncio.to_thread(refresh, self.index, self.root, within)
+                async with self._leased():
+                    report = await self._refreshed(within)
             except (ToolIndexError, RootUnreadableError) as error:
                 self._refresh_failure = str(error)
                 raise
-            self._refresh_failure = None
-            return report
+        self._refresh_failure = None
+        self.changed.set()
+        return report
 
-    async def embed_pending(self, progress: Callable[[int], object] | None = None) -> int:
+    async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
         """Embed what the model has not embedded yet, storing each batch as it comes.
 
         Args:
-            progress: Called with the number of texts embedded so far.
+            progress: Called with the number of texts embedded so far, and of all.
 
         Returns:
             How many texts were embedded.
@@ -120,27 +165,24 @@ class ToolSearch:
             EmbeddingError: The model gave no vectors; what came before is stored.
             ToolIndexError: Its vectors cannot be stored.
         """
-        embedder, done = self._embedder, 0
+        embedder = self._embedder
         if embedder is None or self.index.read_only:
-            return done
-        model_id = embedder.model_id
+            return 0
         async with self._embedding:
-            await asyncio.to_thread(self.index.use_model, model_id)
-            while texts := await asyncio.to_thread(
-                self.index.pending, model_id, limit=_EMBED_BATCH
-            ):
-                try:
-                    vectors = await embedder.embed_documents(list(texts.values()))
-                    batch = dict(zip(texts, vectors, strict=True))
-                    await asyncio.to_thread(self.index.put_vectors, model_id, batch)
-                except (EmbeddingError, ToolIndexError) as error:
-                    self._embedding_failure = str(error)
-                    raise
-                done += len(batch)
-                if progress is not None:
-                    progress(done)
-        self._embedding_failure = None
-        return done
+            try:
+                await asyncio.to_thread(self.index.use_model, embedder.model_id)
+                report = await embed_pending(
+                    self.index,
+                    embedder,
+                    limits=embedder.limits,
+                    without=self._refused,
+                    progress=progress,
+                )
+            except ToolIndexError as error:
+                self._embedding_failure = str(error)
+                raise
+            self._note_refused(report)
+        return report.embedded
 
     async def search(
         self,
@@ -148,6 +190,7 @@ class ToolSearch:
         *,
         mode: SearchMode = SearchMode.HYBRID,
         scope: Scope = Scope.ALL,
+        where: ToolFilter | None = None,
         limit: int = 5,
     ) -> SearchResponse:
         """Find the tools that fit a request, best first.
@@ -156,6 +199,7 @@ class ToolSearch:
             query: The request in plain language; any string is answered.
             mode: Words and meaning together, or one of them.
             scope: Whose tools.
+            where: Which tools, besides.
             limit: How many at most, 1 to `MAX_LIMIT`.
 
         Raises:
@@ -165,26 +209,96 @@ class ToolSearch:
         """
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
-        query = query[:_QUERY_CHARACTERS]
-        notes: list[str] = []
-        if self._refresh_failure is not None:
-            notes.append(f"the index may be out of date ({self._refresh_failure})")
-        elif self.index.read_only:
-            notes.append("the index may be out of date: it cannot be written")
-        vector = await self._query_vector(query, mode, notes)
-        response = await asyncio.to_thread(
-            self._search, Query(text=query, vector=vector), mode, scope, limit
-        )
-        return replace(response, notes=(*notes, *response.notes))
+        started, at = time.perf_counter(), time.time()
+        where = where or ToolFilter()
+        if scope is not Scope.ALL:
+            where = replace(where, source=scope.value)
+        request = SearchRequest(text=query[:_QUERY_CHARACTERS], mode=mode, where=where, limit=limit)
+        notes = self._stale_notes()
+        try:
+            response = await self._answer(request)
+        except DamagedDatabaseError:
+            if self.index.read_only:
+                raise
+            await asyncio.to_thread(self.index.set_aside)
+            response = await self._answer(request)
+        if not response.is_complete and self.settings.sync and not self.index.read_only:
+            # It is new: the file was removed or damaged, or has not been filled yet.
+            await self._rebuilt()
+            response = await self._answer(request)
+        if not response.tools:
+            syncs = self.settings.sync
+            notes = (*notes, why_empty(request, response.tool_count, root=self.root, syncs=syncs))
+        response = replace(response, notes=(*notes, *response.notes), search_id=uuid.uuid4().hex)
+        self._record(request, response, at=at, milliseconds=1000 * (time.perf_counter() - started))
+        return response
+
+    async def record_outcome(
+        self,
+        tool_id: str,
+        *,
+        success: bool,
+        latency_ms: float | None = None,
+        search_id: str | None = None,
+    ) -> None:
+        """Write down what came of using a tool; nothing where the usage record is off.
+
+        Args:
+            tool_id: The tool.
+            success: Whether it did what it was called for.
+            latency_ms: How long it took, if that is known.
+            search_id: The search that it was taken from, if that is known.
+
+        Raises:
+            DatabaseError: The index cannot be written.
+        """
+        if self.settings.usage_log:
+            outcome = OutcomeRecord(
+                at=time.time(),
+                tool_id=tool_id,
+                success=success,
+                latency_ms=latency_ms,
+                search_id=search_id,
+            )
+            await asyncio.to_thread(self.index.usage.record_outcomes, [outcome])
+
+    async def statistics(self, *, since: float | None = None) -> UsageStatistics:
+        """Sum the usage record up.
+
+        Args:
+            since: Leave out what is older, in seconds since 1970.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        await self._recorder.flush()
+        return await asyncio.to_thread(self.index.usage.statistics, since=since)
+
+    async def tidy(self) -> None:
+        """Forget old vectors that no tool needs, and the oldest of the usage record.
+
+        Raises:
+            DatabaseError: The index cannot be written.
+        """
+        if self.index.read_only:
+            return
+        await asyncio.to_thread(self.index.prune)
+        usage = self.index.usage
+        if self.settings.usage_log:
+            await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
+        else:
+            await asyncio.to_thread(usage.clear)
 
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Tell whether a search of this mode asks the vector channel."""
-        return mode is SearchMode.VECTOR or (
-            mode is SearchMode.HYBRID and self.settings.vec_weight > 0
-        )
+        return self._searcher.uses_vectors(mode)
 
-    def _open(self) -> ToolIndex:
+    def _open(self) -> SQLiteStore:
         index = self._opened()
+        if index.damaged is not None:
+            _log.warning(
+                "%s was damaged; it was kept as %s, and is made anew", index.path, index.damaged
+            )
         try:
             index.bind(os.fsencode(os.path.realpath(self.root)).decode("utf-8", "backslashreplace"))
         except DatabaseError:
@@ -192,101 +306,127 @@ class ToolSearch:
             raise
         return index
 
-    def _opened(self) -> ToolIndex:
+    def _opened(self) -> SQLiteStore:
         try:
-            return ToolIndex(self._database)
+            return SQLiteStore(self._database)
         except (DatabaseBusyError, ForeignDatabaseError, NewerSchemaError):
             raise
         except DatabaseError as error:
             # A medium that cannot be written can still be searched.
             try:
-                index = ToolIndex(self._database, read_only=True)
+                index = SQLiteStore(self._database, read_only=True)
             except DatabaseError:
                 raise error from None
             _log.warning("%s cannot be written; searching it as it is", self._database)
             return index
 
-    async def _query_vector(
-        self, query: str, mode: SearchMode, notes: list[str]
-    ) -> list[float] | None:
-        if not self.uses_vectors(mode) or not query_terms(query, stop_words=()):
-            return None
-        if self._embedder is None:
-            if mode is SearchMode.VECTOR:
-                notes.append("vectors are switched off (embedding model 'none'): searched by words")
-            return None
+    @asynccontextmanager
+    async def _leased(self) -> AsyncGenerator[None]:
+        """Hold the lease for files, waiting for it without holding up a thread."""
+        lease = self.index.lease("files")
+        deadline = time.monotonic() + _LEASE_SECONDS
+        while not await asyncio.to_thread(lease.acquire, timeout=0):
+            if time.monotonic() > deadline:
+                raise LeaseHeldError(self.index.path)
+            await asyncio.sleep(_LEASE_POLL_SECONDS)
         try:
-            async with asyncio.timeout(_QUERY_EMBEDDING_SECONDS):
-                vector = await self._embedder.embed_query(query)
-                if all(map(math.isfinite, vector)) and any(vector):
-                    return vector
-                reason = f"{self._embedder.model_id} gave a vector without a direction"
-        except TimeoutError:
-            reason = f"no answer within {_QUERY_EMBEDDING_SECONDS:.0f} s"
-        except EmbeddingError as error:
-            reason = str(error)
-        notes.append(f"vector channel lost ({reason}): searched by words")
-        return None
+            yield
+        finally:
+            lease.release()
 
-    def _search(self, query: Query, mode: SearchMode, scope: Scope, limit: int) -> SearchResponse:
-        notes: list[str] = []
-        with self.index.reading() as reader:
-            coverage = reader.coverage()
-            if coverage.tools == 0:
-                query = replace(query, vector=None)
-            elif query.vector is not None and (reason := self._unsearchable(query, coverage)):
-                notes.append(f"vector channel lost ({reason}): searched by words")
-                query = replace(query, vector=None)
-            elif query.vector is not None and coverage.vectors < coverage.tools:
-                reason = f" ({self._embedding_failure})" if self._embedding_failure else ""
-                notes.append(
-                    f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
-                )
-            tools = rank_tools(
-                reader,
-                query,
-                weights=self._weights(mode, has_vector=query.vector is not None),
-                fusion=self.settings.fusion,
-                scope=scope,
-                limit=limit,
+    async def _refreshed(self, within: Iterable[PurePosixPath] | None) -> SyncReport:
+        try:
+            return await asyncio.to_thread(
+                refresh, self.index, self.root, within, completes=self.settings.sync
             )
-            generation = reader.generation()
-        if not tools:
-            notes.append(self._why_empty(query.text, coverage))
-        return SearchResponse(tools=tools, notes=tuple(notes), generation=generation)
+        except DamagedDatabaseError as error:
+            _log.warning("%s; it is set aside and made anew", error)
+            await asyncio.to_thread(self.index.set_aside)
+            return await asyncio.to_thread(refresh, self.index, self.root)
 
-    def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[SearchMode, float]:
-        if mode is SearchMode.HYBRID:
-            bm25, vector = self.settings.bm25_weight, self.settings.vec_weight
-            # A request must not go unanswered because its only channel is lost.
-            return {
-                SearchMode.BM25: bm25 if has_vector else bm25 or 1.0,
-                SearchMode.VECTOR: vector,
-            }
-        if mode is SearchMode.VECTOR and has_vector:
-            return {SearchMode.VECTOR: 1.0}
-        return {SearchMode.BM25: 1.0}
+    async def _rebuilt(self) -> None:
+        """Wait a while for the index to be whole; searches that find it so share the work."""
+        if self._rebuilding is None or self._rebuilding.done():
+            self._rebuilding = asyncio.create_task(self._rebuild())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REBUILD_SECONDS):
+                await asyncio.shield(self._rebuilding)
 
-    def _unsearchable(self, query: Query, coverage: Coverage) -> str | None:
-        if coverage.vectors == 0:
-            return self._embedding_failure or "no tool has a vector yet"
-        if self._embedder is None or coverage.model_id != self._embedder.model_id:
-            return f"the index holds vectors of {coverage.model_id}"
-        if query.vector is not None and len(query.vector) != coverage.dimensions:
-            return (
-                f"{coverage.model_id} gave {len(query.vector)} dimensions, "
-                f"the index has {coverage.dimensions}"
+    async def _rebuild(self) -> None:
+        with suppress(ToolIndexError, RootUnreadableError):
+            await self.refresh()
+            await self.embed_pending()
+
+    async def _answer(self, request: SearchRequest) -> SearchResponse:
+        embedder = self._embedder
+        vector, why = await self._vector(request, embedder)
+        model_id = None if embedder is None else embedder.model_id
+        response = await self._looked_up(request, vector, why or self._embedding_failure)
+        if embedder is None or not response.fuller_models or model_id is None:
+            return response
+        # The vectors of this model are not ready; those of an earlier one may serve till then.
+        for fuller in response.fuller_models:
+            other = stand_in(fuller, model_id)
+            if other is not None:
+                other_vector, _ = await self._vector(request, other)
+                if other_vector is not None:
+                    why = why or f"those of {model_id} are not ready"
+                    return await self._looked_up(request, other_vector, why)
+        return response
+
+    async def _looked_up(
+        self, request: SearchRequest, vector: QueryVector | None, why: str
+    ) -> SearchResponse:
+        model_id = None if self._embedder is None else self._embedder.model_id
+        return await asyncio.to_thread(
+            self._searcher.answer, request, model_id=model_id, vector=vector, why=why
+        )
+
+    async def _vector(
+        self, request: SearchRequest, embedder: Embedder | None
+    ) -> tuple[QueryVector | None, str]:
+        if not self.uses_vectors(request.mode) or not query_terms(request.text, stop_words=()):
+            return None, ""
+        if embedder is None:
+            is_missed = request.mode is SearchMode.VECTOR
+            return None, "vectors are switched off: embedding model 'none'" if is_missed else ""
+        queries = self._queries.get(embedder.model_id)
+        if queries is None:
+            queries = QueryEmbedder(embedder, self.index, self._recorder)
+            self._queries[embedder.model_id] = queries
+        return await queries.vector(request.text)
+
+    def _stale_notes(self) -> tuple[str, ...]:
+        if self._refresh_failure is not None:
+            return (f"the index may be out of date ({self._refresh_failure})",)
+        if self.index.read_only:
+            return ("the index may be out of date: it cannot be written",)
+        return ()
+
+    def _note_refused(self, report: EmbeddingReport) -> None:
+        for text in report.refused:
+            self._refused[text.text_hash] = text.reason
+            _log.warning("a tool has no vector: %s", text.reason)
+        count = len(self._refused)
+        self._embedding_failure = f"{count} texts were refused by the model" if count else ""
+
+    def _record(
+        self, request: SearchRequest, response: SearchResponse, *, at: float, milliseconds: float
+    ) -> None:
+        where = {
+            name: sorted(value) if isinstance(value, frozenset) else value
+            for name, value in asdict(request.where).items()
+            if value != getattr(ToolFilter(), name)
+        }
+        self._recorder.search(
+            SearchRecord(
+                id=response.search_id,
+                at=at,
+                query=request.text,
+                mode=request.mode.value,
+                parameters={"limit": request.limit, **where},
+                results=tuple(str(found.entry.id) for found in response.tools),
+                latency_ms=milliseconds,
+                degraded=response.lost,
             )
-        return None
-
-    def _why_empty(self, text: str, coverage: Coverage) -> str:
-        if coverage.tools == 0:
-            remedy = "" if self.settings.sync else "; syncing is off: run pytools-hybrid index"
-            return (
-                f"no tools of {self.root} in the index: looked for mcptools/<category>/<tool>.py "
-                "and gentools/<category>/<tool>/api.py with a documented run() or run_parsed()"
-                f"{remedy}"
-            )
-        if not query_terms(text):
-            return "the query holds no words: describe what the tool should do"
-        return f"none of the {coverage.tools} tools fits: try other words"
+        )

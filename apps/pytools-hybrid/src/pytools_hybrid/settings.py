@@ -53,6 +53,7 @@ class Settings(BaseSettings):
     bm25_weight: float = Field(1.0, ge=0, le=1000)
     vec_weight: float = Field(1.0, ge=0, le=1000)
     fusion: Literal["linear", "rrf"] = "linear"
+    usage_log: bool = True
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 
     @field_validator("embedding_model")

@@ -97,12 +97,12 @@ class Progress:
         if self._shown:
             sys.stderr.write("\r\033[K")
 
-    def __call__(self, done: int) -> None:
+    def __call__(self, done: int, total: int) -> None:
         """Note how many are done."""
         self.done = done
         if sys.stderr.isatty():
             self._shown = True
-            sys.stderr.write(f"\r{self._what}: {done}")
+            sys.stderr.write(f"\r{self._what}: {done} of {total}")
             sys.stderr.flush()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
 
-from pytools_hybrid.errors import EmbeddingError, RootUnreadableError
+from pytools_hybrid.errors import RootUnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,8 @@ _FIRST_EMBEDDING_SECONDS = 1.0
 _REFRESH_PAUSES = (0.5, 1.0, 2.0, 5.0)
 _EMBEDDING_PAUSES = (1.0, 5.0, 30.0, 120.0)
 _RESTART_PAUSE = 2.0
+_TIDY_AFTER = 30.0
+_TIDY_EVERY = 24 * 3600.0
 
 
 class Upkeep:
@@ -36,7 +38,6 @@ class Upkeep:
 
     def __init__(self, search: ToolSearch) -> None:
         self._search = search
-        self._changed = asyncio.Event()
         self._synced = asyncio.Event()
         self._embedded = asyncio.Event()
         self._started = self._looked = asyncio.get_running_loop().time()
@@ -48,6 +49,7 @@ class Upkeep:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._follow_files())
                     tasks.create_task(self._follow_entries())
+                    tasks.create_task(self._tidy())
             except* Exception:  # noqa: BLE001
                 # Whatever it was, the files must be followed again.
                 _log.exception("following %s failed; starting over", self._search.root)
@@ -72,7 +74,7 @@ class Upkeep:
         if settings.sync:
             await self._refresh(None)
         self._have_looked()
-        self._changed.set()
+        self._search.changed.set()
         if not settings.watch:
             return
         passed = settings.sync
@@ -87,12 +89,10 @@ class Upkeep:
                             passed = True
                             continue
                         await self._refresh(None if batch.rescan else batch.paths)
-                        self._changed.set()
             except (ToolWatchError, OSError) as error:
                 _log.warning("watching %s failed (%s); looking again", self._search.root, error)
                 await asyncio.sleep(_RESTART_PAUSE)
                 await self._refresh(None)
-                self._changed.set()
 
     async def _refresh(self, within: Iterable[PurePosixPath] | None) -> None:
         """Refresh until it works: a lock or a full disk must not leave the index stale."""
@@ -133,17 +133,27 @@ class Upkeep:
                 async with asyncio.timeout(
                     _pause(_EMBEDDING_PAUSES, failures - 1) if failures else None
                 ):
-                    await self._changed.wait()
+                    await self._search.changed.wait()
             except TimeoutError:
                 pass
-            self._changed.clear()
+            self._search.changed.clear()
             try:
                 await self._search.embed_pending()
                 failures = 0
-            except (EmbeddingError, ToolIndexError) as error:
+            except ToolIndexError as error:
                 failures += 1
                 _log.warning("vectors are missing for now: %s", error)
             self._embedded.set()
+
+    async def _tidy(self) -> None:
+        """Now and then, when nothing else is likely to be done."""
+        await asyncio.sleep(_TIDY_AFTER)
+        while True:
+            try:
+                await self._search.tidy()
+            except ToolIndexError as error:
+                _log.info("the index could not be tidied: %s", error)
+            await asyncio.sleep(_TIDY_EVERY)
 
 
 def _pause(pauses: tuple[float, ...], attempt: int) -> float:

@@ -1,37 +1,66 @@
 """A SQLite index of tools that is always in step with the files.
 
-One call makes the index equal to a scan, and another stores vectors as they are computed::
+One call makes the index equal to a scan, and another embeds what is new::
 
     with ToolIndex("search.db") as index:
-        report = index.sync(scan(root), reader_version=str(RECORD_VERSION))
-        while texts := index.pending(embedder.model_id, limit=64):
-            vectors = await embedder.embed_documents(list(texts.values()))
-            index.put_vectors(embedder.model_id, dict(zip(texts, vectors, strict=True)))
+        with index.lease("files").held(timeout=30):
+            stored = index.stored(reader_version=str(RECORD_VERSION))
+            scanned = scan(root, known=stored.stamps)
+            report = index.sync(scanned, reader_version=str(RECORD_VERSION), stored=stored)
+        await embed_pending(index, embedder)
 
-The index: `ToolIndex`, `IndexReader`, `ToolEntry`, `ToolFilter`, `Coverage`.
-Sync: `plan_sync`, `SyncPlan`, `StoredEntry`, `SyncReport`.
-Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VEC_TABLE`, `CONTENT_TABLE`.
-Embeddings: the `Embedder` protocol.
+The index: `ToolIndex`, `IndexReader`, `ToolEntry`, `ToolFilter`, `Coverage`, `Lease`.
+Sync: `StoredFiles`, `plan_sync`, `SyncPlan`, `StoredEntry`, `SyncReport`.
+Embedding: the `Embedder` protocol, `embed_pending`, `EmbeddingLimits`, `RetryPolicy`,
+`EmbeddingReport`, `RefusedText`, `QueryVectors`, `PruneReport`.
+Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsage`, `QueryCount`.
+Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageStore`,
+`VectorCache`, `PendingTexts` and `WorkLease`; `toolindex.testing.check_store` checks one.
+Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`.
 """
 
+from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
 from toolindex._filters import ToolFilter
+from toolindex._lease import Lease
 from toolindex._plan import StoredEntry, SyncPlan, plan_sync
+from toolindex._pruning import PruneReport
+from toolindex._query_vectors import QueryVectors
 from toolindex._reader import Coverage, IndexReader
+from toolindex._requests import RetryPolicy
 from toolindex._rows import FTS_COLUMNS, ToolEntry
+from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics
 from toolindex._store import ToolIndex
+from toolindex._stored import StoredFiles
 from toolindex._sync import SyncReport
-from toolindex._vectors import VEC_TABLE
+from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord, UsageLog
+from toolindex._vectors import VectorTable
 from toolindex.errors import (
+    DamagedDatabaseError,
     DatabaseBusyError,
     DatabaseError,
+    EmbeddingError,
+    FailureKind,
+    FilterError,
     ForeignDatabaseError,
     ForeignRootError,
+    LeaseHeldError,
     NewerSchemaError,
     ReadOnlyIndexError,
     ToolIndexError,
+    UsageError,
     VectorError,
 )
-from toolindex.protocols import Embedder
+from toolindex.protocols import (
+    Candidate,
+    Embedder,
+    EmbeddingLimits,
+    PendingTexts,
+    StoreReader,
+    ToolStore,
+    UsageStore,
+    VectorCache,
+    WorkLease,
+)
 
 CONTENT_TABLE = "entries"
 FTS_TABLE = "entries_fts"
@@ -40,23 +69,52 @@ __all__ = [
     "CONTENT_TABLE",
     "FTS_COLUMNS",
     "FTS_TABLE",
-    "VEC_TABLE",
+    "Candidate",
     "Coverage",
+    "DamagedDatabaseError",
     "DatabaseBusyError",
     "DatabaseError",
     "Embedder",
+    "EmbeddingError",
+    "EmbeddingLimits",
+    "EmbeddingReport",
+    "FailureKind",
+    "FilterError",
     "ForeignDatabaseError",
     "ForeignRootError",
     "IndexReader",
+    "Lease",
+    "LeaseHeldError",
     "NewerSchemaError",
+    "OutcomeRecord",
+    "PendingTexts",
+    "PruneReport",
+    "QueryCount",
+    "QueryVectors",
     "ReadOnlyIndexError",
+    "RefusedText",
+    "RemovedRecords",
+    "RetryPolicy",
+    "SearchRecord",
+    "StoreReader",
     "StoredEntry",
+    "StoredFiles",
     "SyncPlan",
     "SyncReport",
     "ToolEntry",
     "ToolFilter",
     "ToolIndex",
     "ToolIndexError",
+    "ToolStore",
+    "ToolUsage",
+    "UsageError",
+    "UsageLog",
+    "UsageStatistics",
+    "UsageStore",
+    "VectorCache",
     "VectorError",
+    "VectorTable",
+    "WorkLease",
+    "embed_pending",
     "plan_sync",
 ]

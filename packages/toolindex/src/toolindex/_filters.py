@@ -2,23 +2,135 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+from toolindex.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    # A condition in SQL, and the values of its placeholders.
+    Condition = tuple[str, tuple[str | int | float, ...]]
 
 __all__ = ["ToolFilter"]
+
+_LARGEST_INTEGER = 2**63 - 1
+
+# Tools with enough observations, by whether they keep within the bound.
+_BY_SUCCESS = (
+    "SELECT tool_id FROM outcomes GROUP BY tool_id "
+    "HAVING count(*) >= ? AND (1.0 * sum(success) / count(*) >= ?) = {keeps}"
+)
+# The median is within a bound when at least half of the values are: nothing to sort.
+_BY_LATENCY = (
+    "SELECT tool_id FROM outcomes WHERE success AND latency_ms IS NOT NULL GROUP BY tool_id "
+    "HAVING count(*) >= ? AND (2 * sum(latency_ms <= ?) >= count(*)) = {keeps}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFilter:
-    """A restriction on tools; the default lets all pass.
+    """A restriction on tools; the default lets all pass, and a tool must pass every part.
+
+    Names are compared as they are written, case included. Equal filters are equal values, so a
+    filter can be the key of a cache.
+
+    A bound on success or latency rests on the usage record, as far back as it is kept. A tool
+    with too few observations to be judged by it is let through or kept out as `unobserved`
+    says: with "include", the default, new tools are found until they have proved bad; with
+    "exclude", only tools that have proved good are.
 
     Attributes:
         source: Only tools of this source (`mcptools`, `gentools`, …).
+        categories: Only tools of any of these categories; empty means of all.
+        tags: Only tools that have all of these tags.
+        path_prefix: Only tools whose file is this path, or below it: posix, relative to the
+            root, of whole parts, each character for itself. `mcptools/git` is not a prefix of
+            `mcptools/github/create.py`. An absolute path, or one with `..`, has no tools.
+        min_success_rate: The least share of successes among a tool's outcomes, from 0 to 1.
+        max_latency_ms: The most that the median latency of a tool's successful outcomes may be.
+            The median is the nearest-rank one, as in `UsageStatistics`.
+        min_observations: How many observations it takes to judge a tool: outcomes for the
+            success rate, successful outcomes with a latency for the latency.
+        unobserved: What becomes of tools with fewer.
+
+    Raises:
+        FilterError: A number out of its range, or a single string where several are wanted.
     """
 
     source: str | None = None
+    categories: Collection[str] = ()
+    tags: Collection[str] = ()
+    path_prefix: str | None = None
+    min_success_rate: float | None = None
+    max_latency_ms: float | None = None
+    min_observations: int = 5
+    unobserved: Literal["include", "exclude"] = "include"
 
-    def rowids(self) -> tuple[str, tuple[str, ...]] | None:
+    def __post_init__(self) -> None:
+        for argument in ("categories", "tags"):
+            given = getattr(self, argument)
+            # A string is a collection of strings too, and would be taken letter by letter.
+            if isinstance(given, str):
+                raise FilterError(argument, f"is the one string {given!r}; give it in a list")
+            object.__setattr__(self, argument, frozenset(given))
+        if self.path_prefix is not None:
+            prefix = str(PurePosixPath(self.path_prefix))
+            object.__setattr__(self, "path_prefix", None if prefix == "." else prefix)
+        rate, latency = self.min_success_rate, self.max_latency_ms
+        if rate is not None and not 0 <= rate <= 1:
+            raise FilterError("min_success_rate", f"is {rate}; give a share from 0 to 1")
+        if latency is not None and not 0 <= latency < math.inf:
+            raise FilterError("max_latency_ms", f"is {latency}; give milliseconds, 0 or more")
+        if self.min_observations < 1:
+            raise FilterError("min_observations", f"is {self.min_observations}; give 1 or more")
+        if self.unobserved not in {"include", "exclude"}:
+            raise FilterError("unobserved", f"is {self.unobserved!r}; give 'include' or 'exclude'")
+
+    def rowids(self) -> tuple[str, tuple[str | int | float, ...]] | None:
         """Give a SELECT of the allowed rowids with its parameters, or None for all."""
-        if self.source is None:
+        conditions = list(self._conditions())
+        if not conditions:
             return None
-        return "SELECT rowid FROM entries WHERE source = ?", (self.source,)
+        where = " AND ".join(sql for sql, _ in conditions)
+        return (
+            f"SELECT rowid FROM entries WHERE {where}",  # noqa: S608 - constants from below
+            tuple(value for _, values in conditions for value in values),
+        )
+
+    # Strings are bound as JSON: SQLite takes any string in it, even one that is not Unicode.
+
+    def _conditions(self) -> Iterator[Condition]:
+        if self.source is not None:
+            yield "source = ? ->> '$'", (json.dumps(self.source),)
+        if self.categories:
+            wanted = json.dumps(sorted(self.categories))
+            yield "category IN (SELECT value FROM json_each(?))", (wanted,)
+        if self.path_prefix is not None:
+            # A range instead of LIKE or GLOB: no character has a meaning in it, and it uses the
+            # index. "0" is the character after "/".
+            bounds = (self.path_prefix, f"{self.path_prefix}/", f"{self.path_prefix}0")
+            yield (
+                "(path = ? ->> '$' OR (path >= ? ->> '$' AND path < ? ->> '$'))",
+                tuple(map(json.dumps, bounds)),
+            )
+        if self.min_success_rate is not None:
+            yield self._judged(_BY_SUCCESS, self.min_success_rate)
+        if self.max_latency_ms is not None:
+            yield self._judged(_BY_LATENCY, self.max_latency_ms)
+        if self.tags:
+            yield (
+                "(SELECT count(DISTINCT declared.value) FROM json_each(entries.tags) AS declared "
+                "WHERE declared.value IN (SELECT value FROM json_each(?))) = ?",
+                (json.dumps(sorted(self.tags)), len(self.tags)),
+            )
+
+    def _judged(self, tools: str, bound: float) -> Condition:
+        values = (min(self.min_observations, _LARGEST_INTEGER), bound)
+        if self.unobserved == "exclude":
+            return f"id IN ({tools.format(keeps=1)})", values
+        return f"id NOT IN ({tools.format(keeps=0)})", values

@@ -38,6 +38,7 @@ class SyncPlan:
     Attributes:
         added: Tools the index does not have.
         updated: Tools whose file changed.
+        reread: Tools whose file did not change, but what reads it did.
         touched: Tools whose file was written but holds the same bytes.
         removed: Ids of tools that are gone.
         unchanged: How many tools need nothing.
@@ -47,6 +48,7 @@ class SyncPlan:
 
     added: tuple[ToolRecord, ...] = ()
     updated: tuple[ToolRecord, ...] = ()
+    reread: tuple[ToolRecord, ...] = ()
     touched: tuple[ToolRecord, ...] = ()
     removed: tuple[str, ...] = ()
     unchanged: int = 0
@@ -67,7 +69,7 @@ def plan_sync(
         scanned: The scan's report.
         within: The paths the scan was limited to (posix, relative to the root; files or
             folders); entries elsewhere are left alone. None means the whole root.
-        reread: Take every record as changed, for when the reader itself has changed.
+        reread: Take every record as read anew, for when the reader itself has changed.
 
     Returns:
         The plan; applying it twice is the same as once.
@@ -77,14 +79,17 @@ def plan_sync(
     records = {str(record.id): record for record in scanned.records}
     added: list[ToolRecord] = []
     updated: list[ToolRecord] = []
+    read_again: list[ToolRecord] = []
     touched: list[ToolRecord] = []
     unchanged = 0
     for id_, record in records.items():
         entry = stored.get(id_)
         if entry is None:
             added.append(record)
-        elif reread or entry.file_hash != record.file_hash or entry.path != record.path:
+        elif entry.file_hash != record.file_hash or entry.path != record.path:
             updated.append(record)
+        elif reread:
+            read_again.append(record)
         elif entry.stamp != record.stamp:
             touched.append(record)
         else:
@@ -101,6 +106,7 @@ def plan_sync(
     return SyncPlan(
         added=tuple(added),
         updated=tuple(updated),
+        reread=tuple(read_again),
         touched=tuple(touched),
         removed=tuple(sorted(removed)),
         unchanged=unchanged,

@@ -6,9 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from toolindex._meta import generation, get_meta
 from toolindex._rows import ENTRY_COLUMNS, to_entry
-from toolindex._schema import get_meta
-from toolindex._vectors import VEC_TABLE, active_model
+from toolindex._usage import usage_generation
+from toolindex._vectors import kept_dimensions, vector_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,24 +17,23 @@ if TYPE_CHECKING:
     import apsw
 
     from toolindex._rows import ToolEntry
+    from toolindex._vectors import VectorTable
 
 __all__ = ["Coverage", "IndexReader"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How much of the index can be searched by meaning.
+    """How much of the index a model's vectors can find.
 
     Attributes:
         tools: How many tools there are.
-        vectors: How many of them have a searchable vector.
-        model_id: The model of those vectors, or None before the first.
-        dimensions: Their length, 0 before the first.
+        vectors: How many of them have a searchable vector of the model.
+        dimensions: The length of its vectors, 0 before the first.
     """
 
     tools: int
     vectors: int
-    model_id: str | None
     dimensions: int
 
 
@@ -42,10 +42,14 @@ class IndexReader:
 
     Attributes:
         connection: For a ranker's retrievers.
+        counts: How many rows tables have, by the index's generation and the table's name.
     """
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(
+        self, connection: apsw.Connection, counts: dict[tuple[int, str], int] | None = None
+    ) -> None:
         self.connection = connection
+        self.counts = {} if counts is None else counts
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
         """Give the entries of some ids, in one statement; an id that is gone is left out."""
@@ -56,15 +60,46 @@ class IndexReader:
         )
         return {row[0]: to_entry(row) for row in rows}
 
-    def coverage(self) -> Coverage:
-        """Count the tools, and those with a searchable vector."""
-        tools = self.connection.execute("SELECT count(*) FROM entries").get
-        active = active_model(self.connection)
-        if active is None:
-            return Coverage(tools=tools, vectors=0, model_id=None, dimensions=0)
-        vectors = self.connection.execute(f"SELECT count(*) FROM {VEC_TABLE}_rowids").get  # noqa: S608
-        return Coverage(tools=tools, vectors=vectors, model_id=active[0], dimensions=active[1])
+    def coverage(self, model_id: str) -> Coverage:
+        """Count the tools, and those with a searchable vector of a model."""
+        table = self.vector_table(model_id)
+        return Coverage(
+            tools=self._count("entries"),
+            vectors=self._count(f"{table.name}_rowids") if table else 0,
+            dimensions=(table.dimensions if table else kept_dimensions(self.connection, model_id))
+            or 0,
+        )
+
+    def vector_table(self, model_id: str) -> VectorTable | None:
+        """Give the table in which a model's vectors are searched, or None where there is none."""
+        tables = vector_tables(self.connection)
+        return next((table for table in tables if table.model_id == model_id), None)
+
+    def models(self) -> tuple[str, ...]:
+        """Name the models whose vectors can be searched."""
+        return tuple(table.model_id for table in vector_tables(self.connection))
 
     def generation(self) -> int:
         """Give the counter that moves on with every change that a search could see."""
-        return int(get_meta(self.connection, "generation") or 0)
+        return generation(self.connection)
+
+    def usage_generation(self) -> int:
+        """Give the counter that moves on with every change of what is known of tools' outcomes."""
+        return usage_generation(self.connection)
+
+    def is_complete(self) -> bool:
+        """Tell whether the whole tree has been indexed since this database was made."""
+        return get_meta(self.connection, "reader_version") is not None
+
+    def _count(self, table: str) -> int:
+        # Counting reads a whole index, and every search asks.
+        key = self.generation(), table
+        if key not in self.counts:
+            count = self.connection.execute(f"SELECT count(*) FROM {table}").get  # noqa: S608
+            if len(self.counts) > _COUNTS:
+                self.counts.clear()
+            self.counts[key] = count
+        return self.counts[key]
+
+
+_COUNTS = 16

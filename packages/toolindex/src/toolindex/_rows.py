@@ -7,9 +7,9 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolscan import FileStamp, Parameter, ToolId, split_identifier
+from toolscan import Parameter, ToolId, split_identifier
 
-from toolindex._plan import StoredEntry
+from toolindex._stored import stamp_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ENTRY_COLUMNS",
     "FTS_COLUMNS",
-    "STORED_COLUMNS",
     "ToolEntry",
     "parameters_from_json",
     "row_values",
-    "stamp_to_json",
     "to_entry",
-    "to_stored",
 ]
 
 FTS_COLUMNS = ("name_words", "description", "parameter_words", "category_words", "tag_words")
@@ -34,7 +31,6 @@ FTS_COLUMNS = ("name_words", "description", "parameter_words", "category_words",
 _WORD = re.compile(r"[^\W_]+")
 
 ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags"
-STORED_COLUMNS = "id, path, file_hash, stamp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +58,7 @@ class ToolEntry:
 
 def row_values(record: ToolRecord) -> dict[str, Any]:
     """Give a record's values by column of `entries`."""
+    size, mtime_ns, ctime_ns, inode = stamp_columns(record.stamp)
     return {
         "id": str(record.id),
         "source": record.id.source,
@@ -79,7 +76,10 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "tag_words": _words(record.tags),
         "file_hash": record.file_hash,
         "text_hash": record.text_hash,
-        "stamp": stamp_to_json(record.stamp),
+        "size": size,
+        "mtime_ns": mtime_ns,
+        "ctime_ns": ctime_ns,
+        "inode": inode,
     }
 
 
@@ -100,22 +100,6 @@ def to_entry(row: Sequence[Any]) -> ToolEntry:
         parameters=parameters_from_json(parameters),
         tags=tuple(json.loads(tags)),
     )
-
-
-def to_stored(row: Sequence[Any]) -> StoredEntry:
-    """Make a stored entry from a row of `STORED_COLUMNS`."""
-    id_, path, file_hash, stamp = row
-    return StoredEntry(
-        id=id_,
-        path=path,
-        file_hash=file_hash,
-        stamp=FileStamp(**json.loads(stamp)) if stamp else None,
-    )
-
-
-def stamp_to_json(stamp: FileStamp | None) -> str | None:
-    """Write a stamp as JSON: an inode number may not fit SQLite's signed 64 bits."""
-    return None if stamp is None else json.dumps(asdict(stamp))
 
 
 def _words(names: Iterable[str]) -> str:

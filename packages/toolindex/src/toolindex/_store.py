@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import time
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from toolindex._connection import ConnectionPool
+from toolindex._lease import Lease
+from toolindex._meta import bump_generation, generation, get_meta, set_meta
 from toolindex._plan import plan_sync
+from toolindex._pruning import PruneReport, prune
+from toolindex._query_vectors import QueryVectors
 from toolindex._reader import IndexReader
-from toolindex._rows import STORED_COLUMNS, to_stored
-from toolindex._schema import get_meta, prepare, set_meta
-from toolindex._sync import SyncReport, apply_plan, bump_generation, stored_entries
-from toolindex._vectors import activate_model, active_model, pending_texts, put_vectors, to_blob
-from toolindex.errors import ForeignRootError, VectorError
+from toolindex._recovery import set_aside, take_over
+from toolindex._stored import StoredFiles, stored_files
+from toolindex._sync import SyncReport, apply_plan
+from toolindex._usage import UsageLog
+from toolindex._vectors import (
+    count_pending,
+    is_in_use,
+    kept_dimensions,
+    pending_texts,
+    put_vectors,
+    to_blob,
+    use_model,
+)
+from toolindex.errors import DamagedDatabaseError, ForeignRootError, VectorError
 
 if TYPE_CHECKING:
     import os
@@ -22,23 +36,35 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import apsw
-    from toolscan import FileStamp, ScanReport
+    from toolscan import ScanReport
 
 __all__ = ["ToolIndex"]
+
+_RESCUE_SECONDS = 60.0
 
 
 class ToolIndex:
     """A database file that mirrors a tree of tools and keeps what was computed for them.
 
     Safe to use from many threads and beside other processes on the same file. Every change
-    is one transaction, so a kill at any moment leaves the state before or after it.
+    is one transaction, so a kill at any moment leaves the state before or after it. A file
+    that is removed or replaced meanwhile is made or opened anew; a damaged index is set aside
+    when it is opened.
 
     Args:
         path: The database file; made when it does not exist, unless reading only.
         read_only: Never write: works on a medium that cannot be written.
 
+    Attributes:
+        path: The database file, absolute.
+        read_only: Whether nothing is ever written.
+        usage: The record of searches and of what came of them.
+        query_vectors: Vectors of queries, kept for when they are asked again.
+        damaged: Where a damaged database was put, if this object found one.
+
     Raises:
         DatabaseError: The file cannot be opened or made.
+        DamagedDatabaseError: It is damaged, and reading only leaves no way to mend it.
         ForeignDatabaseError: It is something else than a tool index; it is left as it is.
         NewerSchemaError: A later version wrote it.
     """
@@ -47,9 +73,20 @@ class ToolIndex:
         # Connections are opened later too, when the working directory may be another.
         self.path = Path(path).absolute()
         self.read_only = read_only
+        self._root: str | None = None
+        self._counts: dict[tuple[int, str], int] = {}
         self._pool = ConnectionPool(self.path, read_only=read_only)
+        self.usage = UsageLog(self._pool)
+        self.query_vectors = QueryVectors(self._pool)
+        self.damaged: Path | None = None
         try:
-            prepare(self._pool)
+            try:
+                with self._pool.read():
+                    pass
+            except DamagedDatabaseError:
+                if read_only:
+                    raise
+                self.set_aside()
         except BaseException:
             self._pool.close()
             raise
@@ -64,6 +101,11 @@ class ToolIndex:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_pool") and not self._pool.closed:
+            message = f"{self.path}: the index was never closed"
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
     def close(self) -> None:
         """Close the database; the index cannot be used afterwards."""
@@ -82,31 +124,32 @@ class ToolIndex:
             ForeignRootError: It is the index of another tree, which still exists.
             DatabaseError: The database cannot be written.
         """
+        self._root = root
         with self._pool.read() as connection:
-            bound = get_meta(connection, "root")
-        if bound == root:
-            return
-        if bound is not None and Path(bound).is_dir():
-            raise ForeignRootError(self.path, root=bound)
-        if not self.read_only:
-            with self._pool.write() as connection:
-                set_meta(connection, "root", root)
+            if self._is_bound(connection) or self.read_only:
+                return
+        with self._pool.write() as connection:
+            self._bind(connection)
 
-    def known(self, *, reader_version: str) -> dict[str, FileStamp]:
-        """Give the stamps of the files that need not be read again if they look the same.
+    def lease(self, purpose: str) -> Lease:
+        """Give the lease by which processes take turns at some work on this index.
+
+        Args:
+            purpose: What the work is. Hold `"files"` from a scan to its sync: a scan that
+                began earlier must not be applied after one that began later.
+        """
+        return Lease(self.path, purpose)
+
+    def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
+        """Look up what is held of the files, for a scan to pass over what has not changed.
 
         Args:
             reader_version: The version of what makes records from files. When it differs
-                from the one that made the index, nothing is known.
+                from the one that made the index, no stamp is known.
+            within: Only these paths (posix, relative to the root) and what lies below them.
         """
         with self._pool.read() as connection:
-            if get_meta(connection, "reader_version") != reader_version:
-                return {}
-            rows = connection.execute(
-                f"SELECT {STORED_COLUMNS} FROM entries WHERE stamp IS NOT NULL"  # noqa: S608
-            )
-            entries = map(to_stored, rows)
-            return {entry.path: entry.stamp for entry in entries if entry.stamp is not None}
+            return stored_files(connection, reader_version=reader_version, within=within)
 
     def sync(
         self,
@@ -114,6 +157,7 @@ class ToolIndex:
         *,
         reader_version: str,
         within: Collection[str] | None = None,
+        stored: StoredFiles | None = None,
     ) -> SyncReport:
         """Make the index equal to a scan, in one transaction.
 
@@ -124,21 +168,33 @@ class ToolIndex:
             scanned: The scan's report.
             reader_version: The version of what made it.
             within: The paths (posix, relative to the root) the scan was limited to.
+            stored: What `stored` gave before the scan for the same paths; it is used if it is
+                still true, and saves reading it again.
 
         Raises:
+            ForeignRootError: The file was replaced by the index of another tree.
             DatabaseError: The database cannot be written; nothing has changed.
         """
         started = time.perf_counter()
+        if stored is not None and self._needs_nothing(scanned, stored):
+            return SyncReport(
+                unchanged=len(scanned.unchanged),
+                issues=scanned.issues,
+                duration=time.perf_counter() - started,
+            )
         with self._pool.write() as connection:
-            reread = get_meta(connection, "reader_version") != reader_version
-            plan = plan_sync(stored_entries(connection), scanned, within=within, reread=reread)
+            self._bind(connection)
+            if stored is None or stored.generation != generation(connection):
+                stored = stored_files(connection, reader_version=reader_version, within=within)
+            reread = not stored.is_current
+            plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
             apply_plan(connection, plan)
             # A reader whose work is not complete must find nothing known at the next start.
             if reread and within is None and not plan.rescan:
                 set_meta(connection, "reader_version", reader_version)
         return SyncReport(
             added=len(plan.added),
-            updated=len(plan.updated),
+            updated=len(plan.updated) + len(plan.reread),
             removed=len(plan.removed),
             unchanged=plan.unchanged + len(plan.touched),
             issues=scanned.issues,
@@ -146,16 +202,26 @@ class ToolIndex:
             duration=time.perf_counter() - started,
         )
 
-    def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
-        """Give up to `limit` texts, by hash, that this model has not embedded yet."""
+    def pending(
+        self, model_id: str, *, limit: int, without: Collection[str] = ()
+    ) -> dict[str, str]:
+        """Give up to `limit` texts, by hash, that this model has not embedded yet.
+
+        Args:
+            model_id: The model.
+            limit: How many at most.
+            without: Hashes of texts to leave out: those that the model has refused.
+        """
         with self._pool.read() as connection:
-            return pending_texts(connection, model_id, limit)
+            return pending_texts(connection, model_id, limit=limit, without=without)
+
+    def count_pending(self, model_id: str, *, without: Collection[str] = ()) -> int:
+        """Count the texts that this model has not embedded yet."""
+        with self._pool.read() as connection:
+            return count_pending(connection, model_id, without=without)
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
         """Keep the vectors of some texts, by hash, and make them searchable.
-
-        The model becomes the active one: the vectors of another are no longer searched,
-        but they are kept, and coming back to it costs nothing.
 
         Raises:
             VectorError: Vectors of several lengths, or one that is not finite or all zeros;
@@ -169,7 +235,7 @@ class ToolIndex:
             for text_hash, vector in vectors.items()
         }
         with self._pool.write() as connection:
-            kept = _kept_dimensions(connection, model_id)
+            kept = kept_dimensions(connection, model_id)
             if kept is not None and kept != dimensions:
                 raise VectorError(
                     model_id, f"gave vectors of {dimensions} dimensions, earlier ones have {kept}"
@@ -178,32 +244,76 @@ class ToolIndex:
             bump_generation(connection)
 
     def use_model(self, model_id: str) -> bool:
-        """Search with a model's vectors from now on, if any are kept.
+        """Make a model's kept vectors searchable, beside those of other models in use.
 
         Returns:
-            Whether the model is the active one now.
+            Whether there are any.
         """
         with self._pool.read() as connection:
-            active = active_model(connection)
-            if active is not None and active[0] == model_id:
-                return True
-            dimensions = _kept_dimensions(connection, model_id)
-        if dimensions is None or self.read_only:
-            return False
+            dimensions = kept_dimensions(connection, model_id)
+            if self.read_only:
+                return any(model_id == used for used in self._reader(connection).models())
+            if dimensions is None or is_in_use(connection, model_id):
+                return dimensions is not None
         with self._pool.write() as connection:
-            activate_model(connection, model_id, dimensions)
+            use_model(connection, model_id, dimensions)
             bump_generation(connection)
         return True
+
+    def prune(self) -> PruneReport:
+        """Forget the oldest vectors that no tool needs, beyond what may well be needed again.
+
+        Raises:
+            DatabaseError: The database cannot be written.
+        """
+        return prune(self._pool)
 
     @contextmanager
     def reading(self) -> Generator[IndexReader]:
         """Look at one state of the index, whatever others write meanwhile."""
         with self._pool.read() as connection:
-            yield IndexReader(connection)
+            yield self._reader(connection)
 
+    def set_aside(self) -> Path | None:
+        """Rename a damaged database, and begin a new one with what can be read of it.
 
-def _kept_dimensions(connection: apsw.Connection, model_id: str) -> int | None:
-    row = connection.execute(
-        "SELECT length(vector) FROM embeddings WHERE model_id = ? LIMIT 1", (model_id,)
-    ).fetchone()
-    return None if row is None else int(row[0]) // 4
+        Kept vectors and the usage record are taken over as far as they can be read; the rest
+        is made again by the next scan and sync of the whole tree.
+
+        Returns:
+            The damaged file's new path, or None when another process has done it.
+
+        Raises:
+            DatabaseError: It cannot be renamed, or no other can be made.
+        """
+        with self.lease("rescue").held(timeout=_RESCUE_SECONDS):
+            is_the_damaged_one = self._pool.is_on_the_same_file()
+            self._pool.drop_idle()
+            if not is_the_damaged_one:
+                return None
+            self.damaged = set_aside(self.path)
+            with self._pool.write() as connection:
+                take_over(connection, self.damaged)
+        return self.damaged
+
+    def _reader(self, connection: apsw.Connection) -> IndexReader:
+        return IndexReader(connection, self._counts)
+
+    def _needs_nothing(self, scanned: ScanReport, stored: StoredFiles) -> bool:
+        if scanned.records or not stored.is_current or not stored.is_exactly(scanned.unchanged):
+            return False
+        with self._pool.read() as connection:
+            return stored.generation == generation(connection) and self._is_bound(connection)
+
+    def _is_bound(self, connection: apsw.Connection) -> bool:
+        """Tell whether the database is the index of the root; that of another must not be."""
+        bound = get_meta(connection, "root")
+        if self._root is None or bound == self._root:
+            return True
+        if bound is not None and Path(bound).is_dir():
+            raise ForeignRootError(self.path, root=bound)
+        return False
+
+    def _bind(self, connection: apsw.Connection) -> None:
+        if not self._is_bound(connection) and self._root is not None:
+            set_meta(connection, "root", self._root)

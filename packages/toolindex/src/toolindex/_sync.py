@@ -6,22 +6,23 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolindex._rows import STORED_COLUMNS, row_values, stamp_to_json, to_stored
-from toolindex._schema import get_meta, set_meta
-from toolindex._vectors import fill_from_kept, forget_rows
+from toolindex._meta import bump_generation
+from toolindex._rows import row_values
+from toolindex._stored import stamp_columns
+from toolindex._vectors import fill, forget, forget_superseded, vector_tables
 
 if TYPE_CHECKING:
     import apsw
     from toolscan import ScanIssue, ToolRecord
 
-    from toolindex._plan import StoredEntry, SyncPlan
+    from toolindex._plan import SyncPlan
 
-__all__ = ["SyncReport", "apply_plan", "bump_generation", "stored_entries"]
+__all__ = ["SyncReport", "apply_plan"]
 
 _COLUMNS = (
     *("id", "source", "category", "name", "path", "signature", "summary", "description"),
     *("parameters", "tags", "name_words", "category_words", "parameter_words", "tag_words"),
-    *("file_hash", "text_hash", "stamp", "indexed_at"),
+    *("file_hash", "text_hash", "indexed_at", "size", "mtime_ns", "ctime_ns", "inode"),
 )
 _UPSERT = (
     f"INSERT INTO entries ({', '.join(_COLUMNS)}) "  # noqa: S608 - constants
@@ -45,40 +46,36 @@ class SyncReport:
         duration: Seconds that the sync took, the scan not counted.
     """
 
-    added: int
-    updated: int
-    removed: int
-    unchanged: int
-    issues: tuple[ScanIssue, ...]
-    rescan: tuple[str, ...]
-    duration: float
-
-
-def stored_entries(connection: apsw.Connection) -> dict[str, StoredEntry]:
-    """Give what the index holds, by id."""
-    rows = connection.execute(f"SELECT {STORED_COLUMNS} FROM entries")  # noqa: S608 - a constant
-    return {row[0]: to_stored(row) for row in rows}
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    issues: tuple[ScanIssue, ...] = ()
+    rescan: tuple[str, ...] = ()
+    duration: float = 0.0
 
 
 def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     """Carry a plan out inside the caller's write transaction."""
-    changed = [*plan.added, *plan.updated]
-    # vec0 has no upsert, and a row whose text changed must not keep the old text's vector.
-    forget_rows(connection, [*(str(record.id) for record in plan.updated), *plan.removed])
+    changed = [*plan.added, *plan.updated, *plan.reread]
+    if not (changed or plan.removed or plan.touched):
+        return
+    tables = vector_tables(connection)
+    # A row whose file changed must not be found by what its text meant before.
+    stale = [*(str(record.id) for record in plan.updated), *plan.removed]
+    for table in tables:
+        forget(connection, table, stale)
     connection.executemany("DELETE FROM entries WHERE id = ?", ((id_,) for id_ in plan.removed))
     connection.executemany(_UPSERT, (_with_time(record) for record in changed))
     connection.executemany(
-        "UPDATE entries SET stamp = ? WHERE id = ?",
-        ((stamp_to_json(record.stamp), str(record.id)) for record in plan.touched),
+        "UPDATE entries SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE id = ?",
+        ((*stamp_columns(record.stamp), str(record.id)) for record in plan.touched),
     )
-    if changed or plan.removed:
-        fill_from_kept(connection, [str(record.id) for record in changed])
-        bump_generation(connection)
-
-
-def bump_generation(connection: apsw.Connection) -> None:
-    """Count one more state of the index: an answer is stale when the count has moved on."""
-    set_meta(connection, "generation", str(int(get_meta(connection, "generation") or 0) + 1))
+    for table in tables:
+        # Where only the text is made otherwise, the old vector serves until there is a new one.
+        forget_superseded(connection, table, [str(record.id) for record in plan.reread])
+        fill(connection, table, [str(record.id) for record in changed])
+    bump_generation(connection)
 
 
 def _with_time(record: ToolRecord) -> dict[str, Any]:

@@ -1,26 +1,63 @@
-"""Vectors: checked on entry, kept for ever by text and model, searchable for one model."""
+"""Vectors: checked on entry, kept by text and model, searchable for every model in use."""
 
 from __future__ import annotations
 
+import json
 import math
 import struct
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolscan import ToolId, embedding_text
 
 from toolindex._rows import parameters_from_json
-from toolindex._schema import get_meta, set_meta
 from toolindex.errors import VectorError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import apsw
 
-__all__ = ["VEC_TABLE", "activate_model", "active_model", "pending_texts", "put_vectors", "to_blob"]
+__all__ = [
+    "VectorTable",
+    "count_pending",
+    "fill",
+    "forget",
+    "forget_superseded",
+    "is_in_use",
+    "kept_dimensions",
+    "pending_texts",
+    "put_vectors",
+    "to_blob",
+    "use_model",
+    "vector_tables",
+]
 
 VEC_TABLE = "entries_vec"
 _CHUNK_ROWS = 256
+# A chunk is freed when it is empty, so updates here and there leave holes in all of them.
+_SPARE_CHUNKS = 8
+_UNUSED_SECONDS = 30 * 24 * 3600.0
+_PENDING = (
+    "FROM entries AS e WHERE NOT EXISTS (SELECT 1 FROM embeddings AS v "
+    "WHERE v.model_id = ? AND v.text_hash = e.text_hash)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorTable:
+    """Where the vectors of one model are searched.
+
+    Attributes:
+        name: The vec0 table; its rowids are those of `entries`.
+        model_id: The model.
+        dimensions: The length of its vectors.
+    """
+
+    name: str
+    model_id: str
+    dimensions: int
 
 
 def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes:
@@ -49,93 +86,170 @@ def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes
     return struct.pack(f"<{dimensions}f", *(value / length for value in vector))
 
 
-def active_model(connection: apsw.Connection) -> tuple[str, int] | None:
-    """Give the model (id, dimensions) whose vectors are searchable, or None before the first."""
-    model_id = get_meta(connection, "model_id")
-    dimensions = get_meta(connection, "dimensions")
-    return None if model_id is None or dimensions is None else (model_id, int(dimensions))
-
-
-def activate_model(connection: apsw.Connection, model_id: str, dimensions: int) -> None:
-    """Make a model's vectors the searchable ones, filling in those kept from earlier."""
-    if active_model(connection) == (model_id, dimensions):
-        return
-    connection.execute(f"DROP TABLE IF EXISTS {VEC_TABLE}")
-    connection.execute(
-        f"CREATE VIRTUAL TABLE {VEC_TABLE} USING vec0 "
-        f"(embedding float[{dimensions}] distance_metric=cosine, chunk_size={_CHUNK_ROWS})"
+def vector_tables(connection: apsw.Connection) -> list[VectorTable]:
+    """Give the tables of the models whose vectors can be searched."""
+    rows = connection.execute(
+        "SELECT vec_table, model_id, dimensions FROM models WHERE vec_table IS NOT NULL"
     )
-    set_meta(connection, "model_id", model_id)
-    set_meta(connection, "dimensions", str(dimensions))
-    fill_from_kept(connection)
+    return [VectorTable(name=row[0], model_id=row[1], dimensions=row[2]) for row in rows]
 
 
-def fill_from_kept(connection: apsw.Connection, ids: Sequence[str] | None = None) -> None:
+def kept_dimensions(connection: apsw.Connection, model_id: str) -> int | None:
+    """Give the length of a model's kept vectors, or None where there are none."""
+    return connection.execute("SELECT dimensions FROM models WHERE model_id = ?", (model_id,)).get  # type: ignore[no-any-return]
+
+
+def is_in_use(connection: apsw.Connection, model_id: str) -> bool:
+    """Tell whether a model's vectors can be searched, and will be for weeks."""
+    since = time.time() - _UNUSED_SECONDS / 30
+    sql = "SELECT 1 FROM models WHERE model_id = ? AND vec_table IS NOT NULL AND used_at > ?"
+    return connection.execute(sql, (model_id, since)).fetchone() is not None
+
+
+def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> VectorTable:
+    """Make the kept vectors of a model searchable, and keep them so as files change.
+
+    Models that nobody has put to use for a month are no longer searchable; their vectors are
+    kept, and putting them to use again costs nothing.
+    """
+    now = time.time()
+    idle = connection.execute(
+        "SELECT vec_table, model_id FROM models "
+        "WHERE vec_table IS NOT NULL AND model_id <> ? AND used_at < ?",
+        (model_id, now - _UNUSED_SECONDS),
+    )
+    for name, idle_model in idle.fetchall():
+        connection.execute(f"DROP TABLE {name}")
+        connection.execute("UPDATE models SET vec_table = NULL WHERE model_id = ?", (idle_model,))
+    connection.execute(
+        "INSERT INTO models (model_id, dimensions, used_at) VALUES (?, ?, ?) "
+        "ON CONFLICT (model_id) DO UPDATE SET used_at = excluded.used_at",
+        (model_id, dimensions, now),
+    )
+    found = [table for table in vector_tables(connection) if table.model_id == model_id]
+    if found:
+        return found[0]
+    table = VectorTable(name=_free_name(connection), model_id=model_id, dimensions=dimensions)
+    _create(connection, table)
+    connection.execute("UPDATE models SET vec_table = ? WHERE model_id = ?", (table.name, model_id))
+    fill(connection, table)
+    return table
+
+
+def fill(connection: apsw.Connection, table: VectorTable, ids: Sequence[str] | None = None) -> None:
     """Make entries searchable by meaning where a vector is kept for their text.
 
     Args:
         connection: A connection inside a write transaction.
+        table: The table to fill.
         ids: The entries to look at; None means all.
     """
-    active = active_model(connection)
-    if active is None:
-        return
-    model_id, dimensions = active
     sql = (
-        f"INSERT INTO {VEC_TABLE} (rowid, embedding) "  # noqa: S608 - a constant
+        f"INSERT INTO {table.name} (rowid, embedding) "  # noqa: S608 - our own name
         "SELECT e.rowid, v.vector FROM entries AS e JOIN embeddings AS v "
         "ON v.model_id = :model AND v.text_hash = e.text_hash AND length(v.vector) = :bytes "
-        f"WHERE NOT EXISTS (SELECT 1 FROM {VEC_TABLE}_rowids AS r WHERE r.rowid = e.rowid)"
+        f"WHERE NOT EXISTS (SELECT 1 FROM {table.name}_rowids AS r WHERE r.rowid = e.rowid)"
     )
-    parameters = {"model": model_id, "bytes": 4 * dimensions}
+    parameters = {"model": table.model_id, "bytes": 4 * table.dimensions}
     if ids is None:
         connection.execute(sql, parameters)
     else:
         connection.executemany(f"{sql} AND e.id = :id", (parameters | {"id": id_} for id_ in ids))
 
 
-def forget_rows(connection: apsw.Connection, ids: Sequence[str]) -> None:
+def forget(connection: apsw.Connection, table: VectorTable, ids: Sequence[str]) -> None:
     """Take the searchable vectors of some entries away; the kept ones stay."""
-    if active_model(connection) is None:
-        return
     connection.executemany(
-        f"DELETE FROM {VEC_TABLE} WHERE rowid = (SELECT rowid FROM entries WHERE id = ?)",  # noqa: S608
+        f"DELETE FROM {table.name} WHERE rowid = (SELECT rowid FROM entries WHERE id = ?)",  # noqa: S608
         ((id_,) for id_ in ids),
     )
+    tools = connection.execute("SELECT count(*) FROM entries").get
+    chunks = connection.execute(f"SELECT count(*) FROM {table.name}_chunks").get  # noqa: S608
+    if chunks > 2 * (tools // _CHUNK_ROWS) + _SPARE_CHUNKS:
+        _compact(connection, table)
 
 
-def pending_texts(connection: apsw.Connection, model_id: str, limit: int) -> dict[str, str]:
+def forget_superseded(connection: apsw.Connection, table: VectorTable, ids: Sequence[str]) -> None:
+    """Take away the searchable vectors of those entries for whose text another is kept."""
+    connection.executemany(
+        f"DELETE FROM {table.name} WHERE rowid = (SELECT e.rowid FROM entries AS e "  # noqa: S608
+        "JOIN embeddings AS v ON v.model_id = ? AND v.text_hash = e.text_hash WHERE e.id = ?)",
+        ((table.model_id, id_) for id_ in ids),
+    )
+
+
+def count_pending(connection: apsw.Connection, model_id: str, *, without: Collection[str]) -> int:
+    """Count the texts that have no vector of this model yet."""
+    hashes = connection.execute(f"SELECT DISTINCT text_hash {_PENDING}", (model_id,))
+    return sum(text_hash not in without for (text_hash,) in hashes)
+
+
+def pending_texts(
+    connection: apsw.Connection, model_id: str, *, limit: int, without: Collection[str]
+) -> dict[str, str]:
     """Give up to `limit` texts, by hash, that have no vector of this model yet."""
     rows = connection.execute(
-        "SELECT text_hash, id, description, parameters FROM entries AS e "
-        "WHERE NOT EXISTS (SELECT 1 FROM embeddings AS v "
-        "WHERE v.model_id = ? AND v.text_hash = e.text_hash) "
-        "GROUP BY text_hash ORDER BY rowid LIMIT ?",
-        (model_id, limit),
+        f"SELECT text_hash, id, description, parameters {_PENDING} "
+        "GROUP BY text_hash ORDER BY rowid",
+        (model_id,),
     )
-    return {
-        text_hash: embedding_text(ToolId.parse(id_), description, parameters_from_json(parameters))
-        for text_hash, id_, description, parameters in rows
-    }
+    texts: dict[str, str] = {}
+    for text_hash, id_, description, parameters in rows:
+        if len(texts) == limit:
+            break
+        if text_hash not in without:
+            texts[text_hash] = embedding_text(
+                ToolId.parse(id_), description, parameters_from_json(parameters)
+            )
+    return texts
 
 
 def put_vectors(
     connection: apsw.Connection, model_id: str, dimensions: int, blobs: Mapping[str, bytes]
 ) -> None:
-    """Keep vectors by text hash, and make them and their model the searchable ones."""
+    """Keep vectors by text hash, and make them searchable."""
+    now = time.time()
     connection.executemany(
-        "INSERT INTO embeddings (text_hash, model_id, vector) VALUES (?, ?, ?) "
-        "ON CONFLICT (model_id, text_hash) DO UPDATE SET vector = excluded.vector",
-        ((text_hash, model_id, blob) for text_hash, blob in blobs.items()),
+        "INSERT INTO embeddings (text_hash, model_id, vector, stored_at) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (model_id, text_hash) DO UPDATE "
+        "SET vector = excluded.vector, stored_at = excluded.stored_at",
+        ((text_hash, model_id, blob, now) for text_hash, blob in blobs.items()),
     )
-    activate_model(connection, model_id, dimensions)
-    # vec0 has no upsert.
+    table = use_model(connection, model_id, dimensions)
+    rows = connection.execute(
+        "SELECT e.rowid, e.text_hash FROM json_each(?) AS given "
+        "JOIN entries AS e ON e.text_hash = given.value",
+        (json.dumps(list(blobs)),),
+    ).fetchall()
+    # vec0 has no upsert, and looks at every row unless the one rowid is given.
     connection.executemany(
-        f"DELETE FROM {VEC_TABLE} WHERE rowid IN (SELECT rowid FROM entries WHERE text_hash = ?)",  # noqa: S608
-        ((text_hash,) for text_hash in blobs),
+        f"DELETE FROM {table.name} WHERE rowid = ?",  # noqa: S608
+        ((rowid,) for rowid, _ in rows),
     )
     connection.executemany(
-        f"INSERT INTO {VEC_TABLE} (rowid, embedding) "  # noqa: S608
-        "SELECT rowid, ?2 FROM entries WHERE text_hash = ?1",
-        blobs.items(),
+        f"INSERT INTO {table.name} (rowid, embedding) VALUES (?, ?)",  # noqa: S608
+        ((rowid, blobs[str(text_hash)]) for rowid, text_hash in rows),
     )
+
+
+def _create(connection: apsw.Connection, table: VectorTable) -> None:
+    connection.execute(
+        f"CREATE VIRTUAL TABLE {table.name} USING vec0 "
+        f"(embedding float[{table.dimensions}] distance_metric=cosine, chunk_size={_CHUNK_ROWS})"
+    )
+
+
+def _compact(connection: apsw.Connection, table: VectorTable) -> None:
+    rows = connection.execute(f"SELECT rowid, embedding FROM {table.name}").fetchall()  # noqa: S608
+    connection.execute(f"DROP TABLE {table.name}")
+    _create(connection, table)
+    connection.executemany(
+        f"INSERT INTO {table.name} (rowid, embedding) VALUES (?, ?)",  # noqa: S608
+        rows,
+    )
+
+
+def _free_name(connection: apsw.Connection) -> str:
+    taken = {table.name for table in vector_tables(connection)}
+    names = [VEC_TABLE, *(f"{VEC_TABLE}_{number}" for number in range(2, len(taken) + 2))]
+    return next(name for name in names if name not in taken)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "DamagedDatabaseError",
     "DatabaseBusyError",
     "DatabaseError",
+    "EmbeddingError",
+    "FailureKind",
+    "FilterError",
     "ForeignDatabaseError",
     "ForeignRootError",
+    "LeaseHeldError",
     "NewerSchemaError",
     "ReadOnlyIndexError",
     "ToolIndexError",
+    "UsageError",
     "VectorError",
 ]
 
@@ -35,6 +42,13 @@ class DatabaseError(ToolIndexError):
         self.path = path
 
 
+class DamagedDatabaseError(DatabaseError):
+    """The database is an index, and broken; `ToolIndex.set_aside` makes room for a new one."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "the index is damaged; delete the file and index again")
+
+
 class DatabaseBusyError(DatabaseError):
     """Another process holds the database locked; nothing is wrong with it."""
 
@@ -42,6 +56,10 @@ class DatabaseBusyError(DatabaseError):
         super().__init__(
             path, "another process holds the index locked; wait for it to end, then run again"
         )
+
+
+class LeaseHeldError(DatabaseBusyError):
+    """Another process is doing the same work on this index, and has not ended yet."""
 
 
 class ForeignRootError(DatabaseError):
@@ -103,3 +121,66 @@ class VectorError(ToolIndexError):
     def __init__(self, model_id: str, message: str) -> None:
         super().__init__(f"embedding model {model_id!r} {message}")
         self.model_id = model_id
+
+
+class FailureKind(StrEnum):
+    """What the failure of an embedder calls for.
+
+    Attributes:
+        TRANSIENT: Try again in a while: no connection, no answer in time, too many requests.
+        REFUSED: Leave this text out: the model does not take it, and never will.
+        UNAVAILABLE: Mend something first: no key, no package, no such model, no money.
+    """
+
+    TRANSIENT = "transient"
+    REFUSED = "refused"
+    UNAVAILABLE = "unavailable"
+
+
+class EmbeddingError(ToolIndexError):
+    """An embedding model gave no vectors; search goes on without them.
+
+    Attributes:
+        model: The model, as `Embedder.model_id` names it.
+        reason: What went wrong, without the model.
+        kind: What it calls for.
+        retry_after: For how many seconds the provider asked to be left alone.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        reason: str,
+        *,
+        kind: FailureKind = FailureKind.TRANSIENT,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"embedding model {model!r}: {reason}")
+        self.model = model
+        self.reason = reason
+        self.kind = kind
+        self.retry_after = retry_after
+
+
+class FilterError(ToolIndexError, ValueError):
+    """A filter was asked for something that no tool can be judged by.
+
+    Attributes:
+        argument: The name of the argument that is wrong.
+    """
+
+    def __init__(self, argument: str, message: str) -> None:
+        super().__init__(f"{argument} {message}")
+        self.argument = argument
+
+
+class UsageError(ToolIndexError, ValueError):
+    """A number that the usage record cannot work with.
+
+    Attributes:
+        argument: The name of the argument that is wrong.
+    """
+
+    def __init__(self, argument: str, value: float) -> None:
+        super().__init__(f"{argument} is {value}; give a finite number, 0 or more")
+        self.argument = argument

@@ -1,13 +1,39 @@
-"""What the index needs from others: something that turns text into vectors."""
+"""What is asked of others: of embedders, which turn text into vectors, and of stores of tools."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-__all__ = ["Embedder"]
+    from toolscan import ScanReport
+
+    from toolindex._filters import ToolFilter
+    from toolindex._pruning import PruneReport
+    from toolindex._reader import Coverage
+    from toolindex._rows import ToolEntry
+    from toolindex._statistics import UsageStatistics
+    from toolindex._stored import StoredFiles
+    from toolindex._sync import SyncReport
+    from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord
+
+__all__ = [
+    "Candidate",
+    "Embedder",
+    "EmbeddingLimits",
+    "PendingTexts",
+    "StoreReader",
+    "ToolStore",
+    "UsageStore",
+    "VectorCache",
+    "WorkLease",
+]
+
+# Prose has 4 to 5 bytes of UTF-8 for each token, Chinese about 3, identifiers about 3.
+_BYTES_PER_TOKEN = 3
 
 
 class Embedder(Protocol):
@@ -15,13 +41,19 @@ class Embedder(Protocol):
 
     An implementation gives one vector for each text, in order, all of one length, each
     finite and not all zeros; the same text gives the same vector. Any text is accepted,
-    also one with characters that cannot be encoded. `toolindex.testing.check_embedder`
-    checks all this.
+    also one with characters that cannot be encoded. What fails raises `EmbeddingError`,
+    whose kind says what to do next. `toolindex.testing.check_embedder` checks all but the
+    errors.
     """
 
     @property
     def model_id(self) -> str:
         """Names the model and everything that changes its vectors; vectors are kept under it."""
+        ...
+
+    @property
+    def dimensions(self) -> int | None:
+        """The length of the vectors; None before the first text where only that can tell."""
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
@@ -30,4 +62,245 @@ class Embedder(Protocol):
 
     async def embed_query(self, text: str) -> list[float]:
         """Embed a text that searches."""
+        ...
+
+
+class WorkLease(Protocol):
+    """The right to do one kind of work, held by one process at a time."""
+
+    def acquire(self, *, timeout: float) -> bool:
+        """Take it if it can be had in time; 0 tries once. Free when its holder is dead."""
+        ...
+
+    def release(self) -> None:
+        """Give it back."""
+        ...
+
+
+class PendingTexts(Protocol):
+    """What `embed_pending` needs of an index; each call is made in a worker thread."""
+
+    def pending(
+        self, model_id: str, *, limit: int, without: Collection[str] = ()
+    ) -> Mapping[str, str]:
+        """Give up to `limit` texts, by hash, that have no vector of this model yet."""
+        ...
+
+    def count_pending(self, model_id: str, *, without: Collection[str] = ()) -> int:
+        """Count them; asked once, and only where progress is shown."""
+        ...
+
+    def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
+        """Keep vectors by the hash of their text: from now on these are not pending."""
+        ...
+
+    def lease(self, purpose: str) -> WorkLease:
+        """Give the lease of one kind of work on this index."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingLimits:
+    """What an embedding model takes, so that no request asks for more.
+
+    Tokens are estimated from the text, three bytes of UTF-8 for each: more than most text has.
+
+    Attributes:
+        texts_per_request: Texts in one request. What is lost by a kill is one request, so
+            this is better below what a provider takes at most.
+        tokens_per_request: Tokens of all texts of a request together; None where unlimited.
+        tokens_per_text: Tokens of one text, the rest of which is cut off; None where unlimited.
+        concurrency: Requests under way at once.
+        requests_per_minute: Requests started in a minute, spread evenly; None where unlimited.
+    """
+
+    texts_per_request: int = 64
+    tokens_per_request: int | None = None
+    tokens_per_text: int | None = None
+    concurrency: int = 1
+    requests_per_minute: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{field.name} must be positive, got {value}")
+
+    def cut(self, text: str) -> str:
+        """Give the part of a text that the model takes, without what cannot be encoded."""
+        encoded = text.encode("utf-8", "replace")
+        if self.tokens_per_text is not None:
+            encoded = encoded[: self.tokens_per_text * _BYTES_PER_TOKEN]
+        return encoded.decode("utf-8", "ignore")
+
+    def split(self, texts: Sequence[str]) -> Iterator[slice]:
+        """Give the part of the texts that goes in each request; a single text always fits."""
+        start = tokens = 0
+        for position, text in enumerate(texts):
+            size = -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
+            if self.tokens_per_text is not None:
+                size = min(size, self.tokens_per_text)
+            full = position - start == self.texts_per_request
+            heavy = self.tokens_per_request is not None and tokens + size > self.tokens_per_request
+            if position > start and (full or heavy):
+                yield slice(start, position)
+                start, tokens = position, 0
+            tokens += size
+        if start < len(texts):
+            yield slice(start, len(texts))
+
+
+class Candidate(Protocol):
+    """A tool that may be what is searched, with the store's own score; higher is better."""
+
+    @property
+    def id(self) -> str:
+        """The tool's id as text."""
+        ...
+
+    @property
+    def score(self) -> float:
+        """The score, comparable within one list only."""
+        ...
+
+
+class StoreReader(Protocol):
+    """One state of a store, whatever others write meanwhile; good as long as its block.
+
+    Candidates are filtered before they are cut, so a filter that lets few tools through
+    still gets all of them. They come best first, each tool once, equal scores by id.
+    """
+
+    def lexical(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]:
+        """Give up to `depth` tools that share words with a query; any string is a query."""
+        ...
+
+    def nearest(
+        self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
+    ) -> Sequence[Candidate]:
+        """Give up to `depth` tools by the cosine of their vectors of a model, in [-1, 1]."""
+        ...
+
+    def entries(self, ids: Sequence[str]) -> Mapping[str, ToolEntry]:
+        """Give the details of some tools; an id that is gone is left out."""
+        ...
+
+    def coverage(self, model_id: str) -> Coverage:
+        """Count the tools, and those with a searchable vector of a model."""
+        ...
+
+    def models(self) -> Sequence[str]:
+        """Name the models whose vectors can be searched."""
+        ...
+
+    def generation(self) -> int:
+        """Give a number that is another after every change that a search could see."""
+        ...
+
+    def usage_generation(self) -> int:
+        """Give a number that is another after every change of what is known of outcomes."""
+        ...
+
+    def is_complete(self) -> bool:
+        """Tell whether a whole tree has been synced since the store was made."""
+        ...
+
+
+class UsageStore(Protocol):
+    """The record of searches and outcomes; `toolindex.UsageLog` documents it in full."""
+
+    def record_searches(self, searches: Iterable[SearchRecord]) -> None:
+        """Write searches down, each id once."""
+        ...
+
+    def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
+        """Write outcomes down."""
+        ...
+
+    def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
+        """Sum the record up."""
+        ...
+
+    def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
+        """Delete what is too old, and the oldest of what is too many."""
+        ...
+
+    def clear(self) -> RemovedRecords:
+        """Delete the whole record."""
+        ...
+
+
+class VectorCache(Protocol):
+    """Vectors of queries; `toolindex.QueryVectors` documents it in full."""
+
+    def get(
+        self, model_id: str, query: str, *, dimensions: int | None = None
+    ) -> Sequence[float] | None:
+        """Give the vector that a model gave a query, of length 1, or None."""
+        ...
+
+    def put(
+        self, model_id: str, vectors: Mapping[str, Sequence[float]], *, used: Collection[str] = ()
+    ) -> None:
+        """Keep vectors by query, and note which of the kept ones were used."""
+        ...
+
+
+class ToolStore(PendingTexts, Protocol):
+    """A place that mirrors a tree of tools, keeps what was computed for them, and finds them.
+
+    Every change is whole or not at all, also when the process is killed, and is seen by every
+    look that begins after it, in this process and in others. Every call may come from any
+    thread. Failures are a `ToolIndexError`, which leaves the state as it was.
+    `toolindex.testing.check_store` checks an implementation; `ToolIndex` documents each call.
+    """
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written."""
+        ...
+
+    @property
+    def usage(self) -> UsageStore:
+        """The record of searches and outcomes."""
+        ...
+
+    @property
+    def query_vectors(self) -> VectorCache:
+        """Vectors of queries, kept for when they are asked again."""
+        ...
+
+    def bind(self, root: str) -> None:
+        """Make this the store of one tree; that of another which exists is refused."""
+        ...
+
+    def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
+        """Give what is held of the files."""
+        ...
+
+    def sync(
+        self,
+        scanned: ScanReport,
+        *,
+        reader_version: str,
+        within: Collection[str] | None = None,
+        stored: StoredFiles | None = None,
+    ) -> SyncReport:
+        """Make the store equal to a scan; doing it twice is doing it once."""
+        ...
+
+    def use_model(self, model_id: str) -> bool:
+        """Make a model's kept vectors searchable; whether there are any."""
+        ...
+
+    def prune(self) -> PruneReport:
+        """Forget the oldest vectors that no tool needs."""
+        ...
+
+    def reading(self) -> AbstractContextManager[StoreReader]:
+        """Look at one state of the store."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back; the store cannot be used afterwards."""
         ...

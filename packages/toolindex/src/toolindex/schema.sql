@@ -1,5 +1,6 @@
--- Version 1. `entries_vec` is not here: its width is the embedding model's, so it is made
--- when a model is put to use, and it can always be rebuilt from `embeddings`.
+-- Version 2: a new database is made from this file, an older one by the steps in migrations/.
+-- The `entries_vec…` tables are not here: each is as wide as its model's vectors, is made when
+-- the model is put to use, and can always be rebuilt from `embeddings`.
 
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
@@ -26,9 +27,14 @@ CREATE TABLE entries (
     tag_words TEXT NOT NULL,
     file_hash TEXT NOT NULL,
     text_hash TEXT NOT NULL,
-    stamp TEXT,                     -- JSON; NULL when the file must be read again to be sure
-    indexed_at REAL NOT NULL        -- seconds since 1970, UTC
+    indexed_at REAL NOT NULL,       -- seconds since 1970, UTC
+    -- What the file system said of the file; NULL when it must be read again to be sure.
+    size INTEGER,
+    mtime_ns INTEGER,
+    ctime_ns INTEGER,
+    inode INTEGER                   -- unsigned 64 bits, kept as signed
 );
+CREATE INDEX entries_by_path ON entries (path);
 CREATE INDEX entries_by_text ON entries (text_hash);
 CREATE INDEX entries_by_group ON entries (source, category);
 
@@ -58,6 +64,53 @@ END;
 CREATE TABLE embeddings (
     text_hash TEXT NOT NULL,
     model_id TEXT NOT NULL,
+    stored_at REAL NOT NULL DEFAULT 0,
     vector BLOB NOT NULL,           -- little-endian float32, of length 1
     PRIMARY KEY (model_id, text_hash)
 ) WITHOUT ROWID;
+
+-- The models that have been put to use.
+CREATE TABLE models (
+    model_id TEXT PRIMARY KEY,
+    dimensions INTEGER NOT NULL,
+    vec_table TEXT UNIQUE,          -- where its vectors are searched; NULL while they are only kept
+    used_at REAL NOT NULL
+) WITHOUT ROWID;
+
+-- Vectors of queries, so that a question asked again costs no request. A query is kept as a hash.
+CREATE TABLE query_embeddings (
+    model_id TEXT NOT NULL,
+    query_hash TEXT NOT NULL,
+    used_at REAL NOT NULL,
+    vector BLOB NOT NULL,           -- as in `embeddings`
+    PRIMARY KEY (model_id, query_hash)
+) WITHOUT ROWID;
+
+-- The usage record. It never leaves the machine, and nothing in it is needed for a search.
+CREATE TABLE searches (
+    rowid INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    at REAL NOT NULL,               -- seconds since 1970, UTC
+    query TEXT NOT NULL,
+    mode TEXT NOT NULL,
+    parameters TEXT NOT NULL,       -- JSON object: limit, filters, …
+    results TEXT NOT NULL,          -- JSON array of ids, best first
+    latency_ms REAL NOT NULL,
+    degraded TEXT NOT NULL          -- JSON array: what was lost, in words
+);
+CREATE INDEX searches_by_time ON searches (at);
+CREATE TABLE outcomes (
+    rowid INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    tool_id TEXT NOT NULL,
+    success INTEGER NOT NULL,       -- 0 or 1
+    latency_ms REAL,
+    search_id TEXT                  -- the search that the tool was taken from, if it is known
+);
+CREATE INDEX outcomes_by_tool ON outcomes (tool_id, success, latency_ms);
+CREATE INDEX outcomes_by_time ON outcomes (at);
+CREATE INDEX outcomes_by_search ON outcomes (search_id);
+
+-- Counts the states of the index. It starts somewhere else in each database, so that nothing
+-- remembered of a database that was removed is ever taken for this one's.
+INSERT INTO meta VALUES ('generation', strftime('%s') * 1048576 + abs(random() % 1048576));

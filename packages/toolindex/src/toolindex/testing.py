@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from toolindex._check_store import check_store
+
 if TYPE_CHECKING:
     from toolindex.protocols import Embedder
 
-__all__ = ["check_embedder"]
+__all__ = ["check_embedder", "check_store"]
 
 _TEXTS = [
     "Create a new issue in a repository.",
@@ -27,6 +29,7 @@ async def check_embedder(embedder: Embedder) -> None:
         AssertionError: It breaks one; the message says which.
     """
     assert embedder.model_id, "model_id is empty"
+    announced = embedder.dimensions
     assert await embedder.embed_documents([]) == [], "no texts must give no vectors"
     documents = await embedder.embed_documents(_TEXTS)
     assert len(documents) == len(_TEXTS), "there must be one vector for each text"
@@ -36,6 +39,12 @@ async def check_embedder(embedder: Embedder) -> None:
         assert len(vector) == len(query), f"{about} has another length than the query's"
         assert all(math.isfinite(value) for value in vector), f"{about} is not finite"
         assert any(vector), f"{about} is all zeros"
+    assert announced in (None, len(query)), (
+        f"dimensions was {announced} before the first text, the vectors have {len(query)}"
+    )
+    assert embedder.dimensions == len(query), (
+        f"dimensions is {embedder.dimensions} after texts whose vectors have {len(query)}"
+    )
     assert await embedder.embed_documents(_TEXTS[:2]) == documents[:2], (
         "the same texts in another batch must give the same vectors"
     )

@@ -11,13 +11,15 @@ retrievers to a ranker, and ask::
     )
     hits = ranker.rank(Query(text="merge two pdf files", vector=query_vector), limit=5)
 
-Retrieval: `BM25Retriever`, `VectorRetriever`, and the `Retriever` protocol for anything else.
+Retrieval: `BM25Retriever`, `VectorRetriever`, `NumpyVectorRetriever`, and the `Retriever` protocol
+for anything else.
 Fusion: `reciprocal_rank_fusion`, `linear_fusion`.
 Query analysis: `query_terms`, `match_expression`.
 """
 
 from toolrank._bm25 import BM25Retriever
 from toolrank._fusion import Fusion, linear_fusion, reciprocal_rank_fusion
+from toolrank._numpy_vector import NumpyVectorRetriever
 from toolrank._query import MAX_TERMS, STOP_WORDS, match_expression, query_terms
 from toolrank._ranker import Channel, HybridRanker
 from toolrank._records import Contribution, Filter, Hit, Query, RankedHit
@@ -39,6 +41,7 @@ __all__ = [
     "Fusion",
     "Hit",
     "HybridRanker",
+    "NumpyVectorRetriever",
     "Query",
     "RankedHit",
     "RankingArgumentError",

@@ -137,6 +137,7 @@ def _lines(report: ScanReport, *, issues: bool, jsonl: bool) -> Iterable[str]:
 def _record_json(record: ToolRecord) -> dict[str, object]:
     shown = dataclasses.asdict(record)
     del shown["definitions"]
+    shown["stamp"] = record.stamp._asdict() if record.stamp else None
     return {**shown, "id": str(record.id)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,8 +65,7 @@ class Rejection(Exception):  # noqa: N818  (not an error of the caller: scan tur
         self.detail = detail
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStamp:
+class FileStamp(NamedTuple):
     """What `os.stat` says of a file; equal stamps mean that the file was not touched in between."""
 
     size: int

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import re
+from typing import TypeAlias
 
+from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS
 from pytools_hybrid.embedding._provider import EXTRAS, RENAMED_PROVIDERS, ProviderEmbedder
-from pytools_hybrid.embedding._static import DIMENSIONS, MODEL_NAME, StaticEmbedder
+from pytools_hybrid.embedding._static import DIMENSIONS, MODEL_ID, MODEL_NAME, StaticEmbedder
 
-if TYPE_CHECKING:
-    from toolindex import Embedder
+__all__ = ["LimitedEmbedder", "create_embedder", "is_known_provider", "stand_in"]
 
-__all__ = ["create_embedder", "is_known_provider"]
+# What has `limits`, beside what `toolindex.Embedder` asks for.
+LimitedEmbedder: TypeAlias = StaticEmbedder | ProviderEmbedder
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -21,7 +23,7 @@ _USUAL_PROVIDERS = frozenset(
 )
 
 
-def create_embedder(model: str, *, dimensions: int | None = None) -> Embedder | None:
+def create_embedder(model: str, *, dimensions: int | None = None) -> LimitedEmbedder | None:
     """Give the embedder for a model setting; nothing is loaded or connected yet.
 
     Args:
@@ -41,6 +43,32 @@ def create_embedder(model: str, *, dimensions: int | None = None) -> Embedder | 
     return ProviderEmbedder(model, dimensions=dimensions)
 
 
+def stand_in(model_id: str, wanted: str) -> LimitedEmbedder | None:
+    """Give an embedder that can search another model's vectors while the wanted ones are made.
+
+    It costs nobody a surprise: the offline default, or a model of the provider that the wanted
+    one has too, unless using it could mean downloading it.
+
+    Args:
+        model_id: The model whose vectors are there, as its `model_id` named it.
+        wanted: The `model_id` of the embedder that is to be used.
+
+    Returns:
+        The embedder, or None where only the wanted one will do.
+    """
+    if model_id == wanted:
+        return None
+    if model_id == MODEL_ID:
+        return StaticEmbedder()
+    provider = model_id.partition(":")[0]
+    if provider != wanted.partition(":")[0] or provider in DOWNLOADING_PROVIDERS:
+        return None
+    if provider == MODEL_NAME or not is_known_provider(model_id):
+        return None
+    model, dimensions = _parsed(model_id)
+    return ProviderEmbedder(model, dimensions=dimensions)
+
+
 def is_known_provider(model: str) -> bool:
     """Tell whether pydantic-ai has a provider of a `provider:model` name."""
     provider = model.partition(":")[0]
@@ -56,3 +84,9 @@ def is_known_provider(model: str) -> bool:
         # It is known; its package is missing, which the first text to embed will tell.
         pass
     return True
+
+
+def _parsed(model_id: str) -> tuple[str, int | None]:
+    """Take a `model_id` apart into the model's name and the chosen dimensions."""
+    chosen = re.fullmatch(r"(.+)@([1-9][0-9]*)", model_id)
+    return (chosen[1], int(chosen[2])) if chosen else (model_id, None)

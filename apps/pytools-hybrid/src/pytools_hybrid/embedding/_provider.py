@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.errors import EmbeddingError
+from toolindex import EmbeddingError, FailureKind
+
+from pytools_hybrid.embedding._failures import kind_of, retry_after_of
+from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS, limits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pydantic_ai.embeddings import Embedder as PydanticAIEmbedder
     from pydantic_ai.embeddings import EmbeddingModel
+    from toolindex import EmbeddingLimits
 
 __all__ = ["EXTRAS", "RENAMED_PROVIDERS", "ProviderEmbedder"]
 
-_REQUEST_TEXTS = 64
 EXTRAS = frozenset({"openai", "google", "cohere", "voyageai", "sentence-transformers"})
 RENAMED_PROVIDERS = {"google-gla": "google", "google-vertex": "google-cloud"}
+_REQUEST_SECONDS = 60.0
 
 
 class ProviderEmbedder:
@@ -27,11 +31,23 @@ class ProviderEmbedder:
         model: A pydantic-ai model string (`openai:text-embedding-3-small`; providers' older
             names work too), `test`, or a model object.
         dimensions: The length of the vectors, where the model lets one choose.
+        request_seconds: How long a provider may take for a request.
     """
 
-    def __init__(self, model: str | EmbeddingModel, *, dimensions: int | None = None) -> None:
+    def __init__(
+        self,
+        model: str | EmbeddingModel,
+        *,
+        dimensions: int | None = None,
+        request_seconds: float = _REQUEST_SECONDS,
+    ) -> None:
         self._model = model
-        self._dimensions = dimensions
+        self._chosen = dimensions
+        self._found: int | None = None
+        self._provider = self.model_id.partition(":")[0]
+        # What is loaded or downloaded in this process takes its time, and would not stop.
+        self._is_local = self._provider in DOWNLOADING_PROVIDERS
+        self._request_seconds = None if self._is_local else request_seconds
         self._creating: asyncio.Task[PydanticAIEmbedder] | None = None
 
     @property
@@ -41,17 +57,29 @@ class ProviderEmbedder:
             name = _current_name(self._model)
         else:
             name = f"{self._model.system}:{self._model.model_name}"
-        return name if self._dimensions is None else f"{name}@{self._dimensions}"
+        return name if self._chosen is None else f"{name}@{self._chosen}"
+
+    @property
+    def dimensions(self) -> int | None:
+        """The chosen length of the vectors, or that of the first one; None before it."""
+        return self._chosen or self._found
+
+    @property
+    def limits(self) -> EmbeddingLimits:
+        """What the provider takes in one request."""
+        return limits_of(self.model_id)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that will be searched for, a request for each 64.
+        """Embed texts that will be searched for, in requests the provider takes.
 
         Raises:
-            EmbeddingError: The provider cannot be reached, used, or gave the wrong number.
+            EmbeddingError: The provider cannot be reached or used, refuses a text, or gave the
+                wrong number of vectors, or of dimensions.
         """
+        clean = [self.limits.cut(text) for text in texts]
         vectors: list[list[float]] = []
-        for start in range(0, len(texts), _REQUEST_TEXTS):
-            vectors += await self._embed(texts[start : start + _REQUEST_TEXTS], is_query=False)
+        for part in self.limits.split(clean):
+            vectors += await self._embed(clean[part], is_query=False)
         return vectors
 
     async def embed_query(self, text: str) -> list[float]:
@@ -60,32 +88,55 @@ class ProviderEmbedder:
         Raises:
             EmbeddingError: As for documents.
         """
-        return (await self._embed([text], is_query=True))[0]
+        return (await self._embed([self.limits.cut(text)], is_query=True))[0]
 
     async def _embed(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
-        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         try:
             embedder = await self._created()
-            embed = embedder.embed_query if is_query else embedder.embed_documents
-            result = await embed(clean)
         except Exception as error:
-            # Providers raise errors of their own kinds: HTTP, missing key, missing package.
-            raise EmbeddingError(self.model_id, self._explained(error)) from error
-        if len(result.embeddings) != len(texts):
-            raise EmbeddingError(
-                self.model_id, f"gave {len(result.embeddings)} vectors for {len(texts)} texts"
-            )
-        return [list(vector) for vector in result.embeddings]
+            # No key, no package, no such provider: each raises something else.
+            raise self._failure(error, FailureKind.UNAVAILABLE) from error
+        embed = embedder.embed_query if is_query else embedder.embed_documents
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                result = await embed(texts)
+        except TimeoutError as error:
+            raise self._failure(error, FailureKind.TRANSIENT) from error
+        except Exception as error:
+            # Providers raise errors of their own kinds beside those of pydantic-ai.
+            kind = FailureKind.UNAVAILABLE if self._is_local else kind_of(error)
+            raise self._failure(error, kind) from error
+        vectors = [list(vector) for vector in result.embeddings]
+        self._check(vectors, len(texts))
+        return vectors
 
-    def _explained(self, error: Exception) -> str:
-        extra = self.model_id.partition(":")[0]
-        if isinstance(error, ImportError) and extra in EXTRAS:
-            return f'its package is missing; pip install "pytools-hybrid[{extra}]"'
-        return _first_line(error)
+    def _check(self, vectors: list[list[float]], texts: int) -> None:
+        if len(vectors) != texts:
+            raise EmbeddingError(self.model_id, f"gave {len(vectors)} vectors for {texts} texts")
+        lengths = set(map(len, vectors))
+        expected = self.dimensions or len(vectors[0])
+        if lengths != {expected}:
+            found = " and ".join(map(str, sorted(lengths)))
+            raise EmbeddingError(
+                self.model_id,
+                f"gave vectors of {found} dimensions where {expected} were expected",
+                kind=FailureKind.UNAVAILABLE,
+            )
+        self._found = expected
+
+    def _failure(self, error: Exception, kind: FailureKind) -> EmbeddingError:
+        if isinstance(error, ImportError) and self._provider in EXTRAS:
+            reason = f'its package is missing; pip install "pytools-hybrid[{self._provider}]"'
+        elif isinstance(error, TimeoutError) and self._request_seconds is not None:
+            reason = f"no answer within {self._request_seconds:g} s"
+        else:
+            lines = str(error).splitlines()
+            reason = lines[0] if lines else type(error).__name__
+        return EmbeddingError(self.model_id, reason, kind=kind, retry_after=retry_after_of(error))
 
     async def _created(self) -> PydanticAIEmbedder:
         """Give the one embedder, loading it once; who is in a hurry does not stop the loading."""
-        if self._creating is None or (self._creating.done() and self._creating.exception()):
+        if self._creating is None or _has_failed(self._creating):
             self._creating = asyncio.create_task(asyncio.to_thread(self._create))
         return await asyncio.shield(self._creating)
 
@@ -93,19 +144,23 @@ class ProviderEmbedder:
         from pydantic_ai.embeddings import Embedder, EmbeddingSettings, TestEmbeddingModel
 
         settings = EmbeddingSettings()
-        if self._dimensions is not None:
-            settings["dimensions"] = self._dimensions
+        if self._chosen is not None:
+            settings["dimensions"] = self._chosen
         if self._model == "test":
-            return Embedder(TestEmbeddingModel(dimensions=self._dimensions or 8))
-        model = _current_name(self._model) if isinstance(self._model, str) else self._model
-        return Embedder(model, settings=settings)
+            return Embedder(TestEmbeddingModel(dimensions=self._chosen or 8))
+        model: str | EmbeddingModel = self._model
+        if isinstance(model, str):
+            model = _current_name(model)
+            # Our cut is an estimate: those providers that can do so cut off the rest.
+            settings["truncate"] = True
+        # Checked now: a model that cannot be made is told apart from a request that fails.
+        return Embedder(model, settings=settings, defer_model_check=False)
+
+
+def _has_failed(task: asyncio.Task[PydanticAIEmbedder]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 def _current_name(model: str) -> str:
     provider, colon, name = model.partition(":")
     return f"{RENAMED_PROVIDERS.get(provider, provider)}{colon}{name}"
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,114 @@
+"""A query's vector: remembered, kept, or asked of the model, which may be slow or gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from toolindex import EmbeddingError, ToolIndexError
+
+from pytools_hybrid.embedding import StaticEmbedder
+from pytools_hybrid.search import QueryVector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolindex import Embedder, ToolStore
+
+    from pytools_hybrid.recorder import Recorder
+
+__all__ = ["QueryEmbedder"]
+
+_SECONDS = 10.0
+_REMEMBERED = 1024
+_PAUSES = (1.0, 5.0, 30.0, 120.0)
+
+
+class QueryEmbedder:
+    """Gives the vectors that one model has for queries.
+
+    A question asked again costs nothing: vectors are remembered, and those of models that
+    cost something are kept on disk. A model that fails is left alone for a while, so that
+    searches do not wait for it one after the other.
+
+    Args:
+        embedder: The model.
+        store: Where vectors are kept.
+        recorder: What writes them there.
+    """
+
+    def __init__(self, embedder: Embedder, store: ToolStore, recorder: Recorder) -> None:
+        self.embedder = embedder
+        self._store = store
+        self._recorder = recorder
+        # To look on the disk would take longer than to compute these.
+        self._is_kept = not isinstance(embedder, StaticEmbedder)
+        self._remembered: OrderedDict[str, Sequence[float]] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[Sequence[float]]] = {}
+        self._failures = 0
+        self._failure = ""
+        self._paused_until = 0.0
+
+    async def vector(self, text: str) -> tuple[QueryVector | None, str]:
+        """Give a query's vector, or None and the reason why there is none."""
+        values = self._remembered.get(text)
+        if values is not None:
+            self._remembered.move_to_end(text)
+        elif self._is_kept and (values := await self._kept(text)) is not None:
+            self._remember(text, values)
+            self._recorder.query_used(self.embedder.model_id, text)
+        else:
+            now = asyncio.get_running_loop().time()
+            if now < self._paused_until:
+                return None, f"{self._failure}; tried again in {self._paused_until - now:.0f} s"
+            try:
+                values = await self._asked(text)
+            except EmbeddingError as error:
+                self._pause(str(error))
+                return None, str(error)
+            self._failures = 0
+        return QueryVector(model_id=self.embedder.model_id, values=values), ""
+
+    async def _kept(self, text: str) -> Sequence[float] | None:
+        try:
+            return await asyncio.to_thread(
+                self._store.query_vectors.get,
+                self.embedder.model_id,
+                text,
+                dimensions=self.embedder.dimensions,
+            )
+        except ToolIndexError:
+            # The search itself will say what is wrong with the database.
+            return None
+
+    async def _asked(self, text: str) -> Sequence[float]:
+        """Ask the model once, however many ask for the same; who gives up stops nobody else."""
+        task = self._asking.get(text)
+        if task is None:
+            task = self._asking[text] = asyncio.create_task(self._embed(text))
+            task.add_done_callback(lambda _: self._asking.pop(text, None))
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await asyncio.shield(task)
+        except TimeoutError as error:
+            reason = f"no answer within {_SECONDS:.0f} s"
+            raise EmbeddingError(self.embedder.model_id, reason) from error
+
+    async def _embed(self, text: str) -> Sequence[float]:
+        values = await self.embedder.embed_query(text)
+        self._remember(text, values)
+        if self._is_kept:
+            self._recorder.query_vector(self.embedder.model_id, text, values)
+        return values
+
+    def _remember(self, text: str, values: Sequence[float]) -> None:
+        self._remembered[text] = values
+        if len(self._remembered) > _REMEMBERED:
+            self._remembered.popitem(last=False)
+
+    def _pause(self, reason: str) -> None:
+        self._failure = reason
+        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
+        self._failures += 1
+        self._paused_until = asyncio.get_running_loop().time() + pause

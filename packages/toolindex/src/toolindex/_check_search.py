@@ -1,0 +1,243 @@
+"""What a store promises of its search: words, vectors, filters, details."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from toolindex._check_trees import (
+    EVERY,
+    ODD_TEXTS,
+    TOOLS,
+    embed,
+    expect,
+    fill,
+    module,
+    near,
+    refused,
+    scanned,
+    words,
+)
+from toolindex._filters import ToolFilter
+from toolindex._usage import OutcomeRecord
+from toolindex.errors import VectorError
+
+if TYPE_CHECKING:
+    from toolindex.protocols import ToolStore
+
+__all__ = ["CHECKS"]
+
+_SEND, _READ, _MERGE, _SPLIT = (
+    "mcptools:mail:send",
+    "mcptools:mail:read",
+    "mcptools:pdf:merge",
+    "gentools:pdf:split",
+)
+_ANGLES = {"send": 0.0, "read": 0.5, "merge": 1.0, "split": 3.0}
+_CHANGED = {**TOOLS, "mcptools/mail/send.py": module("Post a letter.")}
+_BULK = {
+    f"mcptools/bulk/tool_{n:03}.py": module("Send a message to somebody.", "bulk")
+    for n in range(60)
+}
+
+
+def _check_words(store: ToolStore) -> None:
+    """Any string is a query, and finds the tools that share words with it."""
+    fill(store, TOOLS)
+    with store.reading() as reader:
+        promise = "tools that share words with a query are found, and no others"
+        expect(words(reader, "mailbox"), [_READ], promise)
+        expect(set(words(reader, "several pages")), {_MERGE, _SPLIT}, promise)
+        expect(words(reader, "merge several files")[0], _MERGE, "candidates come best first")
+        expect(words(reader, "nothing_like_it"), [], promise)
+        promise = "there are as many candidates as asked for, where there are that many"
+        for depth in (1, 2):
+            expect(len(words(reader, "mailbox several pages", depth=depth)), depth, promise)
+        for text in ODD_TEXTS:
+            words(reader, text)
+    fill(store, _CHANGED)
+    with store.reading() as reader:
+        expect(words(reader, "letter"), [_SEND], "a changed tool is found by its new words")
+        expect(words(reader, "somebody"), [], "a changed tool is not found by its old words")
+
+
+def _check_entries(store: ToolStore) -> None:
+    """Details are those of the scan."""
+    scan = scanned(TOOLS)
+    fill(store, scan)
+    with store.reading() as reader:
+        found = reader.entries([_SEND, "gone", "\ud800", _MERGE])
+        expect(set(found), {_SEND, _MERGE}, "an id that is gone is left out of the details")
+        for record in scan.records:
+            for id_, entry in reader.entries([str(record.id)]).items():
+                for name in ("id", "path", "signature", "summary", "description", "parameters"):
+                    promise = f"the {name} of {id_} is as scanned"
+                    expect(getattr(entry, name), getattr(record, name), promise)
+                expect(tuple(entry.tags), record.tags, f"the tags of {id_} are as scanned")
+        expect(dict(reader.entries([])), {}, "no ids have no details")
+
+
+def _check_pending(store: ToolStore) -> None:
+    """A text is pending for a model until its vector is put, and it is put once for all tools."""
+    twins = {path: module("Join it.") for path in ("mcptools/a/join.py", "gentools/a/join/api.py")}
+    fill(store, {**TOOLS, **twins})
+    pending = store.pending("m", limit=99)
+    expect(len(pending), 5, "a text that two tools share is pending once")
+    expect(store.count_pending("m"), 5, "texts that are pending are counted")
+    expect(len(store.pending("m", limit=3)), 3, "no more texts are given than asked for")
+    first = next(iter(pending))
+    rest = store.pending("m", limit=99, without=[first])
+    expect(set(rest), set(pending) - {first}, "texts to leave out are left out")
+    expect(store.count_pending("m", without=[first]), 4, "texts to leave out are not counted")
+    embed(store, {"join": 0.0})
+    with store.reading() as reader:
+        expect(
+            near(reader), ["gentools:a:join", "mcptools:a:join"], "a text's vector serves all tools"
+        )
+        coverage = reader.coverage("m")
+        counts = coverage.tools, coverage.vectors, coverage.dimensions
+        expect(counts, (6, 2, 2), "coverage counts tools, and those with a vector")
+    expect(store.count_pending("m"), 4, "a text with a vector is not pending")
+    expect(store.count_pending("other"), 5, "what is pending for one model says nothing of another")
+
+
+def _check_nearest(store: ToolStore) -> None:
+    """Tools are found by the cosine of their vectors."""
+    fill(store, TOOLS)
+    embed(store, _ANGLES)
+    embed(store, dict(zip(_ANGLES, reversed(_ANGLES.values()), strict=True)), model_id="other")
+    with store.reading() as reader:
+        expect(
+            near(reader),
+            [_SEND, _READ, _MERGE, _SPLIT],
+            "tools come by the cosine of their vectors",
+        )
+        expect(near(reader, depth=2), [_SEND, _READ], "the nearest tools are those that are kept")
+        expect(near(reader, model_id="other")[0], _SPLIT, "models do not disturb each other")
+        expect(near(reader, model_id="unknown"), [], "a model without vectors finds nothing")
+        expect(
+            set(reader.models()), {"m", "other"}, "models whose vectors can be searched are named"
+        )
+        found = reader.nearest([3.0, 0.0], model_id="m", where=EVERY, depth=9)
+        for candidate, angle in zip(found, _ANGLES.values(), strict=True):
+            alike = math.isclose(candidate.score, math.cos(angle), abs_tol=1e-3)
+            expect(alike, True, f"the score {candidate.score} is the cosine {math.cos(angle)}")
+
+
+def _check_kept_vectors(store: ToolStore) -> None:
+    """A vector is kept by its text, whatever becomes of the tool."""
+    fill(store, TOOLS)
+    with store.reading() as reader:
+        generations = [reader.generation()]
+    late = dict.fromkeys(store.pending("m", limit=9), [1.0, 1.0])
+    fill(store, {})
+    store.put_vectors("m", late)
+    fill(store, TOOLS)
+    expect(store.count_pending("m"), 0, "the vector of a tool that was gone meanwhile is kept")
+    fill(store, {})
+    fill(store, TOOLS)
+    expect(store.count_pending("m"), 0, "a tool that comes back has its vector")
+    with store.reading() as reader:
+        expect(len(near(reader)), 4, "a tool that comes back is found by its vector")
+    store.prune()
+    expect(store.count_pending("m"), 0, "a vector that a tool needs is never forgotten")
+    expect(store.use_model("m"), True, "a model with vectors can be used")
+    expect(store.use_model("unknown"), False, "a model without vectors cannot be used")
+    fill(store, _CHANGED)
+    with store.reading() as reader:
+        expect(_SEND in near(reader), False, "a changed tool is not found by its old vector")
+        generations.append(reader.generation())
+    expect(store.count_pending("m"), 1, "a changed text is pending")
+    embed(store, _ANGLES)
+    with store.reading() as reader:
+        generations.append(reader.generation())
+    expect(len(set(generations)), 3, "the generation is another after vectors were put")
+
+
+def _check_bad_vectors(store: ToolStore) -> None:
+    """Vectors that cannot be searched are refused, and nothing of their batch is kept."""
+    fill(store, TOOLS)
+    first, second, third, _ = store.pending("m", limit=9)
+    for bad in ([math.nan, 1.0], [math.inf, 0.0], [0.0, 0.0], [1.0], []):
+        with refused(VectorError, f"a batch with the vector {bad} is refused"):
+            store.put_vectors("m", {first: [1.0, 0.0], second: bad})
+        expect(store.count_pending("m"), 4, "a batch that is refused leaves nothing behind")
+    store.put_vectors("m", {})
+    store.put_vectors("m", {first: [1.0, 0.0]})
+    with refused(
+        VectorError, "vectors of another length than the model's earlier ones are refused"
+    ):
+        store.put_vectors("m", {third: [1.0, 0.0, 0.0]})
+
+
+def _check_filters(store: ToolStore) -> None:
+    """A filter lets the same tools through in every channel, and starves no result."""
+    deep = {"mcptools/pdfs/scan.py": module("Scan a file.", "post")}
+    fill(store, {**_BULK, **TOOLS, **deep})
+    far = {"send": 3.0, "read": 2.9, "merge": 3.1, "split": 2.8, "scan": 2.7}
+    embed(store, {"tool": 0.0} | far)
+    for where, expected in (
+        (ToolFilter(source="gentools"), {_SPLIT}),
+        (ToolFilter(categories=["mail", "pdf"]), {_SEND, _READ, _MERGE, _SPLIT}),
+        (ToolFilter(path_prefix="mcptools/pdf"), {_MERGE}),
+        (ToolFilter(path_prefix="mcptools/mail/send.py"), {_SEND}),
+        (ToolFilter(source="mcptools", categories=["pdf"]), {_MERGE}),
+        (ToolFilter(tags=["post"]), {_SEND, _READ, "mcptools:pdfs:scan"}),
+        (ToolFilter(tags=["post", "outgoing"]), {_SEND}),
+        (ToolFilter(tags=["none has it"]), set()),
+        (ToolFilter(source="\ud800"), set()),
+    ):
+        _expect_through(store, where, expected)
+
+
+def _check_usage_filters(store: ToolStore) -> None:
+    """A filter by use judges tools by their outcomes, once there are enough of them."""
+    fill(store, {**_BULK, **TOOLS})
+    embed(store, {"tool": 0.0, "send": 3.0, "read": 2.9, "merge": 3.1, "split": 2.8})
+    outcomes = {
+        _SEND: (1, 4, 10.0),
+        _READ: (5, 0, 900.0),
+        _MERGE: (4, 1, 20.0),
+        _SPLIT: (1, 0, 1.0),
+    }
+    store.usage.record_outcomes(
+        OutcomeRecord(at=1.0, tool_id=id_, success=number < good, latency_ms=latency)
+        for id_, (good, bad, latency) in outcomes.items()
+        for number in range(good + bad)
+    )
+    here = ["mail", "pdf"]
+    for where, expected in (
+        (ToolFilter(categories=here, min_success_rate=0.5), {_READ, _MERGE, _SPLIT}),
+        (ToolFilter(categories=here, min_success_rate=0.9), {_READ, _SPLIT}),
+        (ToolFilter(min_success_rate=0.5, unobserved="exclude"), {_READ, _MERGE}),
+        (
+            ToolFilter(categories=here, max_latency_ms=50, min_observations=4),
+            {_SEND, _MERGE, _SPLIT},
+        ),
+        (
+            ToolFilter(max_latency_ms=50, min_observations=1, unobserved="exclude"),
+            {_SEND, _MERGE, _SPLIT},
+        ),
+    ):
+        _expect_through(store, where, expected)
+
+
+def _expect_through(store: ToolStore, where: ToolFilter, expected: set[str]) -> None:
+    """Ask for fewer tools than are in the way of those that the filter lets through."""
+    with store.reading() as reader:
+        by_meaning = set(near(reader, where=where, depth=5))
+        expect(by_meaning, expected, f"{where} lets all of its tools through, by meaning")
+        by_words = set(words(reader, "message messages files file", where=where, depth=5))
+        expect(by_words, expected, f"{where} lets all of its tools through, by words")
+
+
+CHECKS = (
+    _check_words,
+    _check_entries,
+    _check_pending,
+    _check_nearest,
+    _check_kept_vectors,
+    _check_bad_vectors,
+    _check_filters,
+    _check_usage_filters,
+)

@@ -1,0 +1,218 @@
+"""The contract of `ToolStore`, as checks that any implementation can be put through."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from toolindex import _check_search, _check_usage
+from toolindex._check_trees import (
+    READER,
+    TOOLS,
+    embed,
+    expect,
+    fill,
+    module,
+    near,
+    refused,
+    scanned,
+    stored_paths,
+    words,
+)
+from toolindex.errors import ForeignRootError, ToolIndexError
+from toolindex.protocols import ToolStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
+
+__all__ = ["check_store"]
+
+_Store = TypeVar("_Store", bound=ToolStore)
+
+_SEND, _READ, _MERGE, _ = TOOLS
+_CHANGED = {**TOOLS, _SEND: module("Post a letter.")}
+_FEWER = {path: source for path, source in TOOLS.items() if path != _MERGE}
+_PATIENCE_SECONDS = 30.0
+
+
+def check_store(
+    factory: Callable[[], AbstractContextManager[_Store]],
+    *,
+    reopen: Callable[[_Store], AbstractContextManager[ToolStore]] | None = None,
+) -> None:
+    """Check that a store keeps the promises of the `ToolStore` protocol.
+
+    What happens to it when a process is killed or a disk is full is not checked.
+
+    Args:
+        factory: Gives a new, empty store that can be written, each time it is called; it may
+            have been closed when the block ends.
+        reopen: Gives another way into what a store keeps, as another process would have it,
+            also after the store was closed. Left out for a store that keeps nothing.
+
+    Raises:
+        AssertionError: It breaks a promise; the message says which.
+    """
+    for check in (*_CHECKS, *_check_search.CHECKS, *_check_usage.CHECKS):
+        with factory() as store, _named(check):
+            check(store)
+    if reopen is not None:
+        with factory() as store, _named(_check_two_handles):
+            _check_two_handles(store, reopen)
+
+
+@contextmanager
+def _named(check: Callable[..., None]) -> Generator[None]:
+    """Let no other error than ours out, so that whatever fails is said to break a promise."""
+    try:
+        yield
+    except AssertionError:
+        raise
+    except Exception as error:
+        promise = check.__doc__ or check.__name__
+        raise AssertionError(f"{promise} But it raised {error!r}") from error
+
+
+def _check_new(store: ToolStore) -> None:
+    """A new store is empty, and can be written."""
+    expect(store.read_only, False, "a store that can be written says so")
+    expect(stored_paths(store), set(), "a new store holds no files")
+    expect(dict(store.pending("m", limit=9)), {}, "a new store has no texts to embed")
+    with store.reading() as reader:
+        expect(reader.is_complete(), False, "a new store does not hold a whole tree")
+        expect(words(reader, "message") + near(reader), [], "a new store finds nothing")
+        expect(list(reader.models()), [], "a new store has vectors of no model")
+
+
+def _check_sync(store: ToolStore) -> None:
+    """A sync makes the store equal to the scan."""
+    generations = []
+    for modules, counts in (
+        (TOOLS, (4, 0, 0, 0)),
+        (_CHANGED, (0, 1, 0, 3)),
+        ({}, (0, 0, 4, 0)),
+        (TOOLS, (4, 0, 0, 0)),
+    ):
+        promise = "a sync counts what it added, updated, removed and left as it was"
+        expect(fill(store, modules), counts, promise)
+        expect(stored_paths(store), set(modules), "a store holds what was scanned")
+        with store.reading() as reader:
+            expect(reader.is_complete(), True, "a store that was synced holds a whole tree")
+            generations.append(reader.generation())
+        again = fill(store, modules)
+        expect(again, (0, 0, 0, len(modules)), "a sync done twice is done once")
+    expect(len(set(generations)), 4, "the generation is another after every change")
+
+
+def _check_parts(store: ToolStore) -> None:
+    """A sync within some paths changes nothing elsewhere."""
+    fill(store, {"mcptools/mail/archive.py": module("Put away.")}, within=["mcptools/mail"])
+    with store.reading() as reader:
+        expect(reader.is_complete(), False, "a part that was synced is not a whole tree")
+    fill(store, TOOLS)
+    part = {"mcptools/mail/archive.py": module("Put a message away.")}
+    counts = fill(store, part, within=["mcptools/mail"])
+    expect(counts, (1, 0, 2, 0), "a sync within a folder adds and removes there")
+    expected = {*part, "mcptools/pdf/merge.py", "gentools/pdf/split/api.py"}
+    expect(stored_paths(store), expected, "a sync within a folder leaves the rest alone")
+    for within, paths in (
+        (["mcptools"], {*part, "mcptools/pdf/merge.py"}),
+        (["mcptools/pdf/merge.py", "gone"], {"mcptools/pdf/merge.py"}),
+        (["mcptools/ma"], set[str]()),
+        ([], set[str]()),
+    ):
+        held = stored_paths(store, within=within)
+        expect(held, paths, f"what is held within {within} is those paths and what is below")
+
+
+def _check_passed_over(store: ToolStore) -> None:
+    """A file that the scan passed over as known keeps its entry."""
+    scan = scanned(TOOLS)
+    fill(store, scan)
+    stamps = {record.path: record.stamp for record in scan.records}
+    known = store.stored(reader_version=READER)
+    expect(known.stamps, stamps, "what is held of a file has its stamp")
+    hashes = {str(record.id): record.file_hash for record in scan.records}
+    held = {id_: entry.file_hash for id_, entry in known.entries.items()}
+    expect(held, hashes, "what is held of a file has the hash of its bytes")
+    counts = fill(store, scanned({}, unchanged=TOOLS))
+    expect(counts, (0, 0, 0, 4), "a file that was passed over keeps its entry")
+    counts = fill(store, scanned(TOOLS, written_at=2))
+    expect(counts, (0, 0, 0, 4), "a file written anew with the same bytes is unchanged")
+    times = {stamp.mtime_ns for stamp in store.stored(reader_version=READER).stamps.values()}
+    expect(times, {2}, "a file written anew has its new stamp")
+
+
+def _check_snapshots(store: ToolStore) -> None:
+    """What was held before a scan is used by its sync only if it is still true."""
+    fill(store, TOOLS)
+    fresh = store.stored(reader_version=READER)
+    counts = fill(store, scanned({}, unchanged=TOOLS), stored=fresh)
+    expect(counts, (0, 0, 0, 4), "a sync may be given what is held")
+    expect(fill(store, _CHANGED, stored=fresh), (0, 1, 0, 3), "a sync may be given what is held")
+    promise = "what was held before another change is not used by a sync"
+    expect(fill(store, TOOLS, stored=fresh), (0, 1, 0, 3), promise)
+    fill(store, _FEWER)
+    again = store.sync(scanned({}, unchanged=TOOLS), reader_version=READER, stored=fresh)
+    promise = "paths that were passed over, but are not held any more, are to be scanned again"
+    expect(again.rescan, (_MERGE,), promise)
+    expect(stored_paths(store), set(_FEWER), promise)
+
+
+def _check_readers(store: ToolStore) -> None:
+    """What another reader made of a file is read again, and keeps its vector."""
+    fill(store, TOOLS)
+    embed(store, {"send": 0.0, "read": 0.5, "merge": 1.0, "split": 1.5})
+    promise = "what another reader made is not known"
+    expect(dict(store.stored(reader_version="2").stamps), {}, promise)
+    part = {_SEND: TOOLS[_SEND], _READ: TOOLS[_READ]}
+    counts = fill(store, part, reader_version="2", within=["mcptools/mail"])
+    expect(counts, (0, 2, 0, 0), "a file that another reader has read is updated")
+    promise = "a part that was read anew does not stand for the whole tree"
+    expect(dict(store.stored(reader_version="2").stamps), {}, promise)
+    fill(store, TOOLS, reader_version="2")
+    held = store.stored(reader_version="2")
+    expect(set(held.stamps), set(TOOLS), "what the same reader made is known")
+    expect(
+        dict(store.stored(reader_version="1").stamps), {}, "what another reader made is not known"
+    )
+    expect(dict(store.pending("m", limit=9)), {}, "a text that stays the same keeps its vector")
+
+
+def _check_roots(store: ToolStore) -> None:
+    """A store is that of one tree."""
+    promise = "the store of a tree that exists does not become that of another"
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        store.bind(one)
+        store.bind(one)
+        with refused(ForeignRootError, promise):
+            store.bind(other)
+    store.bind(tempfile.gettempdir())
+
+
+def _check_close(store: ToolStore) -> None:
+    """A closed store refuses every use."""
+    fill(store, TOOLS)
+    store.close()
+    promise = "a closed store refuses every use"
+    with refused(ToolIndexError, promise):
+        store.stored(reader_version=READER)
+    with refused(ToolIndexError, promise):
+        fill(store, {})
+    with refused(ToolIndexError, promise), store.reading():
+        pass
+
+
+_CHECKS = (
+    _check_new,
+    _check_sync,
+    _check_parts,
+    _check_passed_over,
+    _check_snapshots,
+    _check_readers,
+    _check_roots,
+    _check_close,
+)

@@ -1,0 +1,160 @@
+"""Embedding what has no vector yet: in requests a model takes, each one stored as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolindex._requests import Requests, RetryPolicy
+from toolindex._threads import finish_in_thread
+from toolindex.errors import ToolIndexError
+from toolindex.protocols import EmbeddingLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from toolindex.protocols import Embedder, PendingTexts, WorkLease
+
+__all__ = ["EmbeddingReport", "RefusedText", "embed_pending"]
+
+_DEFAULT_LIMITS = EmbeddingLimits()
+_DEFAULT_RETRY = RetryPolicy()
+# To find what is pending costs a look at every entry, so each look is for many texts.
+_PAGE_TEXTS = 1000
+# The lease is asked for more often than what is pending, for the same reason.
+_ASKS_PER_LOOK = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedText:
+    """A text that a model gives no usable vector for.
+
+    Attributes:
+        text_hash: The text, as `pending` names it.
+        reason: Why, naming the model.
+    """
+
+    text_hash: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingReport:
+    """What one round of embedding did.
+
+    Attributes:
+        embedded: How many texts got a vector.
+        refused: The texts that got none, to be left out in the next round.
+    """
+
+    embedded: int
+    refused: tuple[RefusedText, ...]
+
+
+async def embed_pending(
+    index: PendingTexts,
+    embedder: Embedder,
+    *,
+    limits: EmbeddingLimits = _DEFAULT_LIMITS,
+    retry: RetryPolicy = _DEFAULT_RETRY,
+    without: Collection[str] = (),
+    progress: Callable[[int, int], object] | None = None,
+    lease_poll: float = 0.25,
+) -> EmbeddingReport:
+    """Embed every text that has no vector of this model yet.
+
+    One process at a time embeds for a model: the others wait, and then find the work done.
+    The vectors of each request are stored before the next one starts, so a kill costs at most
+    the requests under way: one, or as many as `limits.concurrency` allows. A cancellation
+    costs no more, and leaves neither a task nor the lease behind. After a failure, the
+    requests under way are still awaited and stored, for they may have been paid for.
+
+    A request that is refused is halved until the text that is not wanted is alone. That text
+    is reported, and all others are embedded.
+
+    Args:
+        index: Where texts come from and vectors go to.
+        embedder: The model.
+        limits: What the model takes in one request.
+        retry: How often, and after what pauses, a request that failed is made again.
+        without: Hashes of texts to leave out: those refused earlier.
+        progress: Called with the number of texts embedded so far, and of all that are to be.
+        lease_poll: Seconds between two tries to get the lease.
+
+    Returns:
+        What was done. Nothing, if another process has done it.
+
+    Raises:
+        EmbeddingError: The model gives no vectors, whatever the text; what came before is
+            stored.
+        VectorError: It gives vectors of another length than before.
+        ToolIndexError: The vectors cannot be stored.
+    """
+    model_id = embedder.model_id
+    refused = dict.fromkeys(without, "")
+
+    def look(limit: int) -> Mapping[str, str]:
+        return index.pending(model_id, limit=limit, without=refused.keys())
+
+    requests = Requests(index, embedder, limits=limits, retry=retry, refused=refused)
+    if await finish_in_thread(look, 1):
+        turn = _Turn(index, f"embed-{model_id}")
+        try:
+            if await turn.got(lambda: bool(look(1)), poll=lease_poll):
+                if progress is not None:
+                    total = await finish_in_thread(
+                        lambda: index.count_pending(model_id, without=refused.keys())
+                    )
+                    requests.report_to(progress, total)
+                page = max(_PAGE_TEXTS, limits.texts_per_request * limits.concurrency)
+                page -= page % limits.texts_per_request
+                previous: Mapping[str, str] = {}
+                while texts := await finish_in_thread(look, page):
+                    if texts.keys() == previous.keys():
+                        # Without end, and it may have to be paid for.
+                        raise ToolIndexError(f"{model_id}: the index does not keep the vectors")
+                    await requests.embed(texts)
+                    previous = texts
+        finally:
+            turn.end()
+    return EmbeddingReport(
+        embedded=requests.embedded,
+        refused=tuple(
+            RefusedText(text_hash=text_hash, reason=reason)
+            for text_hash, reason in refused.items()
+            if reason
+        ),
+    )
+
+
+class _Turn:
+    """Waits for the lease of one kind of work without holding up a thread."""
+
+    def __init__(self, index: PendingTexts, purpose: str) -> None:
+        self._index = index
+        self._purpose = purpose
+        self._lease: WorkLease | None = None
+        self._held = False
+
+    async def got(self, is_needed: Callable[[], bool], *, poll: float) -> bool:
+        """Wait until it is this process's turn, or until nothing is left to do."""
+        asked = 0
+        # Noted in the thread that gets it: a cancellation must not lose a lease just got.
+        while not await finish_in_thread(self._ask):
+            asked += 1
+            if asked % _ASKS_PER_LOOK == 0 and not await finish_in_thread(is_needed):
+                return False
+            await asyncio.sleep(poll)
+        return True
+
+    def end(self) -> None:
+        """Give the lease back, if it was got."""
+        if self._lease is not None and self._held:
+            self._lease.release()
+
+    def _ask(self) -> bool:
+        if self._lease is None:
+            self._lease = self._index.lease(self._purpose)
+        self._held = self._lease.acquire(timeout=0)
+        return self._held

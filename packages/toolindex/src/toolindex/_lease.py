@@ -1,0 +1,81 @@
+"""The right to do one kind of work, held by one process at a time."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from toolindex.errors import LeaseHeldError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+__all__ = ["Lease"]
+
+_POLL_SECONDS = 0.02
+
+
+class Lease:
+    """A lock among processes for one purpose on one database.
+
+    The operating system holds it, so it is free as soon as its holder ends, however it ends:
+    there is no time after which it runs out, and no clock that could be wrong. Where files cannot
+    be locked or the lock's file cannot be made, everybody gets it: the database's own locks
+    still keep it whole, only work may be done twice.
+
+    Args:
+        database: The database; the lock is a file beside it.
+        purpose: What the work is; different purposes do not wait for each other.
+    """
+
+    def __init__(self, database: Path, purpose: str) -> None:
+        # With asyncio and more, its import takes as long as that of all the rest.
+        from filelock import FileLock
+
+        self._database = database
+        name = purpose if purpose.isalnum() else sha256(purpose.encode()).hexdigest()[:12]
+        self._lock = FileLock(
+            database.with_name(f"{database.name}-{name}.lock"),
+            thread_local=False,
+            fallback_to_soft=False,
+            poll_interval=_POLL_SECONDS,
+        )
+
+    def acquire(self, *, timeout: float) -> bool:
+        """Take the lease.
+
+        Args:
+            timeout: How long to wait for it, in seconds; 0 tries once.
+
+        Returns:
+            Whether it was got. Whoever got it must release it.
+        """
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire(timeout=timeout)
+        except Timeout:
+            return False
+        except (OSError, NotImplementedError):
+            return True
+        return True
+
+    def release(self) -> None:
+        """Give the lease back; nothing happens if it is not held."""
+        self._lock.release()
+
+    @contextmanager
+    def held(self, *, timeout: float) -> Generator[None]:
+        """Hold the lease for a block.
+
+        Raises:
+            LeaseHeldError: Another holds it for longer than the time-out.
+        """
+        if not self.acquire(timeout=timeout):
+            raise LeaseHeldError(self._database)
+        try:
+            yield
+        finally:
+            self.release()

@@ -1,0 +1,81 @@
+"""Making the schema in a new database, and bringing that of an older version up to date."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import apsw
+
+from toolindex.errors import DamagedDatabaseError, DatabaseError, NewerSchemaError
+
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "migrate"]
+
+APPLICATION_ID = 0x7079746C
+"""SQLite's mark in the file header that says whose database this is (`pytl`)."""
+
+SCHEMA_VERSION = 2
+"""The newest schema this version reads; a database's own is its `user_version`."""
+
+_TABLES = frozenset(
+    {"meta", "entries", "entries_fts", "embeddings", "models", "query_embeddings", "searches"}
+    | {"outcomes"}
+)
+
+
+def migrate(connection: apsw.Connection, path: Path, *, read_only: bool) -> None:
+    """Make the tables of an empty database, or add what a later version brought.
+
+    Each step is one transaction: a kill leaves a whole older version, which the next open
+    brings on.
+
+    Raises:
+        DatabaseError: The database is empty or of an older version, and may not be written.
+        DamagedDatabaseError: Tables are missing.
+        NewerSchemaError: A later version wrote it.
+    """
+    while (version := _version(connection)) < SCHEMA_VERSION:
+        if read_only:
+            raise DatabaseError(
+                path,
+                "there is no index in this file yet"
+                if version == 0
+                else "the index is of an older version; open it once where it can be written",
+            )
+        _step(connection, version)
+    if version > SCHEMA_VERSION:
+        raise NewerSchemaError(path, found=version, supported=SCHEMA_VERSION)
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    if not _TABLES.issubset(name for (name,) in tables):
+        raise DamagedDatabaseError(path)
+
+
+def _version(connection: apsw.Connection) -> int:
+    return int(connection.pragma("user_version"))
+
+
+def _step(connection: apsw.Connection, version: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have taken the step between the look and the lock.
+        if _version(connection) == version:
+            if version == 0:
+                connection.execute(_sql("schema.sql"))
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                reached = SCHEMA_VERSION
+            else:
+                reached = version + 1
+                connection.execute(_sql(f"migrations/{reached:04}.sql"))
+            connection.execute(f"PRAGMA user_version = {reached}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _sql(name: str) -> str:
+    return resources.files("toolindex").joinpath(name).read_text("utf-8")

@@ -1,0 +1,185 @@
+"""Opening one connection: apsw's own SQLite, tuned, with sqlite-vec loaded, on a file of ours."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import apsw
+
+from toolindex._migrations import APPLICATION_ID, SCHEMA_VERSION, migrate
+from toolindex.errors import (
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    DatabaseError,
+    ForeignDatabaseError,
+    NewerSchemaError,
+)
+
+__all__ = ["open_connection", "translated"]
+
+_BUSY_TIMEOUT_MS = 5_000
+_RETRY_SECONDS = 0.005
+_MMAP_BYTES = 1 << 30
+_LOG_BYTES = 32 << 20
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_APPLICATION_ID_BYTES = slice(68, 72)
+
+
+def open_connection(path: Path, *, read_only: bool) -> apsw.Connection:
+    """Open a connection to an index, made or brought up to date where that is needed.
+
+    Args:
+        path: The database file.
+        read_only: Never write, and work on a medium that cannot be written.
+
+    Raises:
+        DatabaseError: The file cannot be opened.
+        DamagedDatabaseError: It is an index, and broken.
+        ForeignDatabaseError: It is something else than an index.
+        NewerSchemaError: A later version wrote it.
+    """
+    _refuse_other_formats(path)
+    try:
+        if read_only:
+            return _open_read_only(path)
+        return _configured(apsw.Connection(str(path)), path, read_only=False)
+    except apsw.Error as error:
+        raise translated(path, error) from error
+
+
+def translated(path: Path, error: apsw.Error) -> DatabaseError:
+    """Give the error of this package for one of the driver's."""
+    match error:
+        case apsw.NotADBError() | apsw.CorruptError():
+            return DamagedDatabaseError(path) if _is_ours(path) else ForeignDatabaseError(path)
+        case apsw.FullError():
+            return DatabaseError(path, "the disk is full; free some space and run again")
+        case apsw.BusyError() | apsw.LockedError():
+            return DatabaseBusyError(path)
+        case apsw.CantOpenError():
+            return DatabaseError(
+                path, "cannot be opened; check its permissions, or choose another path"
+            )
+        case apsw.ReadOnlyError():
+            return DatabaseError(
+                path, "cannot be written; check its permissions, or choose another path"
+            )
+        case apsw.IOError():
+            return DatabaseError(path, "cannot be read or written; is the disk full or failing?")
+        case _:
+            return DatabaseError(path, f"SQLite failed ({error})")
+
+
+def _open_read_only(path: Path) -> apsw.Connection:
+    uri = path.absolute().as_uri()
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        connection = apsw.Connection(f"{uri}?mode=ro", flags=flags)
+        return _configured(connection, path, read_only=True)
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError):
+        # WAL needs a shared-memory file beside the database. Where none can be made,
+        # nobody can be writing either, so the file may be read as it lies, unless a killed
+        # process left its last changes outside of it.
+        if _has_changes_beside_it(path):
+            raise DatabaseError(
+                path,
+                f"the last changes are in {path.name}-wal, which can only be read where "
+                "files can be written; open the index once there",
+            ) from None
+        connection = apsw.Connection(f"{uri}?immutable=1", flags=flags)
+        return _configured(connection, path, read_only=True)
+
+
+def _configured(connection: apsw.Connection, path: Path, *, read_only: bool) -> apsw.Connection:
+    try:
+        # Closing would move what a killed process left in the log into the file, which
+        # is not ours to do before we know whose file it is.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(path))
+        connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+        connection.enable_load_extension(True)
+        connection.load_extension(_sqlite_vec_path())
+        connection.enable_load_extension(False)
+        _recognise(connection, path)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
+        if not read_only:
+            # Large pages pay for vectors; the size is fixed by the first write.
+            connection.execute("PRAGMA page_size = 16384")
+            _switch_to_wal(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+        connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
+        migrate(connection, path, read_only=read_only)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _refuse_other_formats(path: Path) -> None:
+    # os.path gives an answer for every path, pathlib raises for some.
+    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
+        raise DatabaseError(path, "this is a folder or a device; give the path of a file")
+    # SQLite takes some files of a few bytes for empty databases, and would write over them.
+    start = _header(path)
+    if start and not (len(start) == _HEADER_BYTES and start.startswith(_MAGIC)):
+        raise ForeignDatabaseError(path)
+
+
+def _header(path: Path) -> bytes:
+    # What cannot be read here, SQLite refuses in its own words.
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(_HEADER_BYTES)
+    return b""
+
+
+def _is_ours(path: Path) -> bool:
+    start = _header(path)
+    mark = APPLICATION_ID.to_bytes(4, "big")
+    return start.startswith(_MAGIC) and start[_APPLICATION_ID_BYTES] == mark
+
+
+def _recognise(connection: apsw.Connection, path: Path) -> None:
+    # Before anything is written: even a change of journal mode would touch a file
+    # that belongs to somebody else.
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if not tables:
+        return
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise ForeignDatabaseError(path)
+    version = connection.pragma("user_version")
+    if version > SCHEMA_VERSION:
+        raise NewerSchemaError(path, found=version, supported=SCHEMA_VERSION)
+
+
+def _switch_to_wal(connection: apsw.Connection) -> None:
+    # Of two that make one database at once, SQLite refuses one here without any waiting.
+    deadline = time.monotonic() + _BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
+
+
+def _has_changes_beside_it(path: Path) -> bool:
+    log = path.with_name(f"{path.name}-wal")
+    with suppress(OSError):  # It comes and goes as others open and close.
+        return log.stat().st_size > 0
+    return False
+
+
+def _sqlite_vec_path() -> str:
+    # Importing the package would import numpy with it, a tenth of a second, for this one path.
+    spec = find_spec("sqlite_vec")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("the package sqlite-vec is not installed", name="sqlite_vec")
+    return str(Path(spec.submodule_search_locations[0], "vec0"))

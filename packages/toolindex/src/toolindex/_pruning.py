@@ -1,0 +1,112 @@
+"""Forgetting vectors that are not likely to be needed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import apsw
+
+    from toolindex._connection import ConnectionPool
+
+__all__ = ["KEPT_SPARES", "PruneReport", "prune"]
+
+KEPT_SPARES = 5_000
+"""How many vectors without an entry a model keeps at least, before any is forgotten."""
+
+_ORPHAN = "NOT EXISTS (SELECT 1 FROM entries WHERE entries.text_hash = embeddings.text_hash)"
+_UNUSED = (
+    "vec_table IS NULL "
+    "AND NOT EXISTS (SELECT 1 FROM embeddings WHERE embeddings.model_id = models.model_id)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneReport:
+    """What was forgotten.
+
+    Attributes:
+        vectors: How many vectors of texts that no tool has any more.
+        models: The models of which nothing was left.
+    """
+
+    vectors: int
+    models: tuple[str, ...]
+
+
+def prune(pool: ConnectionPool, *, spares: int = KEPT_SPARES) -> PruneReport:
+    """Forget the oldest vectors that no entry uses, and the models without any.
+
+    A vector is paid for, and its text may come back: a file is renamed in two steps, a category
+    is removed and generated again, a branch is switched, a model is tried and left. So every
+    vector of a text that an entry has is kept, of every model; and beside them, for each model,
+    as many others as twice the number of entries, the newest first. That is room for two whole
+    rewrites of the tree, and bounds the file at three times what is in use.
+
+    Call it when nothing else is to be done. It takes the write lock only to delete.
+
+    Args:
+        pool: The database.
+        spares: How many others are kept at least, however few the entries.
+
+    Raises:
+        DatabaseError: The database cannot be written.
+    """
+    with pool.read() as connection:
+        room = max(spares, 2 * connection.execute("SELECT count(*) FROM entries").get)
+        crowded = _crowded(connection, room)
+        if not crowded and not _unused_models(connection):
+            return PruneReport(vectors=0, models=())
+    with pool.write() as connection:
+        # Others may have written since the look; the room is that of the entries there are now.
+        room = max(spares, 2 * connection.execute("SELECT count(*) FROM entries").get)
+        vectors = sum(_forget_spares(connection, model_id, room) for model_id in crowded)
+        models = _unused_models(connection)
+        connection.executemany(
+            "DELETE FROM query_embeddings WHERE model_id = ?", [(model,) for model in models]
+        )
+        connection.execute(f"DELETE FROM models WHERE {_UNUSED}")  # noqa: S608 - a constant
+    return PruneReport(vectors=vectors, models=models)
+
+
+def _crowded(connection: apsw.Connection, room: int) -> list[str]:
+    """Give the models that keep more vectors without an entry than there is room for."""
+    # SQLite counts a whole table by its pages; counting by condition reads every row.
+    if connection.execute("SELECT count(*) FROM embeddings").get <= room:
+        return []
+    # From one model to the next by the primary key: DISTINCT would read every row.
+    models = connection.execute(
+        "WITH RECURSIVE each (model_id) AS (SELECT min(model_id) FROM embeddings UNION ALL "
+        "SELECT (SELECT min(model_id) FROM embeddings WHERE model_id > each.model_id) "
+        "FROM each WHERE model_id IS NOT NULL) "
+        "SELECT model_id FROM each WHERE model_id IS NOT NULL"
+    ).fetchall()
+    ids = [str(model_id) for (model_id,) in models]
+    return [model_id for model_id in ids if _spares(connection, model_id) > room]
+
+
+def _spares(connection: apsw.Connection, model_id: str) -> int:
+    kept, used = connection.execute(
+        "SELECT (SELECT count(*) FROM embeddings WHERE model_id = ?1), "
+        "(SELECT count(*) FROM (SELECT DISTINCT text_hash FROM entries) AS wanted "
+        "WHERE EXISTS (SELECT 1 FROM embeddings "
+        "WHERE model_id = ?1 AND embeddings.text_hash = wanted.text_hash))",
+        (model_id,),
+    ).get
+    return int(kept) - int(used)
+
+
+def _forget_spares(connection: apsw.Connection, model_id: str, room: int) -> int:
+    connection.execute(
+        "DELETE FROM embeddings WHERE model_id = ?1 AND text_hash IN "  # noqa: S608 - a constant
+        f"(SELECT text_hash FROM embeddings WHERE model_id = ?1 AND {_ORPHAN} "
+        "ORDER BY stored_at DESC, text_hash LIMIT -1 OFFSET ?2)",
+        (model_id, room),
+    )
+    return connection.changes()
+
+
+def _unused_models(connection: apsw.Connection) -> tuple[str, ...]:
+    rows = connection.execute(f"SELECT model_id FROM models WHERE {_UNUSED}")  # noqa: S608
+    return tuple(str(model_id) for (model_id,) in rows)

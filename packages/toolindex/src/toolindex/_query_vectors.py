@@ -1,0 +1,120 @@
+"""Vectors of queries, so that a question asked again costs no request."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+import time
+from array import array
+from typing import TYPE_CHECKING
+
+from toolindex._vectors import to_blob
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    import apsw
+
+    from toolindex._connection import ConnectionPool
+
+__all__ = ["QueryVectors"]
+
+
+class QueryVectors:
+    """Keeps the vectors of the queries that were asked last, for each model.
+
+    Reading writes nothing. A caller collects what it has embedded and what it has used, and
+    gives both to `put` now and then: one transaction, and none for a question asked again.
+    Queries themselves are not kept, only their hashes.
+
+    Args:
+        pool: The database.
+        max_per_model: How many vectors are kept for a model; those unused for longest go first.
+    """
+
+    def __init__(self, pool: ConnectionPool, *, max_per_model: int = 2_000) -> None:
+        self._pool = pool
+        self._max_per_model = max_per_model
+
+    def get(
+        self, model_id: str, query: str, *, dimensions: int | None = None
+    ) -> array[float] | None:
+        """Give the vector that a model gave a query, of length 1, or None if none is kept.
+
+        Args:
+            model_id: The model.
+            query: The query, exactly as it was embedded.
+            dimensions: What the model gives now; a vector of another length is not given.
+        """
+        with self._pool.read() as connection:
+            blob = connection.execute(
+                "SELECT vector FROM query_embeddings WHERE model_id = ? AND query_hash = ?",
+                (model_id, _hash(query)),
+            ).get
+        if blob is None or dimensions not in {None, len(blob) // 4}:
+            return None
+        # Compact as an array, for the caller to keep; unpacked, as it is stored little-endian.
+        return array("f", struct.unpack(f"<{len(blob) // 4}f", blob))
+
+    def put(
+        self,
+        model_id: str,
+        vectors: Mapping[str, Sequence[float]],
+        *,
+        used: Collection[str] = (),
+    ) -> None:
+        """Keep the vectors of some queries, and remember which of the kept ones were used.
+
+        Args:
+            model_id: The model that gave them.
+            vectors: The vectors by query.
+            used: Queries whose kept vectors have been used since the last call.
+
+        Raises:
+            VectorError: Vectors of several lengths, or one that is not finite or all zeros;
+                none has been stored.
+            DatabaseError: The database cannot be written.
+        """
+        if not vectors and not used:
+            return
+        dimensions = len(next(iter(vectors.values()), ()))
+        blobs = {
+            _hash(query): to_blob(vector, model_id=model_id, dimensions=dimensions)
+            for query, vector in vectors.items()
+        }
+        with self._pool.write() as connection:
+            at = _next_use(connection, model_id)
+            connection.executemany(
+                "UPDATE query_embeddings SET used_at = ? WHERE model_id = ? AND query_hash = ?",
+                [(at, model_id, _hash(query)) for query in used],
+            )
+            connection.executemany(
+                "INSERT INTO query_embeddings (model_id, query_hash, vector, used_at) "
+                "VALUES (?, ?, ?, ?) ON CONFLICT (model_id, query_hash) "
+                "DO UPDATE SET vector = excluded.vector, used_at = excluded.used_at",
+                [(model_id, query_hash, blob, at) for query_hash, blob in blobs.items()],
+            )
+            connection.execute(
+                "DELETE FROM query_embeddings WHERE model_id = ?1 AND query_hash IN "
+                "(SELECT query_hash FROM query_embeddings WHERE model_id = ?1 "
+                "ORDER BY used_at DESC LIMIT -1 OFFSET ?2)",
+                (model_id, self._max_per_model),
+            )
+
+
+def _next_use(connection: apsw.Connection, model_id: str) -> float:
+    """Give the time, or a little more than the latest use where the clock has gone back.
+
+    Were a use dated in the future the latest for ever, nothing new would be kept beside it.
+    """
+    latest = connection.execute(
+        "SELECT max(used_at) FROM query_embeddings WHERE model_id = ?", (model_id,)
+    ).get
+    now = time.time()
+    return now if latest is None else max(now, math.nextafter(latest, math.inf))
+
+
+def _hash(query: str) -> str:
+    # Any string a client sends has a hash, even one that is not Unicode.
+    return hashlib.sha256(query.encode("utf-8", "surrogatepass")).hexdigest()

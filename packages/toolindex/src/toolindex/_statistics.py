@@ -1,0 +1,171 @@
+"""What the usage record says when it is summed up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+__all__ = ["QueryCount", "ToolUsage", "UsageStatistics", "compute_statistics", "percentile"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryCount:
+    """How often one query was asked.
+
+    Attributes:
+        query: The query as it is kept.
+        count: How often.
+    """
+
+    query: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUsage:
+    """What is known of one tool from its use.
+
+    Attributes:
+        tool_id: The tool; it may be gone from the index.
+        observations: How many outcomes it has.
+        successes: How many of them were successes.
+        latency_p50_ms: The median latency of the successes that have one; None without any.
+        latency_p95_ms: The latency that 95 % of them keep within.
+        last_used_at: When it was last used, in seconds since 1970, UTC.
+    """
+
+    tool_id: str
+    observations: int
+    successes: int
+    latency_p50_ms: float | None
+    latency_p95_ms: float | None
+    last_used_at: float
+
+    @property
+    def success_rate(self) -> float:
+        """The share of successes."""
+        return self.successes / self.observations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageStatistics:
+    """The usage record in numbers. Percentiles are nearest-rank ones: values that occurred.
+
+    Attributes:
+        searches: How many searches there were.
+        without_results: How many of them found nothing.
+        queries_without_results: The most frequent of their queries, most frequent first.
+        judged: How many searches have an outcome, and so tell how good their results were.
+        first_accepted: How many of those have a success of the tool that was ranked first. A
+            tool that was tried and failed counts as not accepted: only a success shows that
+            it was the right one.
+        latency_p50_ms: The median latency of a search; None without any.
+        latency_p95_ms: The latency that 95 % of the searches keep within.
+        degraded: How many searches went without a channel.
+        tools: Every tool with an outcome, the most used first.
+    """
+
+    searches: int
+    without_results: int
+    queries_without_results: tuple[QueryCount, ...]
+    judged: int
+    first_accepted: int
+    latency_p50_ms: float | None
+    latency_p95_ms: float | None
+    degraded: int
+    tools: tuple[ToolUsage, ...]
+
+    @property
+    def share_without_results(self) -> float | None:
+        """The share of searches that found nothing, or None before the first search."""
+        return self.without_results / self.searches if self.searches else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """The share of judged searches whose first result was accepted, or None without any."""
+        return self.first_accepted / self.judged if self.judged else None
+
+
+def compute_statistics(connection: apsw.Connection, *, since: float, top: int) -> UsageStatistics:
+    """Sum up what the record holds from a time on."""
+    searches, without_results, degraded = connection.execute(
+        "SELECT count(*), total(results = '[]'), total(degraded <> '[]') "
+        "FROM searches WHERE at >= ?",
+        (since,),
+    ).get
+    judged, first_accepted = connection.execute(
+        "SELECT count(*), total(EXISTS (SELECT 1 FROM outcomes WHERE search_id = searches.id "
+        "AND success AND tool_id = searches.results ->> 0)) FROM searches WHERE at >= ? "
+        "AND EXISTS (SELECT 1 FROM outcomes WHERE search_id = searches.id)",
+        (since,),
+    ).get
+    queries = connection.execute(
+        "SELECT query, count(*) FROM searches WHERE at >= ? AND results = '[]' "
+        "GROUP BY query ORDER BY count(*) DESC, query LIMIT ?",
+        (since, max(0, top)),
+    )
+    latencies = [
+        latency
+        for (latency,) in connection.execute(
+            "SELECT latency_ms FROM searches WHERE at >= ? ORDER BY latency_ms", (since,)
+        )
+    ]
+    return UsageStatistics(
+        searches=searches,
+        without_results=int(without_results),
+        queries_without_results=tuple(
+            QueryCount(query=query, count=count) for query, count in queries
+        ),
+        judged=judged,
+        first_accepted=int(first_accepted),
+        latency_p50_ms=percentile(latencies, 50),
+        latency_p95_ms=percentile(latencies, 95),
+        degraded=int(degraded),
+        tools=_tools(connection, since),
+    )
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float | None:
+    """Give the smallest value that at least `percent` % of the ordered ones do not exceed.
+
+    Args:
+        ordered: The values, smallest first.
+        percent: From 1 to 100.
+
+    Returns:
+        One of the values (the nearest-rank percentile), or None where there are none.
+    """
+    # Rounded up in integers: 95 % of 20 must be 19, which it is not in floating point.
+    return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None
+
+
+def _tools(connection: apsw.Connection, since: float) -> tuple[ToolUsage, ...]:
+    latencies: defaultdict[str, list[float]] = defaultdict(list)
+    for tool_id, latency in connection.execute(
+        "SELECT tool_id, latency_ms FROM outcomes "
+        "WHERE at >= ? AND success AND latency_ms IS NOT NULL ORDER BY latency_ms",
+        (since,),
+    ):
+        latencies[tool_id].append(latency)
+    rows = connection.execute(
+        "SELECT tool_id, count(*), sum(success), max(at) FROM outcomes WHERE at >= ? "
+        "GROUP BY tool_id ORDER BY count(*) DESC, tool_id",
+        (since,),
+    )
+    return tuple(
+        ToolUsage(
+            tool_id=tool_id,
+            observations=observations,
+            successes=successes,
+            latency_p50_ms=percentile(latencies[tool_id], 50),
+            latency_p95_ms=percentile(latencies[tool_id], 95),
+            last_used_at=last_used_at,
+        )
+        for tool_id, observations, successes, last_used_at in rows
+    )

@@ -1,0 +1,126 @@
+"""What the index holds of the files: read once, compared with a scan, checked before it is used."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, cast
+
+from toolscan import FileStamp
+
+from toolindex._meta import generation, get_meta
+from toolindex._plan import StoredEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    import apsw
+
+__all__ = ["StoredFiles", "stamp_columns", "stored_files"]
+
+_COLUMNS = "path, id, file_hash, size, mtime_ns, ctime_ns, inode"
+_Row = tuple[str, str, str, int | None, int | None, int | None, int | None]
+_WRAP = 1 << 64
+_SIGNED = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """What the index holds of the files, or of those at some paths, at one moment.
+
+    Give `stamps` to `toolscan.scan(known=…)`, and all of it to `ToolIndex.sync`, which then
+    need not read it again.
+
+    Attributes:
+        generation: The state of the index that was read.
+        within: The paths that were looked at, or None for all.
+        is_current: Whether the same reader made all of the index; otherwise nothing is known.
+    """
+
+    generation: int
+    within: frozenset[str] | None
+    is_current: bool
+    _rows: list[_Row] = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        entries: Iterable[StoredEntry],
+        *,
+        generation: int,
+        within: Collection[str] | None = None,
+        is_current: bool = True,
+    ) -> StoredFiles:
+        """Make one of entries, for a store that keeps them in another way than ours."""
+        return cls(
+            generation=generation,
+            within=None if within is None else frozenset(within),
+            is_current=is_current,
+            _rows=[(e.path, e.id, e.file_hash, *stamp_columns(e.stamp)) for e in entries],
+        )
+
+    @property
+    def stamps(self) -> dict[str, FileStamp]:
+        """The stamps, by path, of the files that need not be read if they look the same."""
+        if not self.is_current:
+            return {}
+        return {row[0]: _stamp(row) for row in self._rows if row[6] is not None}  # type: ignore[misc]
+
+    @property
+    def entries(self) -> dict[str, StoredEntry]:
+        """The entries by id."""
+        return {
+            row[1]: StoredEntry(id=row[1], path=row[0], file_hash=row[2], stamp=_stamp(row))
+            for row in self._rows
+        }
+
+    def is_exactly(self, paths: Collection[str]) -> bool:
+        """Tell whether these are the paths of all that is held."""
+        return len(paths) == len(self._rows) and {row[0] for row in self._rows}.issubset(paths)
+
+
+def stored_files(
+    connection: apsw.Connection, *, reader_version: str, within: Collection[str] | None
+) -> StoredFiles:
+    """Read what the index holds.
+
+    Args:
+        connection: A connection inside a transaction.
+        reader_version: The version of what makes records from files.
+        within: Only these paths (posix, relative to the root) and what lies below them.
+    """
+    limits = None if within is None else frozenset(str(PurePosixPath(path)) for path in within)
+    if limits is None or "." in limits:
+        rows = connection.execute(f"SELECT {_COLUMNS} FROM entries")  # noqa: S608 - a constant
+    else:
+        # As one JSON value: any number of paths. "0" is the character after "/".
+        rows = connection.execute(
+            f"SELECT {_COLUMNS} FROM entries "  # noqa: S608 - a constant
+            "WHERE path IN (SELECT value FROM json_each(?1)) "
+            f"UNION SELECT {_COLUMNS} FROM (SELECT value AS folder FROM json_each(?1)) "
+            "JOIN entries ON path > folder || '/' AND path < folder || '0'",
+            (json.dumps(sorted(limits)),),
+        )
+    return StoredFiles(
+        generation=generation(connection),
+        within=limits,
+        is_current=get_meta(connection, "reader_version") == reader_version,
+        _rows=cast("list[_Row]", rows.fetchall()),
+    )
+
+
+def stamp_columns(stamp: FileStamp | None) -> tuple[int | None, int | None, int | None, int | None]:
+    """Give the values of `size`, `mtime_ns`, `ctime_ns` and `inode`."""
+    if stamp is None or stamp.inode >= _WRAP:
+        return None, None, None, None
+    # SQLite's integers are signed.
+    inode = stamp.inode - _WRAP if stamp.inode >= _SIGNED else stamp.inode
+    return stamp.size, stamp.mtime_ns, stamp.ctime_ns, inode
+
+
+def _stamp(row: _Row) -> FileStamp | None:
+    *_, size, mtime_ns, ctime_ns, inode = row
+    if size is None or mtime_ns is None or ctime_ns is None or inode is None:
+        return None
+    return FileStamp(size, mtime_ns, ctime_ns, inode if inode >= 0 else inode + _WRAP)

@@ -1,0 +1,32 @@
+"""Blocking calls from async code, without leaving one behind."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["finish_in_thread"]
+
+T = TypeVar("T")
+
+
+async def finish_in_thread(function: Callable[..., T], *arguments: object) -> T:
+    """Run a function in a worker thread; a cancellation waits for its end.
+
+    Otherwise the thread could still use what the caller closes or gives back.
+    """
+    # Not a task: the end of the loop cancels all tasks, and threads go on all the same.
+    future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({future})
+        # Looked at, so that asyncio does not report it as never retrieved.
+        future.exception()
+        raise

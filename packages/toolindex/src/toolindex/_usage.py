@@ -1,0 +1,296 @@
+"""The usage record: what was searched, what came of it, and how long both are kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from toolindex._meta import get_meta, set_meta
+from toolindex._statistics import compute_statistics
+from toolindex.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import apsw
+
+    from toolindex._connection import ConnectionPool
+    from toolindex._statistics import UsageStatistics
+
+__all__ = [
+    "QUERY_LENGTH",
+    "OutcomeRecord",
+    "RemovedRecords",
+    "SearchRecord",
+    "UsageLog",
+    "usage_generation",
+]
+
+QUERY_LENGTH = 2_000
+"""The most characters of a query that are kept."""
+
+_GENERATION = "usage_generation"
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRecord:
+    """One search, as it was asked and answered.
+
+    Attributes:
+        id: Whatever names it; a search recorded twice counts once.
+        at: When, in seconds since 1970, UTC.
+        query: What was asked; the first `QUERY_LENGTH` characters are kept.
+        mode: How it was ranked.
+        parameters: What else was asked; what JSON does not know is kept as its `str()`.
+        results: The ids of what was found, best first.
+        latency_ms: How long it took.
+        degraded: What was lost on the way, in words; empty when all channels answered.
+
+    Raises:
+        UsageError: A time that is negative or not finite.
+    """
+
+    id: str
+    at: float
+    query: str
+    mode: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    results: tuple[str, ...]
+    latency_ms: float
+    degraded: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check("at", self.at)
+        _check("latency_ms", self.latency_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeRecord:
+    """What came of using one tool.
+
+    Attributes:
+        at: When, in seconds since 1970, UTC.
+        tool_id: The tool, indexed or not.
+        success: Whether it did what it was called for.
+        latency_ms: How long the call took, if that is known.
+        search_id: The search that the tool was taken from, if that is known.
+
+    Raises:
+        UsageError: A time that is negative or not finite.
+    """
+
+    at: float
+    tool_id: str
+    success: bool
+    latency_ms: float | None = None
+    search_id: str | None = None
+
+    def __post_init__(self) -> None:
+        _check("at", self.at)
+        _check("latency_ms", self.latency_ms or 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedRecords:
+    """How much of the usage record was deleted.
+
+    Attributes:
+        searches: How many searches.
+        outcomes: How many outcomes.
+    """
+
+    searches: int
+    outcomes: int
+
+
+class UsageLog:
+    """Keeps searches and outcomes in the database; nothing of it leaves the machine.
+
+    Every method is one transaction: what raises has changed nothing, and can be tried again.
+
+    Args:
+        pool: The database.
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def record_searches(self, searches: Iterable[SearchRecord]) -> None:
+        """Write searches down; one whose id is known already is ignored.
+
+        Raises:
+            DatabaseError: The database cannot be written.
+        """
+        if rows := [_search_row(search) for search in searches]:
+            with self._pool.write() as connection:
+                connection.executemany(
+                    "INSERT INTO searches "
+                    "(id, at, query, mode, parameters, results, latency_ms, degraded) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                    rows,
+                )
+
+    def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
+        """Write outcomes down; each counts, so give each once.
+
+        Raises:
+            DatabaseError: The database cannot be written.
+        """
+        if rows := [_outcome_row(outcome) for outcome in outcomes]:
+            with self._pool.write() as connection:
+                connection.executemany(
+                    "INSERT INTO outcomes (at, tool_id, success, latency_ms, search_id) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    rows,
+                )
+                _bump(connection)
+
+    def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
+        """Sum the record up.
+
+        Args:
+            since: Leave out what is older, in seconds since 1970; None means all that is kept.
+            top: How many of the queries without results to name.
+        """
+        with self._pool.read() as connection:
+            return compute_statistics(
+                connection, since=-math.inf if since is None else since, top=top
+            )
+
+    def generation(self) -> int:
+        """Give the counter that moves on whenever outcomes are written or deleted.
+
+        An answer that was filtered by success or latency is stale when it has moved on.
+        """
+        with self._pool.read() as connection:
+            return usage_generation(connection)
+
+    def clear(self) -> RemovedRecords:
+        """Delete the whole record.
+
+        Raises:
+            DatabaseError: The database cannot be written.
+        """
+        with self._pool.write() as connection:
+            return _removed(
+                connection,
+                searches=_delete(connection, "DELETE FROM searches"),
+                outcomes=_delete(connection, "DELETE FROM outcomes"),
+            )
+
+    def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
+        """Delete what is too old, and the oldest of what is too many.
+
+        The clock is not to be trusted, so no deletion rests on it alone:
+
+        - Age is counted back from now or from the newest record, whichever is earlier. A clock
+          that has jumped ahead deletes nothing by itself, and a record dated in the future
+          ages no other. So a record that nothing follows is kept; `clear` deletes it.
+        - A record dated in the future is as old as any that was written after it, and is
+          deleted with the first of those.
+        - What is too many is counted in the order of writing, whatever the dates.
+
+        Args:
+            max_age_days: The age from which records are deleted.
+            max_rows: The most searches, and the most outcomes, that are kept.
+
+        Raises:
+            UsageError: A number that is negative or not finite.
+            DatabaseError: The database cannot be written.
+        """
+        _check("max_age_days", max_age_days)
+        _check("max_rows", max_rows)
+        with self._pool.write() as connection:
+            now = time.time()
+            newest = connection.execute(
+                "SELECT max(at) FROM (SELECT max(at) AS at FROM searches WHERE at <= ?1 "
+                "UNION ALL SELECT max(at) FROM outcomes WHERE at <= ?1)",
+                (now,),
+            ).get
+            values = {
+                "now": now,
+                "cutoff": (now if newest is None else newest) - max_age_days * _DAY,
+                "kept": max_rows,
+            }
+            return _removed(
+                connection,
+                searches=_retain(connection, "searches", values),
+                outcomes=_retain(connection, "outcomes", values),
+            )
+
+
+def usage_generation(connection: apsw.Connection) -> int:
+    """Give the counter that moves on whenever outcomes are written or deleted."""
+    return int(get_meta(connection, _GENERATION) or 0)
+
+
+def _bump(connection: apsw.Connection) -> None:
+    set_meta(connection, _GENERATION, str(usage_generation(connection) + 1))
+
+
+def _retain(connection: apsw.Connection, table: str, values: Mapping[str, float]) -> int:
+    # Rowids follow the order of writing, whatever the clock said. Both statements use the index
+    # on `at`, so a call that finds nothing to delete reads little.
+    aged = _delete(
+        connection,
+        f"DELETE FROM {table} WHERE at < :cutoff OR (at > :now "  # noqa: S608 - a constant
+        f"AND rowid < (SELECT max(rowid) FROM {table} WHERE at < :cutoff))",
+        values,
+    )
+    surplus = _delete(
+        connection,
+        f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY rowid "  # noqa: S608
+        f"LIMIT max(0, (SELECT count(*) FROM {table}) - :kept))",
+        values,
+    )
+    return aged + surplus
+
+
+def _delete(
+    connection: apsw.Connection, sql: str, values: Mapping[str, float] | None = None
+) -> int:
+    connection.execute(sql, values)
+    return connection.changes()
+
+
+def _removed(connection: apsw.Connection, *, searches: int, outcomes: int) -> RemovedRecords:
+    if outcomes:
+        _bump(connection)
+    return RemovedRecords(searches=searches, outcomes=outcomes)
+
+
+def _search_row(search: SearchRecord) -> tuple[str | float, ...]:
+    return (
+        _text(search.id),
+        float(search.at),
+        _text(search.query[:QUERY_LENGTH]),
+        _text(search.mode),
+        json.dumps(dict(search.parameters), default=str),
+        json.dumps([_text(id_) for id_ in search.results]),
+        float(search.latency_ms),
+        json.dumps(search.degraded),
+    )
+
+
+def _outcome_row(outcome: OutcomeRecord) -> tuple[str | float | None, ...]:
+    return (
+        float(outcome.at),
+        _text(outcome.tool_id),
+        int(outcome.success),
+        None if outcome.latency_ms is None else float(outcome.latency_ms),
+        None if outcome.search_id is None else _text(outcome.search_id),
+    )
+
+
+def _text(text: str) -> str:
+    r"""Give a text as SQLite can keep it: what is not Unicode is written as `\udcNN`."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _check(argument: str, value: float) -> None:
+    if not 0 <= value < math.inf:
+        raise UsageError(argument, value)

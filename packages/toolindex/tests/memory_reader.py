@@ -1,0 +1,152 @@
+"""One state of the store in memory, and the tools that are found in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from toolindex import Coverage, OutcomeRecord, SearchRecord, ToolEntry, ToolFilter, VectorError
+from toolscan import ToolRecord
+
+from .memory_usage import latencies_of, percentile
+
+Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """All that the store holds at one moment; a change makes another."""
+
+    records: Mapping[str, ToolRecord] = field(default_factory=dict)
+    vectors: Mapping[str, Mapping[str, Vector]] = field(default_factory=dict)
+    searches: Mapping[str, SearchRecord] = field(default_factory=dict)
+    outcomes: tuple[OutcomeRecord, ...] = ()
+    generation: int = 1
+    usage_generation: int = 1
+    reader_version: str | None = None
+    root: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A candidate."""
+
+    id: str
+    score: float
+
+
+class MemoryReader:
+    """One state of the store."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Found]:
+        wanted = words_of(query)
+        return self.best(
+            (
+                Found(str(record.id), len(wanted & words_of(f"{record.id} {record.description}")))
+                for record in self.allowed(where)
+            ),
+            depth,
+        )
+
+    def nearest(
+        self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
+    ) -> list[Found]:
+        kept = self.state.vectors.get(model_id, {})
+        query = unit(vector, model_id, len(vector))
+        return self.best(
+            (
+                Found(str(record.id), dot(query, kept[record.text_hash]))
+                for record in self.allowed(where)
+                if record.text_hash in kept
+            ),
+            depth,
+            least=-math.inf,
+        )
+
+    def best(self, found: Iterable[Found], depth: int, *, least: float = 0.0) -> list[Found]:
+        hits = [hit for hit in found if hit.score > least]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:depth]
+
+    def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
+        found = {id_: self.state.records[id_] for id_ in ids if id_ in self.state.records}
+        return {
+            id_: ToolEntry(
+                id=record.id,
+                path=record.path,
+                signature=record.signature,
+                summary=record.summary,
+                description=record.description,
+                parameters=record.parameters,
+                tags=record.tags,
+            )
+            for id_, record in found.items()
+        }
+
+    def coverage(self, model_id: str) -> Coverage:
+        kept = self.state.vectors.get(model_id, {})
+        return Coverage(
+            tools=len(self.state.records),
+            vectors=sum(record.text_hash in kept for record in self.state.records.values()),
+            dimensions=len(next(iter(kept.values()), ())),
+        )
+
+    def models(self) -> list[str]:
+        return list(self.state.vectors)
+
+    def generation(self) -> int:
+        return self.state.generation
+
+    def usage_generation(self) -> int:
+        return self.state.usage_generation
+
+    def is_complete(self) -> bool:
+        return self.state.reader_version is not None
+
+    def allowed(self, where: ToolFilter) -> list[ToolRecord]:
+        return [record for record in self.state.records.values() if self.admits(where, record)]
+
+    def admits(self, where: ToolFilter, record: ToolRecord) -> bool:
+        prefix = where.path_prefix
+        return (
+            where.source in (None, record.id.source)
+            and (not where.categories or record.id.category in where.categories)
+            and set(where.tags) <= set(record.tags)
+            and (prefix is None or f"{record.path}/".startswith(f"{prefix}/"))
+            and self.is_good_enough(where, str(record.id))
+            and self.is_fast_enough(where, str(record.id))
+        )
+
+    def is_good_enough(self, where: ToolFilter, id_: str) -> bool:
+        results = [outcome.success for outcome in self.state.outcomes if outcome.tool_id == id_]
+        if where.min_success_rate is None:
+            return True
+        if len(results) < where.min_observations:
+            return where.unobserved == "include"
+        return sum(results) / len(results) >= where.min_success_rate
+
+    def is_fast_enough(self, where: ToolFilter, id_: str) -> bool:
+        latencies = latencies_of(o for o in self.state.outcomes if o.tool_id == id_)
+        if where.max_latency_ms is None:
+            return True
+        if len(latencies) < where.min_observations:
+            return where.unobserved == "include"
+        return (percentile(latencies, 50) or 0.0) <= where.max_latency_ms
+
+
+def words_of(text: str) -> set[str]:
+    return set("".join(c if c.isalnum() else " " for c in text.lower()).split())
+
+
+def unit(vector: Sequence[float], model_id: str, dimensions: int) -> Vector:
+    length = math.hypot(*vector)
+    if len(vector) != dimensions or not 0 < length < math.inf:
+        raise VectorError(model_id, f"gave {vector} where {dimensions} finite values were expected")
+    return tuple(value / length for value in vector)
+
+
+def dot(one: Vector, other: Vector) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))

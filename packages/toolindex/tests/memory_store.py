@@ -1,0 +1,222 @@
+"""A store of tools in memory, as somebody else would write one: public names only, no SQL."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from toolindex import (
+    ForeignRootError,
+    PruneReport,
+    StoredEntry,
+    StoredFiles,
+    SyncReport,
+    ToolIndexError,
+    plan_sync,
+)
+from toolscan import ScanReport, embedding_text
+
+from .memory_reader import MemoryReader, State, Vector, unit
+from .memory_usage import MemoryUsage
+
+
+@dataclass
+class Place:
+    """What the stores of one place share."""
+
+    state: State = field(default_factory=State)
+    query_vectors: dict[tuple[str, str], Vector] = field(default_factory=dict)
+    writing: threading.RLock = field(default_factory=threading.RLock)
+    locks: defaultdict[str, threading.Lock] = field(
+        default_factory=lambda: defaultdict(threading.Lock)
+    )
+
+
+class MemoryQueryVectors:
+    """Vectors of queries."""
+
+    def __init__(self, kept: dict[tuple[str, str], Vector]) -> None:
+        self.kept = kept
+
+    def get(self, model_id: str, query: str, *, dimensions: int | None = None) -> Vector | None:
+        vector = self.kept.get((model_id, query))
+        return vector if vector and dimensions in (None, len(vector)) else None
+
+    def put(
+        self, model_id: str, vectors: Mapping[str, Sequence[float]], *, used: Collection[str] = ()
+    ) -> None:
+        units = {
+            (model_id, query): unit(vector, model_id, len(vector))
+            for query, vector in vectors.items()
+        }
+        self.kept.update(units)
+
+
+class MemoryLease:
+    """The right to one kind of work, among the threads of this process."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.lock = lock
+
+    def acquire(self, *, timeout: float) -> bool:
+        return self.lock.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        self.lock.release()
+
+
+class MemoryStore:
+    """Holds all in one value, which a change replaces: a look keeps the one it began with.
+
+    Stores of one place are like processes on one database.
+    """
+
+    read_only = False
+    reader_class = MemoryReader
+
+    def __init__(self, place: Place | None = None) -> None:
+        self.place = place or Place()
+        self.is_closed = False
+        self.usage = MemoryUsage(self)
+        self.query_vectors = MemoryQueryVectors(self.place.query_vectors)
+
+    @property
+    def state(self) -> State:
+        return self.place.state
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    @contextmanager
+    def changing(self) -> Generator[State]:
+        """Give the state, which nobody else changes in the block."""
+        with self.place.writing:
+            self.check_open()
+            yield self.state
+
+    def change(self, **values: Any) -> None:
+        self.place.state = replace(self.state, **values)
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise ToolIndexError("the store has been closed; make another")
+
+    def lease(self, purpose: str) -> MemoryLease:
+        return MemoryLease(self.place.locks[purpose])
+
+    def bind(self, root: str) -> None:
+        with self.changing() as state:
+            if state.root not in (None, root) and Path(state.root).is_dir():
+                raise ForeignRootError(Path("memory"), root=state.root)
+            self.change(root=root)
+
+    def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
+        self.check_open()
+        state = self.state
+        return StoredFiles.of(
+            (
+                StoredEntry(
+                    id=id_, path=record.path, file_hash=record.file_hash, stamp=record.stamp
+                )
+                for id_, record in state.records.items()
+                if within is None or is_within(record.path, within)
+            ),
+            generation=state.generation,
+            within=within,
+            is_current=state.reader_version == reader_version,
+        )
+
+    def sync(
+        self,
+        scanned: ScanReport,
+        *,
+        reader_version: str,
+        within: Collection[str] | None = None,
+        stored: StoredFiles | None = None,
+    ) -> SyncReport:
+        with self.changing() as state:
+            if stored is None or stored.generation != state.generation:
+                stored = self.stored(reader_version=reader_version, within=within)
+            reread = not stored.is_current
+            plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
+            changed = [*plan.added, *plan.updated, *plan.reread, *plan.touched]
+            kept = {id_: r for id_, r in state.records.items() if id_ not in plan.removed}
+            if changed or plan.removed:
+                records = kept | {str(record.id): record for record in changed}
+                self.change(records=records, generation=state.generation + 1)
+            if reread and within is None and not plan.rescan:
+                self.change(reader_version=reader_version)
+        return SyncReport(
+            added=len(plan.added),
+            updated=len(plan.updated) + len(plan.reread),
+            removed=len(plan.removed),
+            unchanged=plan.unchanged + len(plan.touched),
+            issues=scanned.issues,
+            rescan=plan.rescan,
+        )
+
+    def pending(
+        self, model_id: str, *, limit: int, without: Collection[str] = ()
+    ) -> dict[str, str]:
+        self.check_open()
+        state = self.state
+        kept = state.vectors.get(model_id, {})
+        texts = {
+            record.text_hash: embedding_text(record.id, record.description, record.parameters)
+            for record in state.records.values()
+            if record.text_hash not in kept and record.text_hash not in without
+        }
+        return dict(list(texts.items())[:limit])
+
+    def count_pending(self, model_id: str, *, without: Collection[str] = ()) -> int:
+        return len(self.pending(model_id, limit=len(self.state.records), without=without))
+
+    def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
+        with self.changing() as state:
+            kept = state.vectors.get(model_id, {})
+            length = len(next(iter([*kept.values(), *vectors.values()]), ()))
+            units = {hash_: unit(vector, model_id, length) for hash_, vector in vectors.items()}
+            if units:
+                self.change(
+                    vectors={**state.vectors, model_id: {**kept, **units}},
+                    generation=state.generation + 1,
+                )
+
+    def use_model(self, model_id: str) -> bool:
+        return model_id in self.state.vectors
+
+    def prune(self) -> PruneReport:
+        with self.changing() as state:
+            wanted = {record.text_hash for record in state.records.values()}
+            kept = {
+                model_id: {hash_: vector for hash_, vector in vectors.items() if hash_ in wanted}
+                for model_id, vectors in state.vectors.items()
+            }
+            self.change(
+                vectors={model_id: vectors for model_id, vectors in kept.items() if vectors}
+            )
+        before = sum(map(len, state.vectors.values()))
+        return PruneReport(
+            vectors=before - sum(map(len, kept.values())),
+            models=tuple(model_id for model_id, vectors in kept.items() if not vectors),
+        )
+
+    @contextmanager
+    def reading(self) -> Generator[MemoryReader]:
+        self.check_open()
+        yield self.reader_class(self.state)
+
+
+def is_within(path: str, limits: Collection[str]) -> bool:
+    return any(f"{path}/".startswith(f"{limit}/") for limit in limits)

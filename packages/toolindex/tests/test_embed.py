@@ -1,0 +1,780 @@
+"""Embedding what is pending: within limits, once, whatever fails, whoever else is at it."""
+
+import asyncio
+import hashlib
+import math
+import random
+import threading
+from collections import Counter
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolindex import (
+    EmbeddingError,
+    EmbeddingLimits,
+    FailureKind,
+    ReadOnlyIndexError,
+    ToolIndex,
+    ToolIndexError,
+    VectorError,
+)
+from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
+from toolindex._requests import RetryPolicy
+
+IMPATIENT = RetryPolicy(pause=0.001)
+
+
+class Memory:
+    """The least that texts can be embedded from: whoever has these methods can be embedded."""
+
+    def __init__(self, number=0, *, leases=None):
+        self.texts = {f"hash{number:05}": f"text {number:05}" for number in range(number)}
+        self.vectors = {}
+        self.puts = []
+        self.leases = {} if leases is None else leases
+
+    def pending(self, model_id, *, limit, without=()):
+        hashes = (key for key in self.texts if key not in self.vectors and key not in without)
+        return {key: self.texts[key] for key, _ in zip(hashes, range(limit), strict=False)}
+
+    def count_pending(self, model_id, *, without=()):
+        return len(self.pending(model_id, limit=len(self.texts), without=without))
+
+    def put_vectors(self, model_id, vectors):
+        self.puts.append(len(vectors))
+        self.vectors.update(vectors)
+
+    def lease(self, purpose):
+        return MemoryLease(self.leases.setdefault(purpose, threading.Lock()))
+
+
+class MemoryLease:
+    def __init__(self, lock):
+        self.lock = lock
+
+    def acquire(self, *, timeout):
+        return self.lock.acquire(blocking=timeout > 0, timeout=timeout or -1)
+
+    def release(self):
+        self.lock.release()
+
+
+def vector_of(text):
+    digest = hashlib.sha256(text.encode()).digest()
+    return [1.0 + byte for byte in digest[:4]]
+
+
+class Model:
+    """Answers as `answer(texts, request number)` says, and notes what it was asked."""
+
+    model_id = "m"
+    dimensions = None
+
+    def __init__(self, answer=None):
+        self.answer = answer
+        self.requests = []
+        self.embedded = Counter()
+        self.under_way = 0
+        self.most_under_way = 0
+
+    async def embed_documents(self, texts):
+        number = len(self.requests)
+        self.requests.append(list(texts))
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            await asyncio.sleep(0)
+            given_back = self.answer(texts, number) if self.answer else None
+            if asyncio.iscoroutine(given_back):
+                given_back = await given_back
+        finally:
+            self.under_way -= 1
+        if given_back is not None:
+            return given_back
+        self.embedded.update(texts)
+        return [vector_of(text) for text in texts]
+
+    async def embed_query(self, text):
+        return vector_of(text)
+
+    @property
+    def sizes(self):
+        return [len(texts) for texts in self.requests]
+
+
+def failing(kind, *, times=math.inf, retry_after=None):
+    def answer(texts, number):
+        if number < times:
+            raise EmbeddingError("m", f"failure {number}", kind=kind, retry_after=retry_after)
+
+    return answer
+
+
+def embed(index, model, **options):
+    options = {"retry": IMPATIENT, "lease_poll": 0.001} | options
+    return asyncio.run(embed_pending(index, model, **options))
+
+
+def test_every_pending_text_is_embedded_once_and_stored_under_its_hash():
+    index, model = Memory(2500), Model()
+
+    report = embed(index, model)
+
+    assert report == EmbeddingReport(embedded=2500, refused=())
+    assert index.vectors == {key: vector_of(text) for key, text in index.texts.items()}
+    assert set(model.embedded.values()) == {1}
+    assert set(model.sizes) == {64, 2500 % 64}
+
+
+def test_when_nothing_is_pending_the_lease_is_not_even_asked_for():
+    index = Memory()
+
+    assert embed(index, Model()) == EmbeddingReport(embedded=0, refused=())
+    assert index.leases == {}
+
+
+def test_a_real_index_is_embedded(index, fill):
+    fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(130)})
+
+    report = embed(index, Model(), limits=EmbeddingLimits(texts_per_request=50, concurrency=2))
+
+    assert report.embedded == 130
+    assert index.pending("m", limit=1) == {}
+
+
+# Limits
+
+
+def test_a_request_holds_as_many_texts_as_allowed():
+    model = Model()
+    embed(Memory(10), model, limits=EmbeddingLimits(texts_per_request=4))
+    assert model.sizes == [4, 4, 2]
+
+
+def test_a_request_holds_no_more_tokens_than_allowed():
+    index, model = Memory(), Model()
+    index.texts = {str(number): "x" * length for number, length in enumerate([30, 60, 3, 900, 3])}
+
+    embed(index, model, limits=EmbeddingLimits(tokens_per_request=30))
+
+    assert [list(map(len, texts)) for texts in model.requests] == [[30, 60], [3], [900], [3]]
+
+
+@given(
+    texts=st.lists(st.text(max_size=40), max_size=30),
+    most=st.integers(1, 5),
+    tokens=st.integers(1, 30),
+)
+def test_requests_are_all_texts_in_order_within_the_limits(texts, most, tokens):
+    limits = EmbeddingLimits(texts_per_request=most, tokens_per_request=tokens)
+
+    parts = [texts[part] for part in limits.split(texts)]
+
+    assert [text for part in parts for text in part] == texts
+    for part in parts:
+        bytes_ = sum(len(text.encode("utf-8", "replace")) for text in part)
+        assert 0 < len(part) <= most
+        assert len(part) == 1 or bytes_ <= 3 * tokens
+
+
+@given(st.text(st.characters(codec=None), max_size=50), st.integers(1, 20))
+def test_a_text_is_cut_between_two_characters_to_what_the_model_takes(text, tokens):
+    cut = EmbeddingLimits(tokens_per_text=tokens).cut(text)
+
+    assert text.encode("utf-8", "replace").decode().startswith(cut)
+    assert 3 * tokens - 4 < len(cut.encode()) <= 3 * tokens or len(cut) == len(text)
+
+
+def test_an_overlong_text_is_cut_before_it_is_sent():
+    index, model = Memory(), Model()
+    index.texts = {"long": "ab名" * 1000, "short": "\ud800"}
+
+    embed(index, model, limits=EmbeddingLimits(tokens_per_text=3))
+
+    assert model.requests == [["ab名ab", "?"]]
+
+
+def test_requests_are_under_way_at_once_where_the_model_allows():
+    model = Model()
+    embed(Memory(64), model, limits=EmbeddingLimits(texts_per_request=4, concurrency=3))
+    assert model.most_under_way == 3
+    assert set(model.embedded.values()) == {1}
+
+
+def test_one_request_at_a_time_is_the_default_and_each_is_stored_before_the_next():
+    index = Memory(200)
+    stored_before = []
+    model = Model(lambda texts, number: stored_before.append(len(index.vectors)))
+
+    embed(index, model)
+
+    assert model.most_under_way == 1
+    assert stored_before == [0, 64, 128, 192]
+
+
+def test_a_rate_spreads_the_requests():
+    times = []
+
+    async def answer(texts, number):
+        times.append(asyncio.get_running_loop().time())
+
+    async def job():
+        times.append(asyncio.get_running_loop().time())
+        limits = EmbeddingLimits(texts_per_request=1, concurrency=4, requests_per_minute=6000)
+        await embed_pending(Memory(8), Model(answer), limits=limits)
+
+    asyncio.run(job())
+
+    # None starts before its time; how much later it does is the machine's affair.
+    begun, *starts = times
+    assert all(start - begun >= 0.00999 * number for number, start in enumerate(starts))
+
+
+@pytest.mark.parametrize("field", ["texts_per_request", "concurrency", "tokens_per_text"])
+def test_a_limit_that_allows_nothing_is_a_mistake(field):
+    with pytest.raises(ValueError, match=field):
+        EmbeddingLimits(**{field: 0})
+
+
+# Failures
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_what_failed_for_the_moment_is_tried_again(failures):
+    model = Model(failing(FailureKind.TRANSIENT, times=failures))
+
+    assert embed(Memory(10), model).embedded == 10
+    assert len(model.requests) == failures + 1
+
+
+def test_tries_are_bounded_and_what_was_stored_stays():
+    index = Memory(100)
+    model = Model(
+        lambda texts, number: failing(FailureKind.TRANSIENT)(texts, 1) if number else None
+    )
+
+    with pytest.raises(EmbeddingError, match=r"model 'm': failure 1") as caught:
+        embed(index, model)
+
+    assert caught.value.kind is FailureKind.TRANSIENT
+    assert len(index.vectors) == 64
+    assert len(model.requests) == 1 + IMPATIENT.tries
+
+
+def test_a_failure_that_will_not_mend_itself_is_not_tried_again():
+    model = Model(failing(FailureKind.UNAVAILABLE))
+
+    with pytest.raises(EmbeddingError) as caught:
+        embed(Memory(10), model)
+
+    assert (caught.value.model, caught.value.reason) == ("m", "failure 0")
+    assert len(model.requests) == 1
+
+
+def test_a_provider_is_left_alone_for_as_long_as_it_asks():
+    times = []
+
+    async def answer(texts, number):
+        times.append(asyncio.get_running_loop().time())
+        failing(FailureKind.TRANSIENT, times=1, retry_after=0.05)(texts, number)
+
+    embed(Memory(3), Model(answer), limits=EmbeddingLimits(texts_per_request=1, concurrency=1))
+
+    assert times[1] - times[0] >= 0.0499
+
+
+def test_while_a_provider_is_left_alone_no_other_request_starts():
+    times = []
+
+    async def answer(texts, number):
+        times.append(asyncio.get_running_loop().time())
+        failing(FailureKind.TRANSIENT, times=1, retry_after=0.05)(texts, number)
+
+    limits = EmbeddingLimits(texts_per_request=1, concurrency=2)
+    embed(Memory(6), Model(answer), limits=limits)
+
+    # Two were under way when it asked; the other one's worker waits as well.
+    assert times[2] - times[0] >= 0.0499
+
+
+def test_a_wait_longer_than_patience_is_the_callers_to_arrange():
+    model = Model(failing(FailureKind.TRANSIENT, retry_after=3600))
+
+    with pytest.raises(EmbeddingError) as caught:
+        embed(Memory(1), model)
+
+    assert caught.value.retry_after == 3600
+    assert len(model.requests) == 1
+
+
+def test_pauses_grow_and_are_random_below_their_bound():
+    policy = RetryPolicy(pause=1.0)
+
+    pauses = [[policy.pause_after(tries, None) for _ in range(200)] for tries in (1, 2, 3)]
+
+    for bound, some in zip((1, 2, 4), pauses, strict=True):
+        assert 0 <= min(some) < 0.2 * bound
+        assert 0.8 * bound < max(some) <= bound
+    assert policy.pause_after(1, 7.0) == 7.0
+
+
+def test_requests_under_way_when_another_fails_are_awaited_and_stored():
+    index = Memory(4)
+
+    async def answer(texts, number):
+        if number == 0:
+            raise EmbeddingError("m", "no key", kind=FailureKind.UNAVAILABLE)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    model = Model(answer)
+    with pytest.raises(EmbeddingError, match="no key"):
+        embed(index, model, limits=EmbeddingLimits(texts_per_request=1, concurrency=3))
+
+    assert sorted(index.vectors) == ["hash00001", "hash00002"]
+    assert len(model.requests) == 3
+
+
+def test_a_failure_does_not_wait_for_the_pauses_of_others():
+    async def answer(texts, number):
+        if number == 0:
+            raise EmbeddingError("m", "busy")
+        await asyncio.sleep(0)
+        raise EmbeddingError("m", "no key", kind=FailureKind.UNAVAILABLE)
+
+    limits = EmbeddingLimits(texts_per_request=1, concurrency=2)
+    with pytest.raises(EmbeddingError, match="no key"):
+        embed(
+            Memory(2),
+            Model(answer),
+            limits=limits,
+            retry=RetryPolicy(pause=10.0**9, patience=10.0**9),
+        )
+
+
+def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_for_ever():
+    class Forgetful(Memory):
+        def put_vectors(self, model_id, vectors):
+            pass
+
+    model = Model()
+    with pytest.raises(ToolIndexError, match="m: the index does not keep the vectors"):
+        embed(Forgetful(100), model)
+    assert set(model.embedded.values()) == {1}
+
+
+def test_an_error_that_is_no_embedding_error_goes_through():
+    def answer(texts, number):
+        raise LookupError("a bug")
+
+    with pytest.raises(LookupError, match="a bug"):
+        embed(Memory(3), Model(answer))
+
+
+def test_an_index_that_cannot_be_written_ends_it_and_says_so(path, fill):
+    with ToolIndex(path) as index:
+        fill(index, {"mcptools:mail:send": "Send."})
+    with (
+        ToolIndex(path, read_only=True) as index,
+        pytest.raises(ReadOnlyIndexError, match="reading only"),
+    ):
+        embed(index, Model())
+
+
+# Refused texts
+
+
+def refusing(*unwanted):
+    def answer(texts, number):
+        if set(texts) & set(unwanted):
+            raise EmbeddingError("m", "not this", kind=FailureKind.REFUSED)
+
+    return answer
+
+
+def test_a_refused_text_is_found_left_out_and_reported():
+    index, model = Memory(64), Model(refusing("text 00017"))
+
+    report = embed(index, model)
+
+    assert report.embedded == 63
+    assert report.refused == (
+        RefusedText(text_hash="hash00017", reason="embedding model 'm': not this"),
+    )
+    assert set(model.embedded.values()) == {1}
+    assert len(model.requests) == 2 * math.log2(64) + 1
+
+
+def test_a_text_known_to_be_refused_is_not_asked_about_again():
+    index, model = Memory(10), Model(refusing("text 00003"))
+    (refused,) = embed(index, model).refused
+
+    assert embed(index, Model(), without=[refused.text_hash]) == EmbeddingReport(
+        embedded=0, refused=()
+    )
+
+
+@given(unwanted=st.sets(st.integers(0, 199), max_size=7), concurrency=st.integers(1, 4))
+def test_whichever_texts_are_refused_all_others_are_embedded_once(unwanted, concurrency):
+    texts = [f"text {number:05}" for number in unwanted]
+    index, model = Memory(200), Model(refusing(*texts))
+
+    report = embed(index, model, limits=EmbeddingLimits(concurrency=concurrency))
+
+    assert sorted(refused.text_hash for refused in report.refused) == sorted(
+        f"hash{number:05}" for number in unwanted
+    )
+    assert report.embedded == 200 - len(unwanted)
+    assert set(model.embedded.values()) == {1}
+
+
+def test_a_model_that_refuses_everything_is_not_asked_about_every_text():
+    model = Model(failing(FailureKind.REFUSED))
+
+    with pytest.raises(EmbeddingError, match="takes no text") as caught:
+        embed(Memory(5000), model)
+
+    assert caught.value.kind is FailureKind.UNAVAILABLE
+    assert len(model.requests) < 30
+
+
+# Vectors that cannot be used
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ([0.0] * 4, "zeros"),
+        ([math.nan, 1.0, 1.0, 1.0], "not finite"),
+        ([1.0, -math.inf, 1.0, 1.0], "not finite"),
+        ([1.0] * 3, "3 dimensions where 4 were expected"),
+        ([], "0 dimensions where 4 were expected"),
+    ],
+)
+@pytest.mark.parametrize("position", [0, 5])
+def test_one_unusable_vector_costs_its_own_text_only(index, fill, bad, why, position):
+    fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(10)})
+
+    def answer(texts, number):
+        vectors = [vector_of(text) for text in texts]
+        vectors[position] = bad
+        return vectors
+
+    report = embed(index, Model(answer))
+
+    assert report.embedded == 9
+    (refused,) = report.refused
+    assert "embedding model 'm'" in refused.reason
+    assert why in refused.reason
+    assert list(index.pending("m", limit=10)) == [refused.text_hash]
+
+
+@pytest.mark.parametrize("given_back", [0, 9, 11])
+def test_the_wrong_number_of_vectors_is_an_error_that_names_the_model(given_back):
+    index = Memory(10)
+    model = Model(lambda texts, number: [[1.0, 2.0]] * given_back)
+
+    with pytest.raises(EmbeddingError, match=f"model 'm': gave {given_back} vectors for 10 texts"):
+        embed(index, model)
+
+    assert index.vectors == {}
+    assert len(model.requests) == IMPATIENT.tries
+
+
+def test_other_dimensions_than_before_are_an_error_that_names_the_model():
+    index = Memory(100)
+    model = Model(lambda texts, number: [[1.0] * (2 + number)] * len(texts))
+
+    with pytest.raises(VectorError, match="'m' gave vectors of 3 dimensions where 2 were expected"):
+        embed(index, model)
+
+    assert len(index.vectors) == 64
+
+
+def test_other_dimensions_than_announced_are_an_error_that_names_the_model():
+    model = Model()
+    model.dimensions = 8
+    with pytest.raises(VectorError, match="'m' gave vectors of 4 dimensions where 8"):
+        embed(Memory(3), model)
+
+
+def test_other_dimensions_than_those_stored_earlier_are_an_error(index, fill):
+    fill(index, {"mcptools:mail:send": "Send.", "mcptools:mail:read": "Read."})
+    first, _ = index.pending("m", limit=2)
+    index.put_vectors("m", {first: [1.0, 2.0]})
+
+    with pytest.raises(VectorError, match="'m'"):
+        embed(index, Model())
+
+
+def test_a_model_that_gives_only_zeros_is_not_asked_about_every_text():
+    model = Model(lambda texts, number: [[0.0, 0.0]] * len(texts))
+
+    with pytest.raises(EmbeddingError, match=r"takes no text \(gave a vector of zeros"):
+        embed(Memory(5000), model)
+
+    assert len(model.requests) == 1
+
+
+# Progress
+
+
+def test_progress_tells_how_far_it_is_and_how_far_there_is_to_go():
+    seen = []
+    embed(Memory(150), Model(), progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 150), (64, 150), (128, 150), (150, 150)]
+
+
+def test_texts_that_come_meanwhile_are_embedded_too():
+    index = Memory(10)
+
+    def answer(texts, number):
+        if number == 0:
+            index.texts |= Memory(20).texts
+
+    seen = []
+    report = embed(index, Model(answer), progress=lambda *step: seen.append(step))
+
+    assert report.embedded == 20
+    assert seen[-1] == (20, 20)
+
+
+# Cancellation
+
+
+async def cancelled_after(steps, coroutine):
+    """Run a coroutine for some turns of the loop, cancel it, and tell what was left behind."""
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(coroutine)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return asyncio.all_tasks() - before
+
+
+@given(steps=st.integers(0, 150), concurrency=st.integers(1, 3), seed=st.integers(0, 9))
+def test_a_cancellation_at_any_moment_loses_only_what_is_under_way(steps, concurrency, seed):
+    index = Memory(200)
+    fate = random.Random(seed)
+
+    async def answer(texts, number):
+        for _ in range(fate.randrange(4)):
+            await asyncio.sleep(0)
+        if fate.random() < 0.1:
+            raise EmbeddingError("m", "busy")
+
+    model = Model(answer)
+    limits = EmbeddingLimits(texts_per_request=4, concurrency=concurrency)
+    job = embed_pending(index, model, limits=limits, retry=RetryPolicy(pause=0.0, tries=50))
+
+    try:
+        left_behind = asyncio.run(cancelled_after(steps, job))
+    except pytest.fail.Exception:
+        left_behind = set()
+        assert len(index.vectors) == 200
+
+    assert left_behind == set()
+    assert model.under_way == 0
+    assert model.embedded.total() - len(index.vectors) <= 4 * concurrency
+    assert all(not lock.locked() for lock in index.leases.values())
+    puts = len(index.puts)
+    model.answer = None
+    embed(index, model, limits=limits)
+    assert sum(model.embedded.values()) <= 200 + 4 * concurrency
+    assert index.vectors == {key: vector_of(text) for key, text in index.texts.items()}
+    assert len(index.puts) >= puts
+
+
+def test_a_cancellation_during_the_write_waits_for_its_end():
+    writing, may_end = threading.Event(), threading.Event()
+
+    class SlowWrites(Memory):
+        def put_vectors(self, model_id, vectors):
+            writing.set()
+            assert may_end.wait(timeout=30)
+            super().put_vectors(model_id, vectors)
+
+    index = SlowWrites(10)
+
+    async def job():
+        task = asyncio.create_task(embed_pending(index, Model()))
+        await asyncio.to_thread(writing.wait, 30)
+        task.cancel()
+        for _ in range(3):
+            await asyncio.sleep(0)
+            task.cancel()
+        assert not task.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(index.vectors) == 10
+
+    asyncio.run(job())
+
+
+# Others at the same work
+
+
+def test_who_comes_second_waits_and_finds_the_work_done():
+    async def answer(texts, number):
+        await asyncio.sleep(0.001)
+
+    async def both():
+        first, second = Model(answer), Model(answer)
+        index = Memory(300)
+        reports = await asyncio.gather(
+            embed_pending(index, first, lease_poll=0.001),
+            embed_pending(index, second, lease_poll=0.001),
+        )
+        return index, reports, first.embedded + second.embedded
+
+    index, reports, embedded = asyncio.run(both())
+
+    assert sorted(report.embedded for report in reports) == [0, 300]
+    assert set(embedded.values()) == {1}
+    assert len(index.vectors) == 300
+
+
+def test_different_models_do_not_wait_for_each_other():
+    index = Memory(10)
+    other = index.lease("embed-other")
+    assert other.acquire(timeout=0)
+    assert embed(index, Model()).embedded == 10
+
+
+def test_who_waits_goes_on_when_nothing_is_left_to_do_though_the_lease_is_not_free():
+    index = Memory(10)
+    holder = index.lease("embed-m")
+    assert holder.acquire(timeout=0)
+
+    async def job():
+        task = asyncio.create_task(embed_pending(index, Model(), lease_poll=0.001))
+        await asyncio.sleep(0.01)
+        assert not task.done()
+        index.vectors = {key: vector_of(text) for key, text in index.texts.items()}
+        return await asyncio.wait_for(task, timeout=30)
+
+    assert asyncio.run(job()) == EmbeddingReport(embedded=0, refused=())
+
+
+def test_waiting_for_others_can_be_cancelled():
+    index = Memory(10)
+    holder = index.lease("embed-m")
+    assert holder.acquire(timeout=0)
+
+    async def job():
+        return await cancelled_after(20, embed_pending(index, Model(), lease_poll=0.001))
+
+    assert asyncio.run(job()) == set()
+    assert index.vectors == {}
+
+
+EMBEDDING_PROGRAM = """
+import asyncio, sys
+from collections import Counter
+from pathlib import Path
+from toolindex import ToolIndex
+from toolindex._embed import embed_pending
+from toolindex import EmbeddingLimits
+
+path, go, log, die_after = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+
+class Model:
+    model_id = "m"
+    dimensions = 4
+    requests = 0
+
+    async def embed_documents(self, texts):
+        with log.open("a") as file:
+            file.writelines(f"{text.splitlines()[0]}\\n" for text in texts)
+        self.requests += 1
+        if self.requests == die_after:
+            import os, signal
+            os.kill(os.getpid(), signal.SIGKILL)
+        await asyncio.sleep(0.001)
+        return [[1.0, 2.0, 3.0, 4.0]] * len(texts)
+
+print("ready", flush=True)
+while not go.exists():
+    pass
+with ToolIndex(path) as index:
+    report = asyncio.run(embed_pending(
+        index, Model(), limits=EmbeddingLimits(texts_per_request=10), lease_poll=0.01
+    ))
+print(report.embedded)
+"""
+
+
+def embedding_processes(start, path, tmp_path, *, die_after):
+    go = tmp_path / "go"
+    logs = [tmp_path / f"log{number}" for number in range(len(die_after))]
+    processes = [
+        start(EMBEDDING_PROGRAM, path, go, log, requests)
+        for log, requests in zip(logs, die_after, strict=True)
+    ]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    go.touch()
+    outputs = [process.communicate(timeout=60) for process in processes]
+    texts = "".join(log.read_text() for log in logs if log.exists()).splitlines()
+    return [process.returncode for process in processes], outputs, Counter(texts)
+
+
+def test_of_processes_on_one_index_each_text_is_embedded_by_one(path, fill, start, tmp_path):
+    with ToolIndex(path) as index:
+        fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(200)})
+
+    codes, outputs, embedded = embedding_processes(start, path, tmp_path, die_after=[0, 0, 0])
+
+    assert codes == [0, 0, 0], outputs
+    assert sum(int(out) for out, _ in outputs) == 200
+    assert (len(embedded), set(embedded.values())) == (200, {1})
+
+
+def test_a_killed_process_costs_one_batch_and_others_do_the_rest(path, fill, start, tmp_path):
+    with ToolIndex(path) as index:
+        fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(200)})
+
+    codes, outputs, embedded = embedding_processes(start, path, tmp_path, die_after=[3, 6])
+    assert codes == [-9, -9], outputs
+    model = Model()
+    with ToolIndex(path) as index:
+        embed(index, model)
+        assert index.pending("m", limit=1) == {}
+
+    assert embedded.total() + model.embedded.total() == 200 + 10 + 10
+
+
+# All at once
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_ten_thousand_texts_through_a_provider_that_fails_in_every_way(concurrency):
+    fate = random.Random(concurrency)
+    moments = count()
+
+    async def answer(texts, number):
+        for _ in range(next(moments) % 3):
+            await asyncio.sleep(0)
+        if any(text.endswith("777") for text in texts):
+            raise EmbeddingError("m", "not this", kind=FailureKind.REFUSED)
+        draw = fate.random()
+        if draw < 0.1:
+            raise EmbeddingError("m", "429", retry_after=0.0)
+        if draw < 0.2:
+            return [vector_of(text) for text in texts][1:]
+        return None
+
+    index, model = Memory(10_000), Model(answer)
+    limits = EmbeddingLimits(concurrency=concurrency)
+
+    report = embed(index, model, limits=limits, retry=RetryPolicy(pause=0.0, tries=30))
+
+    assert report.embedded == 9_990
+    assert len(report.refused) == 10
+    assert len(index.vectors) == 9_990
+    assert set(model.embedded.values()) == {1}

@@ -1,0 +1,82 @@
+"""Leases: one process at a time, free as soon as its holder ends."""
+
+import signal
+
+import pytest
+from toolindex import DatabaseBusyError, LeaseHeldError, ToolIndex
+
+HOLDER = """
+import sys
+from toolindex import ToolIndex
+with ToolIndex(sys.argv[1]) as index, index.lease(sys.argv[2]).held(timeout=30):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(path, start):
+    """Hold a lease in another process: `holder(purpose)`."""
+    import subprocess
+
+    processes = []
+
+    def hold(purpose):
+        process = start(HOLDER, path, purpose, stdin=subprocess.PIPE)
+        assert process.stdout.readline() == "held\n"
+        processes.append(process)
+        return process
+
+    yield hold
+    for process in processes:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+def test_a_lease_is_held_by_one_process_at_a_time(index, holder):
+    process = holder("files")
+    lease = index.lease("files")
+    assert not lease.acquire(timeout=0)
+    with pytest.raises(LeaseHeldError, match="another process") as caught, lease.held(timeout=0.05):
+        pass
+    assert isinstance(caught.value, DatabaseBusyError)
+    process.communicate("", timeout=60)
+    with lease.held(timeout=0):
+        assert not index.lease("files").acquire(timeout=0)
+    assert lease.acquire(timeout=0)
+    lease.release()
+    lease.release()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+def test_the_lease_of_a_killed_process_is_free_at_once(index, holder):
+    process = holder("files")
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=60)
+    assert index.lease("files").acquire(timeout=0)
+
+
+def test_work_of_different_kinds_and_on_different_indexes_does_not_wait(index, tmp_path, holder):
+    holder("files")
+    with index.lease("embed openai:text-embedding-3-small").held(timeout=0):
+        pass
+    with ToolIndex(tmp_path / "other.db") as other, other.lease("files").held(timeout=0):
+        pass
+
+
+def test_the_index_itself_can_be_used_by_all_while_a_lease_is_held(index, holder, fill, contents):
+    holder("files")
+    fill(index, {"mcptools:mail:send": "Send."})
+    assert contents(index) == {"mcptools:mail:send": "Send."}
+
+
+def test_where_no_lock_can_be_made_everybody_gets_the_lease(path, fill, read_only_view):
+    with ToolIndex(path) as index:
+        fill(index, {"mcptools:mail:send": "Send."})
+    with (
+        read_only_view(path.parent) as folder,
+        ToolIndex(folder / path.name, read_only=True) as index,
+        index.lease("files").held(timeout=0),
+        index.lease("files").held(timeout=0),
+    ):
+        pass

@@ -1,0 +1,152 @@
+"""Vectors in use are never forgotten; of the others, the oldest beyond a generous number."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolindex._connection import ConnectionPool
+from toolindex._pruning import KEPT_SPARES, PruneReport, prune
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    opened = ConnectionPool(tmp_path_factory.mktemp("pruning") / "search.db", read_only=False)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def fill(pool):
+    """Make the index hold entries with these texts, and vectors (model, text, stored at)."""
+
+    def fill_index(texts, vectors, models=()):
+        with pool.write() as connection:
+            for table in ("entries", "embeddings", "models", "query_embeddings"):
+                connection.execute(f"DELETE FROM {table}")
+            connection.executemany(
+                "INSERT INTO entries VALUES (NULL, ?, '', '', '', '', '', '', '', '[]', '[]', "
+                "'', '', '', '', '', ?, 0, NULL, NULL, NULL, NULL)",
+                [(f"a:b:{n}", text) for n, text in enumerate(texts)],
+            )
+            connection.executemany(
+                "INSERT INTO embeddings (model_id, text_hash, stored_at, vector) "
+                "VALUES (?, ?, ?, x'0000803f')",
+                vectors,
+            )
+            connection.executemany(
+                "INSERT INTO models (model_id, vec_table, dimensions, used_at) VALUES (?, ?, 1, 0)",
+                models,
+            )
+
+    return fill_index
+
+
+@pytest.fixture(scope="module")
+def kept(pool):
+    """Give the texts whose vectors a model keeps."""
+
+    def texts(model_id):
+        with pool.read() as connection:
+            rows = connection.execute(
+                "SELECT text_hash FROM embeddings WHERE model_id = ?", (model_id,)
+            )
+            return {text for (text,) in rows}
+
+    return texts
+
+
+def column(pool, sql):
+    with pool.read() as connection:
+        return [value for (value,) in connection.execute(sql)]
+
+
+def test_an_empty_index_has_nothing_to_forget(pool, fill):
+    fill([], [])
+    assert prune(pool) == PruneReport(vectors=0, models=())
+
+
+def test_a_few_vectors_without_an_entry_are_kept_for_their_return(pool, fill, kept):
+    others = {f"gone {n}" for n in range(KEPT_SPARES)}
+    fill(["used"], [("m", text, 0.0) for text in others | {"used"}])
+    assert prune(pool) == PruneReport(vectors=0, models=())
+    assert kept("m") == others | {"used"}
+
+
+def test_one_too_many_is_the_oldest(pool, fill, kept):
+    others = [f"gone {n}" for n in range(KEPT_SPARES + 1)]
+    fill(["used"], [("m", text, float(n)) for n, text in enumerate([*others, "used"])])
+    assert prune(pool) == PruneReport(vectors=1, models=())
+    assert kept("m") == {*others[1:], "used"}
+
+
+def test_vectors_in_use_are_kept_however_old_and_of_every_model(pool, fill, kept):
+    vectors = [(model, text, 0.0) for model in "mn" for text in ("x", "y")]
+    spares = [("m", f"gone {n}", 1.0) for n in range(9)]
+    fill(["x", "y", "y"], vectors + spares)
+    assert prune(pool, spares=0).vectors == 3
+    assert kept("n") == {"x", "y"}
+    assert {"x", "y"} < kept("m")
+    assert len(kept("m")) == 2 + 2 * 3
+
+
+def test_each_model_has_room_of_its_own(pool, fill, kept):
+    fill([], [(model, f"gone {n}", float(n)) for model in "mno" for n in range(3 + (model == "n"))])
+    assert prune(pool, spares=3).vectors == 1
+    assert [len(kept(model)) for model in "mno"] == [3, 3, 3]
+    assert "gone 0" not in kept("n")
+
+
+def test_a_model_of_which_nothing_is_left_is_forgotten(pool, fill):
+    fill(
+        ["x"],
+        [("kept", "x", 0.0), ("spare", "gone", 0.0)],
+        [("kept", None), ("spare", None), ("searched", "entries_vec_1"), ("left", None)],
+    )
+    with pool.write() as connection:
+        connection.execute(
+            "INSERT INTO query_embeddings SELECT model_id, 'hash', x'', 0 FROM models"
+        )
+    assert prune(pool) == PruneReport(vectors=0, models=("left",))
+    assert prune(pool) == PruneReport(vectors=0, models=())
+    for table in ("models", "query_embeddings"):
+        models = column(pool, f"SELECT model_id FROM {table} ORDER BY 1")
+        assert models == ["kept", "searched", "spare"]
+
+
+def test_a_model_that_loses_its_last_vector_is_forgotten_at_once(pool, fill):
+    fill([], [("m", "gone", 0.0)], [("m", None)])
+    assert prune(pool, spares=0) == PruneReport(vectors=1, models=("m",))
+
+
+def test_nothing_to_forget_needs_no_right_to_write(pool, fill):
+    fill(["x"], [("m", "x", 0.0)], [("m", None)])
+    reading = ConnectionPool(pool.path, read_only=True)
+    try:
+        assert prune(reading) == PruneReport(vectors=0, models=())
+    finally:
+        reading.close()
+
+
+TEXTS = st.integers(0, 12).map(str)
+
+
+@given(
+    entries=st.lists(TEXTS, max_size=4),
+    vectors=st.lists(
+        st.tuples(st.sampled_from("mno"), TEXTS, st.floats(0, 1e10)),
+        unique_by=lambda vector: vector[:2],
+        max_size=30,
+    ),
+    spares=st.integers(0, 6),
+)
+def test_the_newest_others_are_kept_up_to_the_room(pool, fill, kept, entries, vectors, spares):
+    fill(entries, vectors)
+    room = max(spares, 2 * len(entries))
+    forgotten = prune(pool, spares=spares).vectors
+    left = 0
+    for model in "mno":
+        ours = {text: at for model_id, text, at in vectors if model_id == model}
+        others = sorted((t for t in ours if t not in entries), key=lambda t: (-ours[t], t))
+        assert kept(model) == (ours.keys() & set(entries)) | set(others[:room])
+        left += len(kept(model))
+    assert left == len(vectors) - forgotten
+    assert prune(pool, spares=spares).vectors == 0

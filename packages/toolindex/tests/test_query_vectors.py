@@ -1,0 +1,116 @@
+"""A question asked again costs no request, and the record of questions stays small."""
+
+import math
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolindex import ReadOnlyIndexError, VectorError
+from toolindex._connection import ConnectionPool
+from toolindex._query_vectors import QueryVectors
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    opened = ConnectionPool(tmp_path_factory.mktemp("queries") / "search.db", read_only=False)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def vectors(pool):
+    """Room for three vectors a model."""
+    with pool.write() as connection:
+        connection.execute("DELETE FROM query_embeddings")
+    return QueryVectors(pool, max_per_model=3)
+
+
+def kept(vectors, model_id="m", queries="abcdefg"):
+    return "".join(query for query in queries if vectors.get(model_id, query) is not None)
+
+
+def test_a_vector_comes_back_with_length_one(vectors):
+    vectors.put("m", {"send mail": [3.0, 4.0], "read mail": [0.0, -2.0]})
+    assert vectors.get("m", "send mail").tolist() == pytest.approx([0.6, 0.8])
+    assert vectors.get("m", "read mail").tolist() == [0.0, -1.0]
+    assert vectors.get("m", "Send mail") is None
+
+
+def test_models_do_not_see_each_others_vectors(vectors):
+    vectors.put("m", {"a": [1.0, 0.0]})
+    vectors.put("n", {"a": [0.0, 1.0, 0.0]})
+    assert vectors.get("m", "a").tolist() == [1.0, 0.0]
+    assert vectors.get("n", "a").tolist() == [0.0, 1.0, 0.0]
+    assert vectors.get("o", "a") is None
+
+
+def test_a_vector_of_another_length_than_the_model_gives_now_is_not_given(vectors):
+    vectors.put("m", {"a": [1.0, 0.0]})
+    assert vectors.get("m", "a", dimensions=2).tolist() == [1.0, 0.0]
+    assert vectors.get("m", "a", dimensions=3) is None
+    vectors.put("m", {"a": [1.0, 0.0, 0.0]})
+    assert vectors.get("m", "a", dimensions=3).tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"b": [1.0]}, {"b": [math.nan, 1.0]}, {"b": [0.0, 0.0]}, {"b": []}]
+)
+def test_a_vector_that_is_none_is_refused_with_its_whole_batch(vectors, bad):
+    with pytest.raises(VectorError):
+        vectors.put("m", {"a": [1.0, 0.0], **bad})
+    assert kept(vectors) == ""
+
+
+def test_nothing_to_keep_writes_nothing(pool):
+    reading = ConnectionPool(pool.path, read_only=True)
+    try:
+        vectors = QueryVectors(reading)
+        vectors.put("m", {})
+        with pytest.raises(ReadOnlyIndexError):
+            vectors.put("m", {"a": [1.0]})
+    finally:
+        reading.close()
+
+
+def test_those_unused_for_longest_go_first(vectors):
+    for query in "abc":
+        vectors.put("m", {query: [1.0]})
+    vectors.put("m", {}, used=["a"])
+    vectors.put("m", {"d": [1.0]}, used=["c", "not kept"])
+    assert kept(vectors) == "acd"
+    vectors.put("n", {"e": [1.0]})
+    vectors.put("m", {"f": [1.0]})
+    assert kept(vectors) == "cdf"
+    assert kept(vectors, "n") == "e"
+
+
+def test_a_batch_larger_than_the_room_fills_it(vectors):
+    vectors.put("m", {query: [1.0] for query in "abcdefg"})
+    assert len(kept(vectors)) == 3
+
+
+def test_uses_dated_in_the_future_do_not_keep_new_vectors_out(pool, vectors):
+    vectors.put("m", {query: [1.0] for query in "abc"})
+    with pool.write() as connection:
+        connection.execute("UPDATE query_embeddings SET used_at = ?", (time.time() + 1e9,))
+    for query in "def":
+        vectors.put("m", {query: [1.0]})
+    assert kept(vectors) == "def"
+
+
+def test_a_query_is_kept_as_a_hash_only(pool, vectors):
+    vectors.put("m", {"my secret": [1.0]})
+    with pool.read() as connection:
+        rows = connection.execute("SELECT model_id, query_hash FROM query_embeddings").fetchall()
+    ((model_id, query_hash),) = rows
+    assert model_id == "m"
+    assert len(query_hash) == 64
+    assert "secret" not in query_hash
+
+
+@given(st.text(st.characters()))
+def test_any_query_can_be_kept(pool, query):
+    vectors = QueryVectors(pool)
+    vectors.put("any", {query: [1.0, 0.0]})
+    assert vectors.get("any", query).tolist() == [1.0, 0.0]

@@ -1,0 +1,263 @@
+"""Files that are damaged, removed or replaced, also while the index is open."""
+
+import os
+import shutil
+from contextlib import closing
+
+import apsw
+import pytest
+from toolindex import (
+    DamagedDatabaseError,
+    DatabaseError,
+    ForeignDatabaseError,
+    ForeignRootError,
+    ToolIndex,
+)
+
+ONE = {"mcptools:mail:send": "Send a message."}
+MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
+PAGE = 16384
+
+
+def overwrite(path, first_page, last_page):
+    """Break pages of a database that is closed; the first is 1."""
+    with path.open("r+b") as file:
+        file.seek((first_page - 1) * PAGE)
+        file.write(b"\xff" * PAGE * (last_page - first_page + 1))
+
+
+def root_page(path, table):
+    with closing(apsw.Connection(str(path))) as connection:
+        return connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get
+
+
+def set_aside_files(path):
+    files = [file for file in path.parent.iterdir() if ".corrupt-" in file.name]
+    return [file for file in files if not file.name.endswith(("-wal", "-shm"))]
+
+
+def test_an_index_whose_tables_are_broken_is_set_aside_when_it_is_opened(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("DROP TABLE entries")
+    damaged = path.read_bytes()
+    with ToolIndex(path) as index:
+        assert contents(index) == {}
+        (aside,) = set_aside_files(path)
+        assert index.damaged == aside
+        assert aside.read_bytes() == damaged
+        fill(index, ONE)
+        assert contents(index) == ONE
+    with ToolIndex(path) as index:
+        assert index.damaged is None
+
+
+def test_an_index_that_was_cut_short_is_set_aside_when_it_is_opened(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+    os.truncate(path, PAGE)
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        assert contents(index) == ONE
+    assert len(set_aside_files(path)) == 1
+
+
+def test_a_damaged_index_that_may_only_be_read_is_left_as_it_is(path, fill):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("DROP TABLE entries")
+    with pytest.raises(DamagedDatabaseError):
+        ToolIndex(path, read_only=True)
+    assert set_aside_files(path) == []
+
+
+def test_damage_found_while_reading_can_be_set_aside_without_opening_again(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, MANY)
+    overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
+    with ToolIndex(path) as index:
+        with pytest.raises(DamagedDatabaseError, match="damaged"):
+            contents(index)
+        assert index.set_aside() == set_aside_files(path)[0]
+        fill(index, ONE)
+        assert contents(index) == ONE
+
+
+def test_vectors_of_a_damaged_index_are_taken_over(path, fill, contents, check_sound):
+    """They were paid for."""
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+    overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
+    with ToolIndex(path) as index:
+        with pytest.raises(DamagedDatabaseError):
+            contents(index)
+        index.set_aside()
+        fill(index, MANY)
+        assert index.pending("m", limit=1) == {}
+        assert index.use_model("m")
+        with index.reading() as reader:
+            assert reader.coverage("m").vectors == len(MANY)
+    check_sound(path)
+
+
+def test_vectors_before_and_behind_a_broken_page_are_taken_over(path, fill, embed):
+    with ToolIndex(path) as index:
+        fill(index, MANY)
+        texts = index.pending("wide", limit=1000)
+        wide = {hash_: embed(text, "wide", 32) * 32 for hash_, text in texts.items()}
+        index.put_vectors("wide", wide)
+    with closing(apsw.Connection(str(path))) as connection:
+        leaves = connection.execute(
+            "SELECT pageno FROM dbstat WHERE name = 'embeddings' AND pagetype = 'leaf' "
+            "ORDER BY path"
+        ).fetchall()
+    (middle,) = leaves[len(leaves) // 2]
+    overwrite(path, middle, middle)
+    with ToolIndex(path) as index:
+        index.set_aside()
+        fill(index, MANY)
+        assert 0 < len(index.pending("wide", limit=1000)) < 40
+
+
+def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, MANY)
+    overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
+    with ToolIndex(path) as one, ToolIndex(path) as other:
+        for index in (one, other):
+            with pytest.raises(DamagedDatabaseError):
+                contents(index)
+        assert one.set_aside() is not None
+        fill(one, ONE)
+        assert other.set_aside() is None
+        assert contents(other) == ONE
+    assert len(set_aside_files(path)) == 1
+
+
+def test_a_file_that_is_removed_while_the_index_is_open_is_made_anew(path, fill, contents):
+    with ToolIndex(path) as index:
+        index.bind(str(path.parent))
+        fill(index, ONE)
+        with index.reading() as reader:
+            before = reader.generation()
+        for file in path.parent.iterdir():
+            file.unlink()
+        assert contents(index) == {}
+        with index.reading() as reader:
+            assert reader.generation() != before
+            assert not reader.is_complete()
+        assert index.stored(reader_version="1").is_current is False
+        fill(index, ONE)
+        assert contents(index) == ONE
+        with index.reading() as reader:
+            assert reader.is_complete()
+    with ToolIndex(path) as index:
+        assert contents(index) == ONE
+        with pytest.raises(ForeignRootError):
+            index.bind("another")
+
+
+def test_a_look_that_began_before_the_file_was_removed_ends_well(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        with index.reading() as reader:
+            path.unlink()
+            assert list(reader.entries(list(ONE))) == list(ONE)
+            assert contents(index) == {}
+        assert contents(index) == {}
+
+
+def test_a_file_that_is_replaced_by_another_index_is_that_index(path, tmp_path, fill, contents):
+    other = tmp_path / "other.db"
+    with ToolIndex(other) as index:
+        fill(index, MANY)
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        assert contents(index) == ONE
+        other.replace(path)
+        assert contents(index) == MANY
+
+
+def test_the_index_of_another_tree_put_in_place_is_not_written(path, tmp_path, fill, report):
+    tree, other_tree = tmp_path / "tree", tmp_path / "other_tree"
+    tree.mkdir()
+    other_tree.mkdir()
+    other = tmp_path / "other.db"
+    with ToolIndex(other) as index:
+        index.bind(str(other_tree))
+    with ToolIndex(path) as index:
+        index.bind(str(tree))
+        fill(index, ONE)
+        other.replace(path)
+        with pytest.raises(ForeignRootError):
+            index.sync(report(ONE), reader_version="1")
+
+
+def test_garbage_put_in_place_is_refused_and_its_removal_mends_it(path, fill, contents, report):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        garbage = path.with_name("garbage")
+        garbage.write_bytes(b"not a database" * 999)
+        garbage.replace(path)
+        for use in (
+            lambda: contents(index),
+            lambda: index.sync(report(ONE), reader_version="1"),
+            lambda: index.pending("m", limit=1),
+        ):
+            with pytest.raises(ForeignDatabaseError, match="not a tool index"):
+                use()
+        assert path.read_bytes() == b"not a database" * 999
+        path.unlink()
+        fill(index, ONE)
+        assert contents(index) == ONE
+
+
+def test_a_file_cut_short_while_the_index_is_open_does_not_end_the_process(
+    path, start, tmp_path, fill
+):
+    """The file is mapped into memory, where reading beyond its end is fatal."""
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+    program = """
+import os, sys
+from toolindex import ToolIndex
+with ToolIndex(sys.argv[1]) as index:
+    def count():
+        with index.reading() as reader:
+            return reader.connection.execute("SELECT sum(length(description)) FROM entries").get
+    assert count() > 0
+    os.truncate(sys.argv[1], 0)
+    print(count())
+"""
+    out, err = start(program, path).communicate(timeout=60)
+    assert (out, err) == ("None\n", "")
+
+
+def test_a_folder_that_goes_away_is_an_error_until_it_is_back(tmp_path, fill, contents):
+    folder = tmp_path / "cache"
+    with ToolIndex(folder / "search.db") as index:
+        fill(index, ONE)
+        shutil.rmtree(folder)
+        folder.write_text("in the way")
+        with pytest.raises(DatabaseError):
+            contents(index)
+        folder.unlink()
+        fill(index, ONE)
+        assert contents(index) == ONE
+
+
+def test_an_index_that_is_never_closed_warns(path):
+    indexes = [ToolIndex(path)]
+    with pytest.warns(ResourceWarning, match="never closed"):
+        indexes.clear()
+
+
+def test_the_log_beside_the_database_stays_bounded(path, fill):
+    with ToolIndex(path) as index:
+        for turn in range(4):
+            fill(index, {id_: f"{turn} {text}" * 40 for id_, text in MANY.items()})
+        for _ in range(3):
+            fill(index, ONE)
+        assert path.with_name("search.db-wal").stat().st_size <= 33 << 20

@@ -1,0 +1,351 @@
+"""The usage record is kept as it was given, summed up exactly, and forgotten in time."""
+
+import math
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolindex import ReadOnlyIndexError
+from toolindex._connection import ConnectionPool
+from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics, percentile
+from toolindex._usage import (
+    QUERY_LENGTH,
+    OutcomeRecord,
+    RemovedRecords,
+    SearchRecord,
+    UsageError,
+    UsageLog,
+)
+
+DAY = 86_400.0
+ANY_TEXT = st.text(st.characters())
+
+
+@pytest.fixture
+def pool(tmp_path):
+    opened = ConnectionPool(tmp_path / "search.db", read_only=False)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def usage(pool):
+    return UsageLog(pool)
+
+
+@pytest.fixture
+def rows(pool):
+    """Give what a statement gives."""
+
+    def select(sql):
+        with pool.read() as connection:
+            return connection.execute(sql).fetchall()
+
+    return select
+
+
+def search(id_, **fields):
+    defaults = {"at": 0.0, "query": "send mail", "mode": "hybrid", "latency_ms": 1.0}
+    return SearchRecord(id=id_, **{**defaults, "results": ("mail:send",), **fields})
+
+
+def outcome(tool_id="mail:send", success=True, **fields):
+    return OutcomeRecord(**{"at": 0.0, "tool_id": tool_id, "success": success, **fields})
+
+
+def removed(searches=0, outcomes=0):
+    return RemovedRecords(searches=searches, outcomes=outcomes)
+
+
+def test_a_search_is_kept_as_it_was_asked_and_answered(usage, rows):
+    usage.record_searches(
+        [
+            search(
+                "1",
+                at=7.0,
+                parameters={"limit": 5, "tags": {"mail"}},
+                results=("a", "b"),
+                latency_ms=2.5,
+                degraded=("vector: no key",),
+            )
+        ]
+    )
+    assert rows("SELECT * FROM searches") == [
+        (
+            *(1, "1", 7.0, "send mail", "hybrid", '{"limit": 5, "tags": "{\'mail\'}"}'),
+            *('["a", "b"]', 2.5, '["vector: no key"]'),
+        )
+    ]
+
+
+def test_a_search_recorded_twice_counts_once(usage, rows):
+    usage.record_searches([search("1", query="first"), search("1", query="second")])
+    usage.record_searches([search("1", query="third"), search("2", query="other")])
+    assert rows("SELECT id, query FROM searches") == [("1", "first"), ("2", "other")]
+
+
+def test_a_long_query_is_cut(usage, rows):
+    usage.record_searches([search("1", query="x" * 100_000)])
+    assert rows("SELECT length(query) FROM searches") == [(QUERY_LENGTH,)]
+
+
+def test_what_is_not_unicode_is_kept_in_escapes(usage, rows):
+    bad = "a\ud800b"
+    usage.record_searches([search(bad, query=bad, results=(bad,), degraded=(bad,))])
+    usage.record_outcomes([outcome(bad, search_id=bad)])
+    assert rows("SELECT id, query FROM searches") == [("a\\ud800b", "a\\ud800b")]
+    assert usage.statistics().first_accepted == 1
+
+
+@given(id_=ANY_TEXT, text=ANY_TEXT)
+def test_any_string_can_be_recorded(tmp_path_factory, id_, text):
+    pool = ConnectionPool(tmp_path_factory.mktemp("any") / "search.db", read_only=False)
+    try:
+        usage = UsageLog(pool)
+        usage.record_searches(
+            [search(id_, query=text, mode=text, results=(text,), parameters={text: text})]
+        )
+        usage.record_outcomes([outcome(text, search_id=id_)])
+        statistics = usage.statistics()
+        assert (statistics.searches, statistics.first_accepted) == (1, 1)
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("argument", ["at", "latency_ms"])
+@pytest.mark.parametrize("record", [lambda **fields: search("1", **fields), outcome])
+def test_a_time_that_is_none_is_refused_before_it_is_written(record, argument, value):
+    with pytest.raises(UsageError, match=f"{argument} is .*; give a finite number") as raised:
+        record(**{argument: value})
+    assert raised.value.argument == argument
+
+
+def test_a_batch_is_written_whole_or_not_at_all(usage, rows):
+    def breaking():
+        yield outcome()
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        usage.record_outcomes(breaking())
+    assert rows("SELECT * FROM outcomes") == []
+
+
+def test_the_generation_moves_on_when_outcomes_are_written_or_deleted(usage):
+    assert usage.generation() == 0
+    usage.record_searches([search("1")])
+    usage.record_searches([])
+    usage.record_outcomes([])
+    usage.clear()
+    assert usage.generation() == 0
+    usage.record_outcomes([outcome(), outcome()])
+    assert usage.generation() == 1
+    usage.retain(max_age_days=1, max_rows=2)
+    assert usage.generation() == 1
+    usage.retain(max_age_days=1, max_rows=1)
+    assert usage.generation() == 2
+    usage.clear()
+    assert usage.generation() == 3
+
+
+def test_nothing_is_written_through_a_pool_for_reading(pool, usage):
+    usage.record_outcomes([outcome()])
+    reading = ConnectionPool(pool.path, read_only=True)
+    try:
+        log = UsageLog(reading)
+        assert log.statistics().tools[0].observations == 1
+        with pytest.raises(ReadOnlyIndexError):
+            log.record_searches([search("1")])
+    finally:
+        reading.close()
+
+
+def test_the_statistics_of_nothing_are_zeros_and_unknowns(usage):
+    statistics = usage.statistics()
+    assert statistics == UsageStatistics(
+        searches=0,
+        without_results=0,
+        queries_without_results=(),
+        judged=0,
+        first_accepted=0,
+        latency_p50_ms=None,
+        latency_p95_ms=None,
+        degraded=0,
+        tools=(),
+    )
+    assert statistics.share_without_results is None
+    assert statistics.acceptance_rate is None
+
+
+def test_queries_without_results_are_named_the_most_frequent_first(usage):
+    queries = ["fly", "swim", "fly", "dive", "swim", "fly"]
+    usage.record_searches(search(str(n), query=q, results=()) for n, q in enumerate(queries))
+    usage.record_searches([search("x"), search("y")])
+    statistics = usage.statistics(top=2)
+    assert statistics.without_results == 6
+    assert statistics.share_without_results == 0.75
+    assert statistics.queries_without_results == (
+        QueryCount(query="fly", count=3),
+        QueryCount(query="swim", count=2),
+    )
+    assert usage.statistics(top=0).queries_without_results == ()
+
+
+def test_a_first_result_is_accepted_when_it_was_used_with_success(usage):
+    usage.record_searches(
+        [
+            search("accepted", results=("a", "b")),
+            search("failed", results=("a", "b")),
+            search("second", results=("a", "b")),
+            search("found_elsewhere", results=()),
+            search("retried", results=("a", "b")),
+            search("unjudged", results=("a", "b")),
+        ]
+    )
+    usage.record_outcomes(
+        [
+            outcome("a", search_id="accepted"),
+            outcome("a", success=False, search_id="failed"),
+            outcome("a", success=False, search_id="second"),
+            outcome("b", search_id="second"),
+            outcome("b", search_id="found_elsewhere"),
+            outcome("a", success=False, search_id="retried"),
+            outcome("a", search_id="retried"),
+            outcome("a"),
+            outcome("a", search_id="forgotten"),
+        ]
+    )
+    statistics = usage.statistics()
+    assert (statistics.judged, statistics.first_accepted) == (5, 2)
+    assert statistics.acceptance_rate == 0.4
+
+
+def test_degraded_searches_and_their_latencies_are_counted(usage):
+    usage.record_searches(search(str(n), latency_ms=float(n)) for n in range(1, 20))
+    usage.record_searches([search("20", latency_ms=20.0, degraded=("vector", "fuzzy"))])
+    statistics = usage.statistics()
+    assert (statistics.searches, statistics.degraded) == (20, 1)
+    assert (statistics.latency_p50_ms, statistics.latency_p95_ms) == (10.0, 19.0)
+
+
+def test_each_tool_has_its_numbers_the_most_used_first(usage):
+    usage.record_outcomes([outcome("b", latency_ms=float(n), at=n) for n in range(1, 5)])
+    usage.record_outcomes([outcome("b", success=False, latency_ms=500.0, at=3.0)])
+    usage.record_outcomes([outcome("a", success=False), outcome("c")])
+    tools = usage.statistics().tools
+    assert tools == (
+        ToolUsage(
+            tool_id="b",
+            observations=5,
+            successes=4,
+            latency_p50_ms=2.0,
+            latency_p95_ms=4.0,
+            last_used_at=4.0,
+        ),
+        *(
+            ToolUsage(
+                tool_id=tool_id,
+                observations=1,
+                successes=successes,
+                latency_p50_ms=None,
+                latency_p95_ms=None,
+                last_used_at=0.0,
+            )
+            for tool_id, successes in [("a", 0), ("c", 1)]
+        ),
+    )
+    assert [tool.success_rate for tool in tools] == [0.8, 0.0, 1.0]
+
+
+def test_statistics_since_a_time_leave_out_what_is_older(usage):
+    usage.record_searches([search("old", at=1.0, results=()), search("new", at=2.0)])
+    usage.record_outcomes([outcome("a", at=1.0), outcome("b", at=2.0, search_id="old")])
+    statistics = usage.statistics(since=2.0)
+    assert (statistics.searches, statistics.without_results, statistics.judged) == (1, 0, 0)
+    assert [tool.tool_id for tool in statistics.tools] == ["b"]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.integers(1, 100))
+def test_a_percentile_is_the_smallest_value_that_so_many_keep_within(values, percent):
+    values.sort()
+    expected = min(v for v in values if 100 * sum(w <= v for w in values) >= percent * len(values))
+    assert percentile(values, percent) == expected
+
+
+def test_clearing_deletes_all_and_says_how_much(usage, rows):
+    usage.record_searches([search("1"), search("2")])
+    usage.record_outcomes([outcome()])
+    assert usage.clear() == removed(searches=2, outcomes=1)
+    assert usage.clear() == removed()
+    assert usage.statistics().searches == 0
+
+
+@pytest.fixture
+def written(usage, rows):
+    """Write searches and outcomes of some ages in days, retain, and give the ages left."""
+
+    def write(ages, *, max_age_days=90.0, max_rows=1_000):
+        now = time.time()
+        usage.record_searches(search(str(age), at=now - age * DAY) for age in ages)
+        usage.record_outcomes([outcome(str(age), at=now - age * DAY) for age in ages])
+        counts = usage.retain(max_age_days=max_age_days, max_rows=max_rows)
+        left = [int(id_) for (id_,) in rows("SELECT id FROM searches ORDER BY rowid")]
+        tools = [int(id_) for (id_,) in rows("SELECT tool_id FROM outcomes ORDER BY rowid")]
+        assert left == tools
+        assert counts == removed(len(ages) - len(left), len(ages) - len(left))
+        return left
+
+    return write
+
+
+def test_what_is_too_old_is_deleted(written):
+    assert written([400, 92, 89, 1]) == [89, 1]
+
+
+def test_the_oldest_of_too_many_are_deleted(written):
+    assert written([5, 4, 3, 2, 1], max_rows=2) == [2, 1]
+
+
+def test_the_last_written_are_kept_whatever_their_dates(written):
+    assert written([-1000, 50, 1, 2], max_rows=2) == [1, 2]
+
+
+def test_a_record_that_nothing_follows_does_not_age(written):
+    # As when the clock has jumped ahead by a year, and nothing was recorded since.
+    assert written([470, 400, 370]) == [400, 370]
+
+
+def test_records_from_the_future_make_no_other_old(written):
+    assert written([50, -10_000, 40, 1]) == [50, -10_000, 40, 1]
+
+
+def test_a_record_from_the_future_goes_with_what_was_written_after_it(written):
+    assert written([-10_000, 95, 1]) == [1]
+
+
+def test_a_clock_that_has_gone_back_deletes_nothing(written):
+    assert written([-300, -200, -100]) == [-300, -200, -100]
+
+
+@given(ages=st.lists(st.integers(-500, 500), unique=True, max_size=12), max_rows=st.integers(0, 12))
+def test_retention_keeps_the_young_and_at_most_so_many(tmp_path_factory, ages, max_rows):
+    pool = ConnectionPool(tmp_path_factory.mktemp("any") / "search.db", read_only=False)
+    try:
+        usage = UsageLog(pool)
+        now = time.time()
+        usage.record_outcomes([outcome(str(age), at=now - age * DAY) for age in ages])
+        usage.retain(max_age_days=90, max_rows=max_rows)
+        left = [int(tool.tool_id) for tool in usage.statistics().tools]
+        young = [age for age in ages[len(ages) - max_rows :] if 0 <= age < 90]
+        assert len(left) <= max_rows
+        assert set(young[-max_rows:] if max_rows else []) <= set(left)
+        assert usage.retain(max_age_days=90, max_rows=max_rows) == removed()
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("limits", [(-1.0, 5), (math.nan, 5), (math.inf, 5), (1.0, -5)])
+def test_a_retention_that_cannot_be_meant_is_refused(usage, limits):
+    with pytest.raises(UsageError):
+        usage.retain(max_age_days=limits[0], max_rows=limits[1])

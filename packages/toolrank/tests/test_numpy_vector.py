@@ -1,0 +1,98 @@
+"""The two vector retrievers give the same hits, also where a table has grown and shrunk."""
+
+import math
+import random
+import sys
+from array import array
+
+import apsw
+import pytest
+import sqlite_vec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toolrank import Content, Filter, NumpyVectorRetriever, Query, VectorRetriever
+
+ROWS = 700
+
+
+@pytest.fixture(scope="module")
+def table():
+    """A table of several chunks, some of which have lost rows."""
+    connection = apsw.Connection(":memory:")
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    connection.execute(
+        "CREATE VIRTUAL TABLE docs_vec USING vec0 "
+        "(embedding float[8] distance_metric=cosine, chunk_size=64)"
+    )
+    connection.execute("CREATE TABLE docs (id TEXT UNIQUE, kind INTEGER)")
+    rng = random.Random(7)
+    for rowid in range(1, ROWS + 1):
+        values = [rng.gauss(0, 1) for _ in range(8)]
+        blob = array("f", [value / math.hypot(*values) for value in values]).tobytes()
+        connection.execute("INSERT INTO docs_vec (rowid, embedding) VALUES (?, ?)", (rowid, blob))
+        connection.execute("INSERT INTO docs VALUES (?, ?)", (f"doc{rowid:04}", rowid % 7))
+    for rowid in [*range(1, 130), *range(200, ROWS, 5)]:
+        connection.execute("DELETE FROM docs_vec WHERE rowid = ?", (rowid,))
+    yield connection
+    connection.close()
+
+
+CONTENT = Content(table="docs", column="id")
+vectors = st.lists(st.floats(-1, 1, width=32), min_size=8, max_size=8)
+
+
+@given(
+    vector=vectors.filter(lambda v: math.hypot(*v) > 1e-3),
+    depth=st.integers(1, ROWS),
+    kinds=st.none() | st.sets(st.integers(0, 6)),
+)
+@settings(max_examples=60)
+def test_both_retrievers_find_the_same(table, vector, depth, kinds):
+    where = None
+    if kinds is not None:
+        marks = ", ".join("?" for _ in kinds)
+        sql = f"SELECT rowid FROM docs WHERE kind IN ({marks})"
+        where = Filter(sql=sql, parameters=tuple(kinds))
+    options = {"table": "docs_vec", "content": CONTENT, "where": where}
+    query = Query(text="", vector=vector)
+    expected = VectorRetriever(table, **options).retrieve(query, depth=depth)
+    for unit_length in (False, True):
+        retriever = NumpyVectorRetriever(table, unit_length=unit_length, **options)
+        found = retriever.retrieve(query, depth=depth)
+        # Sums of floats in another order: equal but for the last digits, and so for near ties.
+        assert [hit.score for hit in found] == pytest.approx(
+            [hit.score for hit in expected], abs=1e-5
+        )
+        scores = {hit.id: hit.score for hit in expected}
+        for hit in found[: len(found) // 2]:
+            assert hit.id in scores or hit.score == pytest.approx(found[-1].score, abs=1e-5)
+
+
+def test_of_equal_rows_those_stay_whose_ids_come_first(store_vectors):
+    connection = store_vectors(dict.fromkeys(range(1, 200), (1, 0)))
+    retriever = NumpyVectorRetriever(connection, table="docs_vec")
+    found = retriever.retrieve(Query(text="", vector=(1, 0)), depth=3)
+    assert [hit.id for hit in found] == ["1", "10", "100"]
+
+
+def test_an_empty_table_has_nothing_near(store_vectors):
+    connection = store_vectors({1: (1, 0)})
+    connection.execute("DELETE FROM docs_vec")
+    retriever = NumpyVectorRetriever(connection, table="docs_vec")
+    assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
+
+
+def test_a_row_that_its_content_table_does_not_have_is_left_out(store_vectors):
+    connection = store_vectors({1: (1, 0), 2: (0, 1)})
+    connection.execute("CREATE TABLE docs (id TEXT)")
+    connection.execute("INSERT INTO docs (rowid, id) VALUES (2, 'up')")
+    retriever = NumpyVectorRetriever(connection, table="docs_vec", content=CONTENT)
+    found = retriever.retrieve(Query(text="", vector=(1, 0)), depth=3)
+    assert [hit.id for hit in found] == ["up"]
+
+
+def test_without_numpy_the_error_comes_at_once(monkeypatch, connection):
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(ModuleNotFoundError, match="numpy"):
+        NumpyVectorRetriever(connection, table="docs_vec")
