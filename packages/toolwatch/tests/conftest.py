@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from toolwatch import ChangeBatch, awatch_tools
+from toolwatch._inotify import has_inotify
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
 
-SECONDS = 15.0
+    StrPath = str | os.PathLike[str]
+
+SECONDS = 30.0
 """How long anything is waited for: far above what it takes, so that only a loss fails."""
 
 
 class Mirror:
-    """Knows the files below a root, and looks again only where batches say to."""
+    """Knows the files below a root, and looks again only where batches say to.
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    Other roots may be watched together with it; of those, only the batches are kept.
+    """
+
+    def __init__(self, root: StrPath, others: Iterable[StrPath] = (), **options: Any) -> None:
         self.root = Path(root)
         self.files: dict[PurePosixPath, bytes] = {}
         self.batches: list[ChangeBatch] = []
+        self.others: list[ChangeBatch] = []
+        self._watched = [root, *others]
+        self._options = options
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self) -> None:
-        async for batch in awatch_tools(self.root):
-            self.take(batch)
+        async for batch in awatch_tools(*self._watched, **self._options):
+            if batch.root.name == self.root.name:
+                self.take(batch)
+            else:
+                self.others.append(batch)
 
     def take(self, batch: ChangeBatch) -> None:
         self.batches.append(batch)
@@ -40,6 +52,10 @@ class Mirror:
                 if known != path and path not in known.parents
             }
             self.files |= read_files(self.root, below=path)
+
+    @property
+    def rescans(self) -> int:
+        return sum(batch.rescan for batch in self.batches)
 
     def mentioned(self) -> set[PurePosixPath]:
         return {path for batch in self.batches for path in batch.paths}
@@ -84,9 +100,16 @@ class Mirror:
 
 
 def read_files(root: Path, *, below: PurePosixPath | None = None) -> dict[PurePosixPath, bytes]:
-    """Read the files at or below a path, whatever disappears meanwhile."""
+    """Read the files at or below a path, through links too, whatever disappears meanwhile."""
     start = root / (below or PurePosixPath())
-    paths: Iterable[Path] = [start, *start.rglob("*")] if start.exists() else []
+    paths = [start]
+    for folder, folders, names in os.walk(start, followlinks=True):
+        above = Path(folder).resolve()
+        for name in tuple(folders):
+            target = Path(folder, name).resolve()
+            if target == above or target in above.parents:
+                folders.remove(name)
+        paths += [Path(folder, name) for name in names]
     files: dict[PurePosixPath, bytes] = {}
     for path in paths:
         with suppress(OSError):
@@ -102,7 +125,27 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(params=["notified", "hinted", "polled"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The three ways of watching: Linux's, that of other systems, and where neither is had."""
+    if request.param == "notified" and not has_inotify():
+        pytest.skip("this system has no inotify")
+    if request.param == "hinted":
+        monkeypatch.setattr("toolwatch._watch.has_inotify", lambda: False)
+    return str(request.param)
+
+
 @pytest.fixture
-def mirroring() -> Callable[[str | os.PathLike[str]], object]:
-    """Start a mirror of a root: `async with mirroring(root) as mirror`."""
-    return lambda root: Mirror(root).running()
+def mirroring(way: str) -> Callable[..., AbstractAsyncContextManager[Mirror]]:
+    """Start a mirror of a root, each way: `async with mirroring(root) as mirror`."""
+
+    def start(root: StrPath, *others: StrPath) -> AbstractAsyncContextManager[Mirror]:
+        return Mirror(root, others, polling=True if way == "polled" else None).running()
+
+    return start
+
+
+@pytest.fixture
+def default() -> Callable[..., AbstractAsyncContextManager[Mirror]]:
+    """Start a mirror of a root by default settings, whatever way this system takes."""
+    return lambda root, *others, **options: Mirror(root, others, **options).running()

@@ -20,6 +20,11 @@ NOISE = [
     ".tool.py.swx",
     ".tool.py.swo",
     "tool.py.tmp",
+    "tool.py___jb_tmp___",
+    ".#tool.py",
+    ".goutputstream-ABC123",
+    ".pytest_cache/v/cache",
+    "4913",
 ]
 
 
@@ -39,6 +44,18 @@ def test_noise_gives_no_batch_of_its_own(root, mirroring):
             write(root / "tool.py")
             await mirror.has("tool.py")
             assert {str(path) for path in mirror.mentioned()} == {"tool.py"}
+
+    asyncio.run(scenario())
+
+
+def test_a_folder_whose_name_ends_like_a_temporary_file_is_content(root, mirroring):
+    async def scenario():
+        async with mirroring(root) as mirror:
+            write(root / "build.tmp" / "tool.py")
+            await mirror.has("build.tmp/tool.py")
+            (root / "build.tmp").rename(root / "build")
+            await mirror.has("build/tool.py")
+            await mirror.equals_disk()
 
     asyncio.run(scenario())
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 from toolwatch import ChangeBatch
@@ -14,7 +14,7 @@ def test_the_first_batch_asks_for_a_rescan(root, mirroring):
 
     async def scenario():
         async with mirroring(root) as mirror:
-            assert mirror.batches == [ChangeBatch(rescan=True)]
+            assert [batch.rescan for batch in mirror.batches] == [True]
 
     asyncio.run(scenario())
 
@@ -131,6 +131,49 @@ def test_a_folder_moved_in_is_found_with_all_that_it_holds(root, mirroring, tmp_
     asyncio.run(scenario())
 
 
+def test_a_deep_tree_moved_in_out_and_back_is_followed_at_every_depth(root, mirroring, tmp_path):
+    deep = tmp_path / "outside" / "one" / "two" / "three"
+    deep.mkdir(parents=True)
+    (deep / "tool.py").write_text("x")
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            for turn in range(2):
+                (tmp_path / "outside").rename(root / "moved")
+                await mirror.has("moved/one/two/three/tool.py")
+                (root / f"moved/one/two/three/later_{turn}.py").write_text("y")
+                (root / f"moved/one/later_{turn}.py").write_text("y")
+                await mirror.has(
+                    f"moved/one/two/three/later_{turn}.py", f"moved/one/later_{turn}.py"
+                )
+                (root / "moved" / "one").rename(root / "moved" / "uno")
+                await mirror.has(f"moved/uno/two/three/later_{turn}.py")
+                (root / "moved" / "uno").rename(root / "moved" / "one")
+                (root / "moved").rename(tmp_path / "outside")
+                await mirror.sees(absence=lambda: mirror.files == {})
+
+    asyncio.run(scenario())
+
+
+def test_two_folders_that_change_places_are_both_followed(root, mirroring):
+    for name in ("one", "two"):
+        (root / name).mkdir()
+        (root / name / f"of_{name}.py").write_text("x")
+
+    async def scenario():
+        async with mirroring(root) as mirror:
+            (root / "one").rename(root / "parked")
+            (root / "two").rename(root / "one")
+            (root / "parked").rename(root / "two")
+            await mirror.has("one/of_two.py", "two/of_one.py")
+            for name in ("one", "two"):
+                (root / name / "later.py").write_text("x")
+            await mirror.has("one/later.py", "two/later.py")
+            await mirror.equals_disk()
+
+    asyncio.run(scenario())
+
+
 def test_a_folder_moved_out_or_renamed_takes_its_files_along(root, mirroring, tmp_path):
     for name in ("stays", "goes", "old_name"):
         (root / name).mkdir()
@@ -192,22 +235,30 @@ def test_names_in_any_script_are_given_as_they_are(root, mirroring):
 
 
 def test_a_batch_is_an_immutable_value():
-    batch = ChangeBatch(paths=frozenset({PurePosixPath("a.py")}))
-    assert batch == ChangeBatch(paths=frozenset({PurePosixPath("a.py")}))
+    batch = ChangeBatch(root=Path("/r"), paths=frozenset({PurePosixPath("a.py")}))
+    assert batch == ChangeBatch(root=Path("/r"), paths=frozenset({PurePosixPath("a.py")}))
     assert not batch.rescan
+    assert not batch.polling
     with pytest.raises(AttributeError):
         batch.rescan = True
 
 
-def test_a_name_that_is_not_utf8_does_not_end_the_watch(root, mirroring):
+def test_for_a_name_that_is_not_utf8_its_folder_is_given(root, mirroring):
+    """Neither databases nor terminals take such a name."""
+    (root / "folder" / "inner").mkdir(parents=True)
+
     async def scenario():
         async with mirroring(root) as mirror:
-            try:
-                with open(os.fsencode(root) + b"/caf\xe9.txt", "w"):  # noqa: PTH123
-                    pass
-            except OSError:
-                pytest.skip("this file system takes no such names")
-            await mirror.sees(again=lambda: mirror.batches.count(ChangeBatch(rescan=True)) > 1)
+            for folder in ("", "/folder/inner"):
+                try:
+                    with open(os.fsencode(f"{root}{folder}/") + b"caf\xe9.txt", "w"):  # noqa: PTH123
+                        pass
+                except OSError:
+                    pytest.skip("this file system takes no such names")
+                await mirror.equals_disk()
+            assert mirror.rescans > 1
+            for path in mirror.mentioned():
+                str(path).encode()
             (root / "after.py").write_text("x")
             await mirror.has("after.py")
 

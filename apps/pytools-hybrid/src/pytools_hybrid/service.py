@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 import uuid
 from contextlib import asynccontextmanager, suppress
@@ -14,27 +13,21 @@ from typing import TYPE_CHECKING, Self
 
 from toolindex import (
     DamagedDatabaseError,
-    DatabaseBusyError,
-    DatabaseError,
-    ForeignDatabaseError,
     LeaseHeldError,
-    NewerSchemaError,
     OutcomeRecord,
     SearchRecord,
     ToolFilter,
     ToolIndexError,
     embed_pending,
 )
-from toolrank import query_terms
 
-from pytools_hybrid.embedding import create_embedder, stand_in
+from pytools_hybrid.answering import Answering
+from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.errors import RootUnreadableError
-from pytools_hybrid.queries import QueryEmbedder
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.refresh import refresh
 from pytools_hybrid.search import (
     MAX_LIMIT,
-    QueryVector,
     Scope,
     Searcher,
     SearchMode,
@@ -42,16 +35,18 @@ from pytools_hybrid.search import (
     SearchResponse,
     why_empty,
 )
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.store import open_store
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import AsyncGenerator, Callable, Iterable
     from pathlib import PurePosixPath
     from types import TracebackType
 
-    from toolindex import Embedder, EmbeddingReport, SyncReport, UsageStatistics
+    from toolindex import EmbeddingReport, SyncReport, UsageStatistics
 
     from pytools_hybrid.settings import Settings
+    from pytools_hybrid.store import SQLiteStore
 
 __all__ = ["ToolSearch"]
 
@@ -100,16 +95,16 @@ class ToolSearch:
         self._refresh_failure: str | None = None
 
     async def __aenter__(self) -> Self:
-        index = self._index = await asyncio.to_thread(self._open)
+        index = self._index = await asyncio.to_thread(open_store, self._database, self.root)
         settings = self.settings
-        self._searcher = Searcher(
+        searcher = Searcher(
             index,
             bm25_weight=settings.bm25_weight,
             vec_weight=settings.vec_weight,
             fusion=settings.fusion,
         )
         self._recorder = Recorder(index, keeps_searches=settings.usage_log)
-        self._queries: dict[str, QueryEmbedder] = {}
+        self._answering = Answering(index, searcher, self._recorder, self._embedder)
         return self
 
     async def __aexit__(
@@ -216,16 +211,16 @@ class ToolSearch:
         request = SearchRequest(text=query[:_QUERY_CHARACTERS], mode=mode, where=where, limit=limit)
         notes = self._stale_notes()
         try:
-            response = await self._answer(request)
+            response = await self._answering.answer(request, self._embedding_failure)
         except DamagedDatabaseError:
             if self.index.read_only:
                 raise
             await asyncio.to_thread(self.index.set_aside)
-            response = await self._answer(request)
+            response = await self._answering.answer(request, self._embedding_failure)
         if not response.is_complete and self.settings.sync and not self.index.read_only:
             # It is new: the file was removed or damaged, or has not been filled yet.
             await self._rebuilt()
-            response = await self._answer(request)
+            response = await self._answering.answer(request, self._embedding_failure)
         if not response.tools:
             syncs = self.settings.sync
             notes = (*notes, why_empty(request, response.tool_count, root=self.root, syncs=syncs))
@@ -291,34 +286,7 @@ class ToolSearch:
 
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Tell whether a search of this mode asks the vector channel."""
-        return self._searcher.uses_vectors(mode)
-
-    def _open(self) -> SQLiteStore:
-        index = self._opened()
-        if index.damaged is not None:
-            _log.warning(
-                "%s was damaged; it was kept as %s, and is made anew", index.path, index.damaged
-            )
-        try:
-            index.bind(os.fsencode(os.path.realpath(self.root)).decode("utf-8", "backslashreplace"))
-        except DatabaseError:
-            index.close()
-            raise
-        return index
-
-    def _opened(self) -> SQLiteStore:
-        try:
-            return SQLiteStore(self._database)
-        except (DatabaseBusyError, ForeignDatabaseError, NewerSchemaError):
-            raise
-        except DatabaseError as error:
-            # A medium that cannot be written can still be searched.
-            try:
-                index = SQLiteStore(self._database, read_only=True)
-            except DatabaseError:
-                raise error from None
-            _log.warning("%s cannot be written; searching it as it is", self._database)
-            return index
+        return self._answering.uses_vectors(mode)
 
     @asynccontextmanager
     async def _leased(self) -> AsyncGenerator[None]:
@@ -356,45 +324,6 @@ class ToolSearch:
         with suppress(ToolIndexError, RootUnreadableError):
             await self.refresh()
             await self.embed_pending()
-
-    async def _answer(self, request: SearchRequest) -> SearchResponse:
-        embedder = self._embedder
-        vector, why = await self._vector(request, embedder)
-        model_id = None if embedder is None else embedder.model_id
-        response = await self._looked_up(request, vector, why or self._embedding_failure)
-        if embedder is None or not response.fuller_models or model_id is None:
-            return response
-        # The vectors of this model are not ready; those of an earlier one may serve till then.
-        for fuller in response.fuller_models:
-            other = stand_in(fuller, model_id)
-            if other is not None:
-                other_vector, _ = await self._vector(request, other)
-                if other_vector is not None:
-                    why = why or f"those of {model_id} are not ready"
-                    return await self._looked_up(request, other_vector, why)
-        return response
-
-    async def _looked_up(
-        self, request: SearchRequest, vector: QueryVector | None, why: str
-    ) -> SearchResponse:
-        model_id = None if self._embedder is None else self._embedder.model_id
-        return await asyncio.to_thread(
-            self._searcher.answer, request, model_id=model_id, vector=vector, why=why
-        )
-
-    async def _vector(
-        self, request: SearchRequest, embedder: Embedder | None
-    ) -> tuple[QueryVector | None, str]:
-        if not self.uses_vectors(request.mode) or not query_terms(request.text, stop_words=()):
-            return None, ""
-        if embedder is None:
-            is_missed = request.mode is SearchMode.VECTOR
-            return None, "vectors are switched off: embedding model 'none'" if is_missed else ""
-        queries = self._queries.get(embedder.model_id)
-        if queries is None:
-            queries = QueryEmbedder(embedder, self.index, self._recorder)
-            self._queries[embedder.model_id] = queries
-        return await queries.vector(request.text)
 
     def _stale_notes(self) -> tuple[str, ...]:
         if self._refresh_failure is not None:

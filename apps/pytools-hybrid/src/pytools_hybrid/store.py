@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from toolindex import CONTENT_TABLE, FTS_COLUMNS, FTS_TABLE, IndexReader, ToolIndex
+from toolindex import (
+    CONTENT_TABLE,
+    FTS_COLUMNS,
+    FTS_TABLE,
+    DatabaseBusyError,
+    DatabaseError,
+    ForeignDatabaseError,
+    IndexReader,
+    NewerSchemaError,
+    ToolIndex,
+)
 from toolrank import BM25Retriever, Content, Filter, NumpyVectorRetriever, Query, VectorRetriever
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from pathlib import Path
 
     from toolindex import ToolFilter
     from toolrank import Hit
 
-__all__ = ["SQLiteReader", "SQLiteStore"]
+__all__ = ["SQLiteReader", "SQLiteStore", "open_store"]
+
+_log = logging.getLogger("pytools_hybrid")
 
 _COLUMN_WEIGHTS = {
     "name_words": 3.0,
@@ -85,6 +100,38 @@ class SQLiteStore(ToolIndex):
         with super().reading() as reader:
             self._looks += 1
             yield SQLiteReader(reader, uses_numpy=self._looks > _LOOKS_BEFORE_NUMPY)
+
+
+def open_store(database: Path, root: Path) -> SQLiteStore:
+    """Open the store of one tree, for reading only where nothing can be written.
+
+    Raises:
+        DatabaseError: It can be neither written nor read, or is that of another tree.
+    """
+    store = _opened(database)
+    if store.damaged is not None:
+        _log.warning("%s was damaged; it was kept as %s and is made anew", database, store.damaged)
+    try:
+        store.bind(os.fsencode(os.path.realpath(root)).decode("utf-8", "backslashreplace"))
+    except DatabaseError:
+        store.close()
+        raise
+    return store
+
+
+def _opened(database: Path) -> SQLiteStore:
+    try:
+        return SQLiteStore(database)
+    except (DatabaseBusyError, ForeignDatabaseError, NewerSchemaError):
+        raise
+    except DatabaseError as error:
+        # A medium that cannot be written can still be searched.
+        try:
+            store = SQLiteStore(database, read_only=True)
+        except DatabaseError:
+            raise error from None
+        _log.warning("%s cannot be written; searching it as it is", database)
+        return store
 
 
 def _filter(tools: ToolFilter) -> Filter | None:

@@ -1,15 +1,24 @@
-"""File changes below a folder, as settled batches of paths.
+"""File changes below folders, as settled batches of paths.
 
 ::
 
-    async for batch in awatch_tools("generated"):
-        refresh(None if batch.rescan else batch.paths)
+    async for batch in awatch_tools("generated", "shared"):
+        refresh(batch.root, None if batch.rescan else batch.paths)
 
-A batch names what to look at, never what happened: look at the disk. The folder may be
-absent, appear later, be removed and come back.
+A batch names what to look at, never what happened: look at the disk. The folders may be
+absent, appear later, be removed and come back; links to folders are followed. `watch_tools`
+gives the same batches to a thread.
 """
 
-from toolwatch._watch import ChangeBatch, awatch_tools
-from toolwatch.errors import NotAFolderError, ToolWatchError
+from toolwatch._batch import ChangeBatch
+from toolwatch._iterate import awatch_tools, watch_tools
+from toolwatch.errors import NoRootError, NotAFolderError, ToolWatchError
 
-__all__ = ["ChangeBatch", "NotAFolderError", "ToolWatchError", "awatch_tools"]
+__all__ = [
+    "ChangeBatch",
+    "NoRootError",
+    "NotAFolderError",
+    "ToolWatchError",
+    "awatch_tools",
+    "watch_tools",
+]

@@ -1,23 +1,33 @@
-"""Which paths below the root say nothing about its content."""
+"""Which names below the root say nothing about its content."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import PurePosixPath
 
 __all__ = ["is_noise"]
 
 _FOLDERS = frozenset(
-    {".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules", ".mypy_cache", ".ruff_cache"}
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        ".venv",
+        "__pycache__",
+        "node_modules",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+    }
 )
-_SUFFIXES = (".pyc", ".pyo", "~", ".swp", ".swx", ".swo", ".tmp")
+_FILES = frozenset({"4913", ".DS_Store", *_FOLDERS})
+_SUFFIXES = (".pyc", ".pyo", "~", ".swp", ".swx", ".swo", ".tmp", "___jb_tmp___", "___jb_old___")
+_PREFIXES = (".#", ".goutputstream-", ".nfs", ".fuse_hidden")
 
 
-def is_noise(path: PurePosixPath) -> bool:
-    """Tell whether a path (relative to the root) is a cache, a repository's, or an editor's.
+def is_noise(name: str, *, folder: bool) -> bool:
+    """Tell whether the name of an entry is that of a cache, a repository, or an editor's file.
 
-    Only parts below the root count: a project may well live under a folder called `.venv`.
+    Only names below the root count: a project may well live under a folder called `.venv`.
+    The endings are those of files: a folder called `build.tmp` is as good as any other.
     """
-    return not _FOLDERS.isdisjoint(path.parts) or path.name.endswith(_SUFFIXES)
+    if folder:
+        return name in _FOLDERS
+    return name in _FILES or name.endswith(_SUFFIXES) or name.startswith(_PREFIXES)

@@ -1,156 +1,151 @@
-"""Watching one folder through its absence, removal and return."""
+"""Watching several roots at once, for whoever waits in a thread."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import aclosing
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+import selectors
+import threading
+import time
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-import anyio
-from watchfiles import awatch
-
-from toolwatch._ignore import is_noise
+from toolwatch._bell import Bell
+from toolwatch._inotify import has_inotify
+from toolwatch._notified import NotifiedTree
+from toolwatch._notifier import Notifier
+from toolwatch._pace import Pace
+from toolwatch._roots import WatchedRoot
 from toolwatch.errors import NotAFolderError
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import Sequence
+    from pathlib import Path
 
-    from watchfiles.main import FileChange
+    from toolwatch._batch import ChangeBatch
+    from toolwatch._tree import Tree
 
-__all__ = ["ChangeBatch", "awatch_tools"]
+__all__ = ["Watch"]
 
 _log = logging.getLogger("toolwatch")
-_CHECK_MS = 200
-"""How soon a fresh watch is announced, and a folder that went away without an event is missed."""
+_STOP_SECONDS = 0.05
+"""How soon an event of the caller's that is set is noticed: nothing can wait for it."""
 
-_SHORTEST_PAUSE = 0.2
-_LONGEST_PAUSE = 5.0
+_GATHER_SECONDS = 0.02
+"""For how long at most notifications are left in their queue, which has a limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeBatch:
-    """Where to look again.
+class Watch:
+    """Gives batches of several roots, one at a time, to one thread at a time.
 
-    Attributes:
-        paths: Files and folders below the root that changed, appeared or went, relative to
-            it. A folder stands for everything in it.
-        rescan: Whether anything below the root may have changed; `paths` is then empty.
+    What happens while nobody asks is kept by the system, and where it could not keep all of
+    it, the next batches are rescans.
     """
 
-    paths: frozenset[PurePosixPath] = frozenset()
-    rescan: bool = False
+    def __init__(
+        self, roots: Sequence[Path], *, debounce: float, step: float, polling: bool | None
+    ) -> None:
+        """Prepare; the roots are looked at by `next_batch`.
 
+        Args:
+            roots: Absolute paths.
+            debounce: How long changes are gathered at most, in seconds, unless they never end.
+            step: How long a silence ends a batch, in seconds.
+            polling: Whether to look through the roots at intervals; None to do so where needed.
+        """
+        self._anywhere = polling is False
+        self._notifier: Notifier | None = None
+        self._roots = [
+            WatchedRoot(
+                path,
+                follow=None if polling else self._follow,
+                pace=Pace(debounce=debounce, step=step),
+            )
+            for path in roots
+        ]
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._lent = ExitStack()
+        self._bell = self._lent.enter_context(closing(Bell()))
+        self._calm = self._lent.enter_context(selectors.DefaultSelector())
+        self._calm.register(self._bell, selectors.EVENT_READ)
+        self._alert = self._lent.enter_context(selectors.DefaultSelector())
+        self._alert.register(self._bell, selectors.EVENT_READ)
 
-async def awatch_tools(
-    root: str | os.PathLike[str], *, debounce_ms: int = 50, step_ms: int = 10
-) -> AsyncGenerator[ChangeBatch]:
-    """Yield a batch whenever something below a folder has changed, without end.
+    def __del__(self) -> None:
+        # An iterator that is left behind when its event loop ends has no other way to close.
+        self._release()
 
-    The first batch asks for a rescan and comes as soon as the folder is being watched, so
-    that nothing between the caller's own first look and this moment is lost; each time the
-    folder comes back after an absence there is another.
+    def next_batch(self, stop: threading.Event | None = None) -> ChangeBatch | None:
+        """Wait for the next batch; None says that the watch was stopped.
 
-    Args:
-        root: The folder; it need not exist yet.
-        debounce_ms: Changes that follow each other for up to this long come as one batch.
-        step_ms: A batch is complete when nothing new happened for this long.
+        Args:
+            stop: Ends the waiting when it is set.
 
-    Raises:
-        NotAFolderError: The root is a file.
-    """
-    root = Path(root).absolute()
-    pause = _SHORTEST_PAUSE
-    while True:
-        if root.exists() and not root.is_dir():
-            raise NotAFolderError(root)
-        if (identity := _identity(root)) is None:
-            yield ChangeBatch(rescan=True)
-            await _until_exists(root)
-            continue
-        interrupted = False
-        try:
-            async with aclosing(_watch_present(root, identity, debounce_ms, step_ms)) as batches:
-                async for batch in batches:
-                    pause = _SHORTEST_PAUSE
-                    yield batch
-        except* RuntimeError as error:
-            # This is how watchfiles says that it cannot go on, as after a file name that is
-            # not UTF-8. The next watch begins with a rescan, so nothing is missed.
-            _log.warning("watching %s was interrupted: %s", root, error.exceptions[0])
-            interrupted = True
-        if interrupted:
-            # Should no watch ever come up again, the caller still looks every now and then.
-            yield ChangeBatch(rescan=True)
-            await anyio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        Raises:
+            NotAFolderError: There is nothing to watch: every root is a file.
+        """
+        with self._lock:
+            while not self._stopped.is_set() and not (stop and stop.is_set()):
+                now = time.monotonic()
+                self._hear(now)
+                for root in self._roots:
+                    root.look(now)
+                if all(root.is_file for root in self._roots):
+                    raise NotAFolderError(self._roots[0].path)
+                for root in self._roots:
+                    if batch := root.batch(now):
+                        # The others' turn comes first next time.
+                        self._roots.remove(root)
+                        self._roots.append(root)
+                        return batch
+                self._wait(_STOP_SECONDS if stop else None)
+            return None
 
+    def stop(self) -> None:
+        """End the waiting, from any thread."""
+        self._stopped.set()
+        self._bell.ring()
 
-async def _watch_present(
-    root: Path, identity: tuple[int, int], debounce_ms: int, step_ms: int
-) -> AsyncGenerator[ChangeBatch]:
-    """Watch until the folder is no longer the one that was there at the start."""
-    # Events carry real paths on some systems, so what is watched has to be one. If it goes
-    # away before the watch is set up, the watch is on nothing, and no error says so while
-    # permissions are ignored: the identity does.
-    real_root = root.resolve()
-    events = _events(real_root, recursive=True, debounce_ms=debounce_ms, step_ms=step_ms)
-    armed = False
-    async with aclosing(events):
-        async for changes in events:
-            if not armed:
-                armed = True
-                yield ChangeBatch(rescan=True)
-            paths = _relative(real_root, (path for _, path in changes))
-            # A watch on a folder that is gone stays silent. Its inode tells that another took
-            # its place, except where a new folder was given the old one's number at once:
-            # then the event about the folder itself tells.
-            if _identity(root) != identity or PurePosixPath() in paths:
-                return
-            if paths:
-                yield ChangeBatch(paths=paths)
+    def close(self) -> None:
+        """End all watches, as soon as nobody waits any more."""
+        self.stop()
+        with self._lock:
+            self._release()
 
+    def _release(self) -> None:
+        for root in self._roots:
+            root.close()
+        self._roots = []
+        self._lent.close()
 
-async def _until_exists(root: Path) -> None:
-    """Wait for a folder by watching the nearest folder above it that exists, and only that."""
-    above = next(parent for parent in root.parents if parent.is_dir())
-    events = _events(above, recursive=False, debounce_ms=50, step_ms=10)
-    async with aclosing(events):
-        async for _ in events:
-            nearest = next(parent for parent in root.parents if parent.is_dir())
-            if root.exists() or nearest != above:
-                return
+    def _follow(self, root: str) -> Tree:
+        if not has_inotify():
+            from toolwatch._hinted import HintedTree
 
+            return HintedTree(root, self._bell.ring)
+        if self._notifier is None:
+            self._notifier = self._lent.enter_context(closing(Notifier()))
+            self._alert.register(self._notifier, selectors.EVENT_READ)
+        return NotifiedTree(root, self._notifier, anywhere=self._anywhere)
 
-def _events(
-    folder: Path, *, recursive: bool, debounce_ms: int, step_ms: int
-) -> AsyncGenerator[set[FileChange]]:
-    """Watch one folder; every so often the set of changes is empty, to look around."""
-    return awatch(
-        folder,
-        watch_filter=None,
-        debounce=debounce_ms,
-        step=step_ms,
-        rust_timeout=_CHECK_MS,
-        yield_on_timeout=True,
-        recursive=recursive,
-        ignore_permission_denied=True,
-    )
+    def _hear(self, now: float) -> None:
+        if self._notifier is not None and self._notifier.pass_on():
+            _log.info("more happened than the system keeps; everything is looked at again")
+            for root in self._roots:
+                root.start_over(now)
 
+    def _wait(self, longest: float | None) -> None:
+        """Sleep until something happens or is due.
 
-def _identity(root: Path) -> tuple[int, int] | None:
-    try:
-        status = root.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _relative(root: Path, paths: Iterable[str]) -> frozenset[PurePosixPath]:
-    below = (Path(path) for path in paths)
-    relative = (
-        PurePosixPath(p.relative_to(root).as_posix()) for p in below if p.is_relative_to(root)
-    )
-    return frozenset(path for path in relative if not is_noise(path))
+        Once something has happened, more of it wakes nobody: it is taken together in a moment.
+        """
+        seconds = min(root.due for root in self._roots) - time.monotonic()
+        selector = self._alert
+        if any(root.pending for root in self._roots):
+            selector = self._calm
+            seconds = min(seconds, _GATHER_SECONDS)
+        if longest is not None:
+            seconds = min(seconds, longest)
+        for key, _ in selector.select(max(seconds, 0.0)):
+            if key.fileobj is self._bell:
+                self._bell.hush()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["NotAFolderError", "ToolWatchError"]
+__all__ = ["NoRootError", "NotAFolderError", "ToolWatchError"]
 
 
 class ToolWatchError(Exception):
@@ -24,3 +24,10 @@ class NotAFolderError(ToolWatchError):
     def __init__(self, root: Path) -> None:
         super().__init__(f"{root} is not a folder; watch the folder that holds it")
         self.root = root
+
+
+class NoRootError(ToolWatchError):
+    """A watch was asked for without a folder to watch."""
+
+    def __init__(self) -> None:
+        super().__init__("there is nothing to watch; give at least one folder")

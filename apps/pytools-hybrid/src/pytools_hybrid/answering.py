@@ -1,0 +1,92 @@
+"""From a request to an answer: the query's vector, of the model that can find most."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from toolrank import query_terms
+
+from pytools_hybrid.embedding import stand_in
+from pytools_hybrid.queries import QueryEmbedder
+from pytools_hybrid.search import SearchMode
+
+if TYPE_CHECKING:
+    from toolindex import Embedder, ToolStore
+
+    from pytools_hybrid.recorder import Recorder
+    from pytools_hybrid.search import QueryVector, Searcher, SearchRequest, SearchResponse
+
+__all__ = ["Answering"]
+
+
+class Answering:
+    """Answers requests, with the vectors of another model while the wanted ones are not ready.
+
+    Args:
+        store: Where vectors of queries are kept.
+        searcher: What searches.
+        recorder: What writes them there.
+        embedder: The wanted model, or None for search by words alone.
+    """
+
+    def __init__(
+        self, store: ToolStore, searcher: Searcher, recorder: Recorder, embedder: Embedder | None
+    ) -> None:
+        self._store = store
+        self._searcher = searcher
+        self._recorder = recorder
+        self._embedder = embedder
+        self._queries: dict[str, QueryEmbedder] = {}
+
+    def uses_vectors(self, mode: SearchMode) -> bool:
+        """Tell whether a search of this mode asks the vector channel."""
+        return self._searcher.uses_vectors(mode)
+
+    async def answer(self, request: SearchRequest, failure: str) -> SearchResponse:
+        """Answer a request from the state that the index has now.
+
+        Args:
+            request: The request.
+            failure: Why tools are missing vectors, if that is known.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+            RetrievalError: A search table is missing.
+        """
+        wanted = self._embedder
+        if wanted is None:
+            is_missed = request.mode is SearchMode.VECTOR
+            why = "vectors are switched off: embedding model 'none'" if is_missed else ""
+            return await self._looked_up(request, None, why)
+        vector, why = await self._vector(request, wanted)
+        response = await self._looked_up(request, vector, why or failure)
+        for fuller in response.fuller_models:
+            other = stand_in(fuller, wanted.model_id)
+            if other is None:
+                continue
+            vector, _ = await self._vector(request, other)
+            if vector is not None:
+                why = why or f"those of {wanted.model_id} are not ready"
+                return await self._looked_up(request, vector, why)
+        return response
+
+    async def _looked_up(
+        self, request: SearchRequest, vector: QueryVector | None, why: str
+    ) -> SearchResponse:
+        model_id = None if self._embedder is None else self._embedder.model_id
+        return await asyncio.to_thread(
+            self._searcher.answer, request, model_id=model_id, vector=vector, why=why
+        )
+
+    async def _vector(
+        self, request: SearchRequest, embedder: Embedder
+    ) -> tuple[QueryVector | None, str]:
+        has_words = query_terms(request.text, stop_words=())
+        if not has_words or not self._searcher.uses_vectors(request.mode):
+            return None, ""
+        queries = self._queries.get(embedder.model_id)
+        if queries is None:
+            queries = QueryEmbedder(embedder, self._store, self._recorder)
+            self._queries[embedder.model_id] = queries
+        return await queries.vector(request.text)

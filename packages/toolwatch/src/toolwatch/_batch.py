@@ -1,0 +1,30 @@
+"""What a watch gives to its consumer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path, PurePosixPath
+
+__all__ = ["ChangeBatch"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBatch:
+    """Where below one root to look again.
+
+    Attributes:
+        root: The root, as it was given, made absolute; links in it are not resolved.
+        paths: Files and folders below the root that changed, appeared or went, relative to
+            it. A folder stands for everything in it.
+        rescan: Whether anything below the root may have changed; `paths` is then empty.
+        polling: Whether the root is looked through at intervals, because its changes are not
+            announced by the system.
+    """
+
+    root: Path
+    paths: frozenset[PurePosixPath] = frozenset()
+    rescan: bool = False
+    polling: bool = False

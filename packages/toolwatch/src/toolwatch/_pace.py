@@ -1,0 +1,49 @@
+"""When a batch of changes is complete."""
+
+from __future__ import annotations
+
+__all__ = ["Pace"]
+
+_PATIENCE = 4
+_LONGEST_HOLD = 0.25
+
+
+class Pace:
+    """Decides how long changes are gathered: briefly, and longer when they never end.
+
+    A save is given as soon as it is followed by a moment's silence. Where batch follows batch,
+    as below a file that is written all the time, after the first few they come further and
+    further apart, four in a second at last.
+    """
+
+    def __init__(self, *, debounce: float, step: float) -> None:
+        """Take the times to wait, in seconds.
+
+        Args:
+            debounce: How long changes are gathered at most.
+            step: How long a silence ends a batch.
+        """
+        self._debounce = debounce
+        self._step = step
+        self._streak = 0
+        self._gave = float("-inf")
+
+    def due(self, first: float, last: float) -> float:
+        """Give the time at which changes between these two times are a batch."""
+        hold = self._hold(first)
+        longest = first + max(self._debounce, hold)
+        return max(min(last + self._step, longest), first + hold)
+
+    def gave(self, first: float, now: float) -> None:
+        """Note that a batch, whose first change was then, is given now."""
+        self._streak = self._streak + 1 if self._follows(first) else 0
+        self._gave = now
+
+    def _hold(self, first: float) -> float:
+        beyond = self._streak + 1 - _PATIENCE if self._follows(first) else -1
+        if beyond < 0:
+            return 0.0
+        return min(self._debounce * 2.0 ** min(beyond, 16), max(_LONGEST_HOLD, self._debounce))
+
+    def _follows(self, first: float) -> bool:
+        return first - self._gave <= _LONGEST_HOLD

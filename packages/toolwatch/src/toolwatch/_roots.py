@@ -1,0 +1,177 @@
+"""One root through its absence, removal and return."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from toolwatch._batch import ChangeBatch
+from toolwatch._polled import PolledTree
+from toolwatch._tree import Changes, NotificationError, RootLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolwatch._pace import Pace
+    from toolwatch._tree import Tree
+
+__all__ = ["WatchedRoot"]
+
+_log = logging.getLogger("toolwatch")
+_ABSENCE_SECONDS = 0.1
+"""How often an absent root is looked for: at the cost of one status each."""
+
+_MOST_PATHS = 1000
+"""Beyond so many paths, looking at everything is the cheaper thing for a consumer to do."""
+
+
+class WatchedRoot:
+    """Gathers what changes below one root, whatever becomes of the root itself.
+
+    Attributes:
+        path: The absolute path of the root.
+        is_file: Whether what is there is no folder.
+    """
+
+    def __init__(self, path: Path, *, follow: Callable[[str], Tree] | None, pace: Pace) -> None:
+        """Begin without knowing anything; the first `look` does the work.
+
+        Args:
+            path: The absolute path of the root.
+            follow: Makes a tree that relies on notifications; without it, the root is polled.
+            pace: When a batch is complete.
+        """
+        self.path = path
+        self.is_file = False
+        self._follow = follow
+        self._pace = pace
+        self._tree: Tree | None = None
+        self._next_try = 0.0
+        self._reason: str | None = None
+        self._paths: set[str] = set()
+        self._everything = True
+        self._given_once = False
+        self._first: float | None = None
+        self._last = 0.0
+
+    def look(self, now: float) -> None:
+        """Take note of what has changed until now."""
+        if self._tree is None:
+            if now >= self._next_try:
+                self._arm(now)
+            return
+        try:
+            changes = self._tree.collect(now)
+        except (RootLostError, OSError):
+            self.start_over(now)
+        except NotificationError as error:
+            self.start_over(now, reason=str(error))
+        else:
+            self._note(changes, now)
+
+    def start_over(self, now: float, *, reason: str | None = None) -> None:
+        """Watch what is there now, of which nothing is known.
+
+        Args:
+            now: The time.
+            reason: Why the root is to be polled from now on.
+        """
+        self.close()
+        self._note(Changes(set(), everything=True), now)
+        self._arm(now, reason=reason)
+
+    @property
+    def due(self) -> float:
+        """Give the time at which `look` or `batch` has to be called next."""
+        look = self._next_try if self._tree is None else self._tree.due
+        if self._first is not None:
+            return min(look, self._pace.due(self._first, self._last))
+        return look
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are changes that have not been given yet."""
+        return self._first is not None
+
+    def batch(self, now: float) -> ChangeBatch | None:
+        """Give the changes that have settled, once."""
+        if self._given_once:
+            if self._first is None or now < self._pace.due(self._first, self._last):
+                return None
+            self._pace.gave(self._first, now)
+        self._given_once = True
+        rescan = self._everything
+        paths, self._paths = self._paths, set()
+        self._everything, self._first = False, None
+        return ChangeBatch(
+            root=self.path,
+            paths=frozenset() if rescan else _topmost(paths),
+            rescan=rescan,
+            polling=self._tree is not None and self._tree.polling,
+        )
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._tree is not None:
+            self._tree.close()
+            self._tree = None
+
+    def _note(self, changes: Changes, now: float) -> None:
+        if not changes.paths and not changes.everything:
+            return
+        self._first = now if self._first is None else self._first
+        self._last = now
+        self._paths.update(map(_sayable, changes.paths))
+        if changes.everything or "" in self._paths or len(self._paths) > _MOST_PATHS:
+            self._everything = True
+            self._paths = set()
+
+    def _arm(self, now: float, *, reason: str | None = None) -> None:
+        """Follow the root if it is there, and if not, look for it again soon."""
+        was_file, self.is_file = self.is_file, False
+        self._next_try = now + _ABSENCE_SECONDS
+        try:
+            self.is_file = not stat.S_ISDIR(os.stat(self.path).st_mode)  # noqa: PTH116
+            if not self.is_file:
+                self._tree = self._open(reason)
+        except OSError:
+            return
+        if self._tree is not None:
+            self._note(Changes(set(), everything=True), now)
+        elif not was_file:
+            _log.warning("%s is not a folder; it is watched once it is one", self.path)
+
+    def _open(self, reason: str | None) -> Tree:
+        root = str(self.path)
+        if self._follow is not None and reason is None:
+            try:
+                tree = self._follow(root)
+            except NotificationError as error:
+                reason = str(error)
+            except PermissionError as error:
+                reason = f"it cannot be watched ({error.strerror})"
+            else:
+                self._reason = None
+                return tree
+        if reason is not None and reason != self._reason:
+            _log.warning("%s is looked through at intervals: %s", root, reason)
+        self._reason = reason
+        return PolledTree(root)
+
+
+def _sayable(path: str) -> str:
+    """Give the path, or the folder of what in it is not UTF-8: few can take such a name."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        return path[: error.start].rpartition("/")[0]
+    return path
+
+
+def _topmost(paths: set[str]) -> frozenset[PurePosixPath]:
+    """Leave out what lies in a folder that is named too: that stands for all in it."""
+    pure = {PurePosixPath(path) for path in paths}
+    return frozenset(path for path in pure if pure.isdisjoint(path.parents))

@@ -1,0 +1,127 @@
+"""The watch for threads, and what either watch leaves behind."""
+
+import gc
+import os
+import threading
+import time
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+
+import pytest
+from toolwatch import watch_tools
+
+SECONDS = 30.0
+OPEN = Path("/proc/self/fd")
+
+
+@pytest.fixture
+def options(way):
+    return {"polling": True if way == "polled" else None}
+
+
+def descriptors():
+    return set(os.listdir(OPEN)) if OPEN.is_dir() else set()  # noqa: PTH208
+
+
+def all_given_back(threads, files):
+    """Wait a moment: what another library has opened, its own threads close."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if set(threading.enumerate()) == threads and descriptors() == files:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_thread_gets_the_batches_that_a_task_gets(root, options):
+    with closing(watch_tools(root, **options)) as batches:
+        assert next(batches).rescan
+        (root / "tool.py").write_text("x")
+        assert next(batches).paths == {PurePosixPath("tool.py")}
+
+
+def test_an_event_that_is_set_elsewhere_ends_the_watch(root, options):
+    stop, watching, seen = threading.Event(), threading.Event(), []
+
+    def follow():
+        for batch in watch_tools(root, stop=stop, **options):
+            seen.append(batch.rescan)
+            watching.set()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    assert watching.wait(SECONDS)
+    # Most of the time, it waits: give it the chance to.
+    thread.join(0.1)
+    stop.set()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert seen == [True]
+
+
+def test_a_watch_whose_event_is_set_gives_nothing(root):
+    stop = threading.Event()
+    stop.set()
+    assert list(watch_tools(root, stop=stop)) == []
+
+
+def test_closing_the_iterator_leaves_no_thread_and_no_file_open(root, options):
+    gc.collect()
+    threads, files = set(threading.enumerate()), descriptors()
+    batches = watch_tools(root, **options)
+    next(batches)
+    batches.close()
+    assert all_given_back(threads, files)
+
+
+def test_an_iterator_that_is_forgotten_leaves_no_thread_and_no_file_open(root, options):
+    gc.collect()
+    threads, files = set(threading.enumerate()), descriptors()
+    for _ in watch_tools(root, **options):
+        break
+    gc.collect()
+    assert all_given_back(threads, files)
+
+
+def test_an_iterator_that_is_never_begun_takes_nothing(root):
+    files = descriptors()
+    batches = watch_tools(root)
+    assert descriptors() == files
+    del batches
+
+
+def test_what_happens_while_nobody_waits_comes_with_the_next_batch(root, options):
+    with closing(watch_tools(root, **options)) as batches:
+        next(batches)
+        for number in range(20):
+            (root / f"folder_{number}" / "deep").mkdir(parents=True)
+            (root / f"folder_{number}" / "deep" / "tool.py").write_text("x")
+        assert next(batches).paths == {PurePosixPath(f"folder_{n}") for n in range(20)}
+        (root / "folder_7" / "deep" / "later.py").write_text("x")
+        assert PurePosixPath("folder_7/deep/later.py") in next(batches).paths
+
+
+def test_a_file_that_is_written_all_the_time_is_reported_now_and_then(root):
+    """Not never, because it never settles, and not at every write."""
+    stop, writes = threading.Event(), 0
+    file = root / "log.py"
+    file.write_text("")
+
+    def write():
+        nonlocal writes
+        while not stop.is_set():
+            file.write_text(str(writes))
+            writes += 1
+            time.sleep(0.002)
+
+    with closing(watch_tools(root)) as batches:
+        assert next(batches).rescan
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            given = [next(batches) for _ in range(10)]
+        finally:
+            stop.set()
+            thread.join()
+    assert all(batch.paths == {PurePosixPath("log.py")} for batch in given)
+    assert writes > 2 * len(given)
