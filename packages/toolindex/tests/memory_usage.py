@@ -82,7 +82,7 @@ class MemoryUsage:
 
     def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
         with self.store.changing() as state:
-            times = [record.at for record in (*state.searches.values(), *state.outcomes)]
+            times = [*(s.at for s in state.searches.values()), *(o.at for o in state.outcomes)]
             cutoff = max(times, default=0.0) - max_age_days * DAY
             return self.keep(
                 [search for search in state.searches.values() if search.at >= cutoff][-max_rows:],

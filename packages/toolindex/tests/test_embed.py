@@ -128,11 +128,11 @@ def test_every_pending_text_is_embedded_once_and_stored_under_its_hash():
     assert set(model.sizes) == {64, 2500 % 64}
 
 
-def test_when_nothing_is_pending_the_lease_is_not_even_asked_for():
+def test_when_nothing_is_pending_nobody_is_waited_for():
     index = Memory()
+    assert index.lease("embed-m").acquire(timeout=0)
 
     assert embed(index, Model()) == EmbeddingReport(embedded=0, refused=())
-    assert index.leases == {}
 
 
 def test_a_real_index_is_embedded(index, fill):
@@ -361,7 +361,7 @@ def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_for_ever():
 
     model = Model()
     with pytest.raises(ToolIndexError, match="m: the index does not keep the vectors"):
-        embed(Forgetful(100), model)
+        embed(Forgetful(2_000), model)
     assert set(model.embedded.values()) == {1}
 
 
@@ -527,7 +527,7 @@ def test_progress_tells_how_far_it_is_and_how_far_there_is_to_go():
     assert seen == [(0, 150), (64, 150), (128, 150), (150, 150)]
 
 
-def test_texts_that_come_meanwhile_are_embedded_too():
+def test_texts_that_come_meanwhile_are_for_whoever_brings_them():
     index = Memory(10)
 
     def answer(texts, number):
@@ -535,10 +535,10 @@ def test_texts_that_come_meanwhile_are_embedded_too():
             index.texts |= Memory(20).texts
 
     seen = []
-    report = embed(index, Model(answer), progress=lambda *step: seen.append(step))
-
-    assert report.embedded == 20
-    assert seen[-1] == (20, 20)
+    model = Model(answer)
+    assert embed(index, model, progress=lambda *step: seen.append(step)).embedded == 10
+    assert seen[-1] == (10, 10)
+    assert embed(index, model).embedded == 10
 
 
 # Cancellation

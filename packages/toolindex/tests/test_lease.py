@@ -1,6 +1,8 @@
 """Leases: one process at a time, free as soon as its holder ends."""
 
 import signal
+import subprocess
+import threading
 
 import pytest
 from toolindex import DatabaseBusyError, LeaseHeldError, ToolIndex
@@ -17,8 +19,6 @@ with ToolIndex(sys.argv[1]) as index, index.lease(sys.argv[2]).held(timeout=30):
 @pytest.fixture
 def holder(path, start):
     """Hold a lease in another process: `holder(purpose)`."""
-    import subprocess
-
     processes = []
 
     def hold(purpose):
@@ -80,3 +80,34 @@ def test_where_no_lock_can_be_made_everybody_gets_the_lease(path, fill, read_onl
         index.lease("files").held(timeout=0),
     ):
         pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+def test_whoever_waits_gets_the_lease_of_a_process_that_is_killed(index, holder):
+    process = holder("files")
+    got = []
+    waiter = threading.Thread(target=lambda: got.append(index.lease("files").acquire(timeout=60)))
+    waiter.start()
+    process.send_signal(signal.SIGKILL)
+    waiter.join(60)
+    assert got == [True]
+
+
+def test_a_lease_is_given_back_when_the_work_fails(index):
+    with pytest.raises(OSError, match="disk"), index.lease("files").held(timeout=0):
+        raise OSError("disk")
+    assert index.lease("files").acquire(timeout=0)
+
+
+def test_a_lease_that_was_got_without_a_lock_can_be_given_back(index, path):
+    """Where the lock's file cannot be made: here because a folder is in its place."""
+    path.with_name("search.db-files.lock").mkdir()
+    lease = index.lease("files")
+    assert lease.acquire(timeout=0)
+    lease.release()
+
+
+@pytest.mark.parametrize("purpose", ["", "a/b", "..", "名前", "x" * 500, "\ud800"])
+def test_any_string_is_a_purpose(index, purpose):
+    with index.lease(purpose).held(timeout=0):
+        assert not index.lease(purpose).acquire(timeout=0)

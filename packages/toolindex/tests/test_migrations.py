@@ -1,6 +1,8 @@
 """Databases of older versions: brought up to date when they are opened, and nothing is lost."""
 
 import json
+import random
+import signal
 import struct
 from contextlib import closing
 from pathlib import Path
@@ -8,7 +10,8 @@ from pathlib import Path
 import apsw
 import pytest
 import sqlite_vec
-from toolindex import Coverage, DatabaseError, ToolIndex
+from toolindex import Coverage, DatabaseError, NewerSchemaError, ToolIndex
+from toolindex._migrations import SCHEMA_VERSION, migrate
 from toolscan import FileStamp, ScanReport
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -48,6 +51,7 @@ def write_version_1(connection):
     connection.execute("CREATE VIRTUAL TABLE entries_vec USING vec0 (embedding float[2])")
     connection.execute("INSERT INTO entries_vec (rowid, embedding) VALUES (1, ?)", (vector,))
     meta = {"model_id": "m", "dimensions": "2", "root": "/", "reader_version": "1"}
+    meta["generation"] = "7"
     connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
 
 
@@ -146,3 +150,75 @@ def test_a_migration_that_fails_leaves_the_older_index_whole(old, path):
         connection.execute("DROP TABLE outcomes")
     with ToolIndex(path) as index:
         assert len(index.stored(reader_version="1").entries) == 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+@pytest.mark.parametrize("share", [random.Random(seed).random() for seed in range(6)])
+def test_a_migration_that_is_killed_is_done_by_the_next_opening(
+    old, start, tmp_path, contents, check_sound, share
+):
+    """Killed by itself before one of its statements, at any share of the way."""
+    program = """
+import apsw, os, signal, sys
+from toolindex import ToolIndex
+path, last = sys.argv[1], int(sys.argv[2])
+count = 0
+def trace(connection, sql, bindings):
+    global count
+    count += 1
+    if count == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return True
+apsw.connection_hooks.append(lambda connection: connection.set_exec_trace(trace))
+ToolIndex(path).close()
+print(count)
+"""
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(old.read_bytes())
+    count, _ = start(program, copy, 0).communicate(timeout=60)
+    killed = start(program, old, 1 + int(share * int(count)))
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    with closing(apsw.Connection(str(old))) as connection:
+        version = connection.execute("PRAGMA user_version").get
+        columns = connection.execute("SELECT count(*) FROM pragma_table_info('entries')").get
+    assert (version, columns) in {(1, 19), (SCHEMA_VERSION, 22)}
+    with ToolIndex(old) as index:
+        assert contents(index) == dict.fromkeys((SEND[0], READ[0]), "Does something.")
+    check_sound(old)
+    assert layout(old) == layout(copy)
+
+
+def test_an_index_that_has_no_room_for_a_step_stays_as_it_was(old):
+    with closing(apsw.Connection(str(old))) as connection:
+        version = connection.execute("PRAGMA user_version").get
+        pages = connection.execute("PRAGMA page_count").get
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(apsw.FullError):
+            migrate(connection, old, read_only=False)
+        assert not connection.in_transaction
+        assert connection.execute("PRAGMA user_version").get == version
+    with ToolIndex(old) as index:
+        assert len(index.stored(reader_version="1").entries) == 2
+
+
+def test_an_index_that_another_process_has_just_taken_further_is_refused(path):
+    """Between the look at whose file it is and the look at its version."""
+    ToolIndex(path).close()
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        with pytest.raises(NewerSchemaError) as caught:
+            migrate(connection, path, read_only=False)
+    assert (caught.value.found, caught.value.supported) == (SCHEMA_VERSION + 1, SCHEMA_VERSION)
+
+
+def test_the_states_of_a_migrated_index_are_told_from_those_of_any_other(old, tmp_path):
+    """What is remembered of one must not be taken for another that is put in its place."""
+    before = old.read_bytes()
+    generations = set()
+    for number in range(3):
+        copy = tmp_path / f"{number}.db"
+        copy.write_bytes(before)
+        with ToolIndex(copy) as index, index.reading() as reader:
+            generations.add(reader.generation())
+    assert len(generations) == 3

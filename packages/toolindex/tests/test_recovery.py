@@ -11,8 +11,11 @@ from toolindex import (
     DatabaseError,
     ForeignDatabaseError,
     ForeignRootError,
+    OutcomeRecord,
+    SearchRecord,
     ToolIndex,
 )
+from toolindex._recovery import set_aside
 
 ONE = {"mcptools:mail:send": "Send a message."}
 MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
@@ -119,6 +122,70 @@ def test_vectors_before_and_behind_a_broken_page_are_taken_over(path, fill, embe
         index.set_aside()
         fill(index, MANY)
         assert 0 < len(index.pending("wide", limit=1000)) < 40
+
+
+def test_vectors_that_damage_has_changed_are_not_taken_over(path, fill):
+    """Embedding them again costs little; searching them gives nonsense for ever."""
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+    with closing(apsw.Connection(str(path))) as connection:
+        for number, value in enumerate(("x'ffffffffffffffff'", "x'00'", "'text'", "zeroblob(16)")):
+            connection.execute(
+                f"UPDATE embeddings SET vector = {value} WHERE text_hash = "
+                "(SELECT text_hash FROM embeddings ORDER BY text_hash LIMIT 1 OFFSET ?)",
+                (number,),
+            )
+        connection.execute("DROP TABLE entries")
+    with ToolIndex(path) as index:
+        fill(index, MANY)
+        assert index.count_pending("m") == 4
+
+
+def test_the_usage_record_of_a_damaged_index_is_taken_over(path, fill):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        index.usage.record_searches(
+            [SearchRecord(id="s", at=1.0, query="q", mode="bm25", results=("x",), latency_ms=1.0)]
+        )
+        index.usage.record_outcomes(
+            OutcomeRecord(at=2.0, tool_id="x", success=True, search_id="s") for _ in range(3)
+        )
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("DROP TABLE entries")
+    with ToolIndex(path) as index:
+        found = index.usage.statistics()
+        assert (found.searches, found.first_accepted, found.tools[0].observations) == (1, 1, 3)
+
+
+def test_what_a_killed_process_left_in_the_log_is_taken_over(path, start):
+    program = """
+import os, signal, sys
+from toolindex import ToolIndex
+index = ToolIndex(sys.argv[1])
+index.put_vectors("m", {f"text {n}": [1.0, n] for n in range(9)})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    ToolIndex(path).close()
+    start(program, path).communicate(timeout=60)
+    assert path.with_name("search.db-wal").stat().st_size > 0
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        connection.execute("DROP TABLE outcomes")
+    with ToolIndex(path) as index:
+        assert index.damaged is not None
+        with index.reading() as reader:
+            assert reader.connection.execute("SELECT count(*) FROM embeddings").get == 9
+
+
+def test_databases_set_aside_within_a_second_are_all_kept(path):
+    aside = []
+    for number in range(3):
+        path.write_text(str(number))
+        path.with_name("search.db-wal").write_text(f"log of {number}")
+        aside.append(set_aside(path))
+    assert [file.read_text() for file in aside] == ["0", "1", "2"]
+    logs = [file.with_name(f"{file.name}-wal").read_text() for file in aside]
+    assert logs == ["log of 0", "log of 1", "log of 2"]
 
 
 def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):

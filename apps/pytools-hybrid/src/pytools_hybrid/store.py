@@ -17,8 +17,17 @@ from toolindex import (
     IndexReader,
     NewerSchemaError,
     ToolIndex,
+    VectorError,
 )
-from toolrank import BM25Retriever, Content, Filter, NumpyVectorRetriever, Query, VectorRetriever
+from toolrank import (
+    BM25Retriever,
+    Content,
+    Filter,
+    NumpyVectorRetriever,
+    Query,
+    RetrievalError,
+    VectorRetriever,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -70,10 +79,18 @@ class SQLiteReader(IndexReader):
     def nearest(
         self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
     ) -> list[Hit]:
-        """Give the tools whose vectors of a model are nearest to a vector, by cosine."""
+        """Give the tools whose vectors of a model are nearest to a vector, by cosine.
+
+        Raises:
+            VectorError: The vector is of another length than the model's.
+        """
         table = self.vector_table(model_id)
         if table is None:
             return []
+        if len(vector) != table.dimensions:
+            raise VectorError(
+                model_id, f"gave {len(vector)} dimensions, its vectors here have {table.dimensions}"
+            )
         query, allowed = Query(text="", vector=vector), _filter(where)
         if self._uses_numpy:
             retriever = NumpyVectorRetriever(
@@ -99,7 +116,11 @@ class SQLiteStore(ToolIndex):
         """Look at one state of the index, whatever others write meanwhile."""
         with super().reading() as reader:
             self._looks += 1
-            yield SQLiteReader(reader, uses_numpy=self._looks > _LOOKS_BEFORE_NUMPY)
+            try:
+                yield SQLiteReader(reader, uses_numpy=self._looks > _LOOKS_BEFORE_NUMPY)
+            except RetrievalError as error:
+                # The driver's own error decides what this one is: damage, a lock, …
+                raise DatabaseError(self.path, str(error)) from error.__cause__
 
 
 def open_store(database: Path, root: Path) -> SQLiteStore:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from toolindex._lease import Lease
 from toolindex._opening import open_connection, translated
 from toolindex.errors import DamagedDatabaseError, DatabaseError, ReadOnlyIndexError
 
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["ConnectionPool"]
+__all__ = ["RESCUE", "ConnectionPool"]
+
+RESCUE = "rescue"
+"""The purpose for whose lease a database is made, or set aside."""
+
+_RESCUE_SECONDS = 60.0
 
 
 class _File(NamedTuple):
@@ -140,9 +146,12 @@ class ConnectionPool:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise DatabaseError(self.path, f"its folder cannot be made ({error})") from error
-        connection = open_connection(self.path, read_only=self.read_only)
-        if self._file is None:
-            self._file = self._look()
+        if self._file is not None or self.read_only:
+            return open_connection(self.path, read_only=self.read_only)
+        # None may be made while another process renames a damaged one, which takes several steps.
+        with Lease(self.path, RESCUE).held(timeout=_RESCUE_SECONDS):
+            connection = open_connection(self.path, read_only=False)
+        self._file = self._look()
         return connection
 
     def _give_back(self, connection: apsw.Connection, epoch: int) -> None:

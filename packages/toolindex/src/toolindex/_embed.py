@@ -98,26 +98,29 @@ async def embed_pending(
         return index.pending(model_id, limit=limit, without=refused.keys())
 
     requests = Requests(index, embedder, limits=limits, retry=retry, refused=refused)
-    if await finish_in_thread(look, 1):
-        turn = _Turn(index, f"embed-{model_id}")
-        try:
-            if await turn.got(lambda: bool(look(1)), poll=lease_poll):
-                if progress is not None:
-                    total = await finish_in_thread(
-                        lambda: index.count_pending(model_id, without=refused.keys())
-                    )
-                    requests.report_to(progress, total)
-                page = max(_PAGE_TEXTS, limits.texts_per_request * limits.concurrency)
-                page -= page % limits.texts_per_request
-                previous: Mapping[str, str] = {}
-                while texts := await finish_in_thread(look, page):
-                    if texts.keys() == previous.keys():
-                        # Without end, and it may have to be paid for.
-                        raise ToolIndexError(f"{model_id}: the index does not keep the vectors")
-                    await requests.embed(texts)
-                    previous = texts
-        finally:
-            turn.end()
+    turn = _Turn(index, f"embed-{model_id}")
+    try:
+        # Looked at only when it is this process's turn: what was pending before may be done.
+        if await turn.got(lambda: bool(look(1)), poll=lease_poll):
+            page = max(_PAGE_TEXTS, limits.texts_per_request * limits.concurrency)
+            page -= page % limits.texts_per_request
+            texts = await finish_in_thread(look, page)
+            if texts and progress is not None:
+                total = await finish_in_thread(
+                    lambda: index.count_pending(model_id, without=refused.keys())
+                )
+                requests.report_to(progress, total)
+            while texts:
+                await requests.embed(texts)
+                if len(texts) < page:
+                    # All there were; what comes meanwhile is for whoever brings it.
+                    break
+                previous, texts = texts, await finish_in_thread(look, page)
+                if texts.keys() == previous.keys():
+                    # Without end, and it may have to be paid for.
+                    raise ToolIndexError(f"{model_id}: the index does not keep the vectors")
+    finally:
+        turn.end()
     return EmbeddingReport(
         embedded=requests.embedded,
         refused=tuple(
@@ -142,9 +145,9 @@ class _Turn:
         asked = 0
         # Noted in the thread that gets it: a cancellation must not lose a lease just got.
         while not await finish_in_thread(self._ask):
-            asked += 1
             if asked % _ASKS_PER_LOOK == 0 and not await finish_in_thread(is_needed):
                 return False
+            asked += 1
             await asyncio.sleep(poll)
         return True
 

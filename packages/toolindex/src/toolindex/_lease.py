@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Lease"]
 
 _POLL_SECONDS = 0.02
+_NAME_LENGTH = 12
 
 
 class Lease:
@@ -35,7 +36,9 @@ class Lease:
         from filelock import FileLock
 
         self._database = database
-        name = purpose if purpose.isalnum() else sha256(purpose.encode()).hexdigest()[:12]
+        plain = purpose.isascii() and purpose.isalnum() and len(purpose) <= _NAME_LENGTH
+        digest = sha256(purpose.encode("utf-8", "surrogatepass")).hexdigest()
+        name = purpose if plain else digest[:_NAME_LENGTH]
         self._lock = FileLock(
             database.with_name(f"{database.name}-{name}.lock"),
             thread_local=False,

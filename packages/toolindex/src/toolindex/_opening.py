@@ -23,7 +23,8 @@ __all__ = ["open_connection", "translated"]
 
 _BUSY_TIMEOUT_MS = 5_000
 _RETRY_SECONDS = 0.005
-_MMAP_BYTES = 1 << 30
+# More makes searches faster by a tenth, and counts as memory of the process.
+_MMAP_BYTES = 8 << 20
 _LOG_BYTES = 32 << 20
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100

@@ -94,12 +94,13 @@ class IndexReader:
     def _count(self, table: str) -> int:
         # Counting reads a whole index, and every search asks.
         key = self.generation(), table
-        if key not in self.counts:
-            count = self.connection.execute(f"SELECT count(*) FROM {table}").get  # noqa: S608
+        if (count := self.counts.get(key)) is None:
+            count = int(self.connection.execute(f"SELECT count(*) FROM {table}").get)  # noqa: S608
+            # Other readers share them, and may forget them at any moment.
             if len(self.counts) > _COUNTS:
                 self.counts.clear()
             self.counts[key] = count
-        return self.counts[key]
+        return count
 
 
 _COUNTS = 16

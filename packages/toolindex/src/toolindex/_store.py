@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from toolindex._connection import ConnectionPool
+from toolindex._connection import RESCUE, ConnectionPool
 from toolindex._lease import Lease
 from toolindex._meta import bump_generation, generation, get_meta, set_meta
+from toolindex._opening import open_connection
 from toolindex._plan import plan_sync
 from toolindex._pruning import PruneReport, prune
 from toolindex._query_vectors import QueryVectors
@@ -286,14 +287,15 @@ class ToolIndex:
         Raises:
             DatabaseError: It cannot be renamed, or no other can be made.
         """
-        with self.lease("rescue").held(timeout=_RESCUE_SECONDS):
+        with self.lease(RESCUE).held(timeout=_RESCUE_SECONDS):
             is_the_damaged_one = self._pool.is_on_the_same_file()
             self._pool.drop_idle()
             if not is_the_damaged_one:
                 return None
             self.damaged = set_aside(self.path)
-            with self._pool.write() as connection:
-                take_over(connection, self.damaged)
+            open_connection(self.path, read_only=False).close()
+        with self._pool.write() as connection:
+            take_over(connection, self.damaged)
         return self.damaged
 
     def _reader(self, connection: apsw.Connection) -> IndexReader:

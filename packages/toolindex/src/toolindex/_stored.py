@@ -99,7 +99,8 @@ def stored_files(
             f"SELECT {_COLUMNS} FROM entries "  # noqa: S608 - a constant
             "WHERE path IN (SELECT value FROM json_each(?1)) "
             f"UNION SELECT {_COLUMNS} FROM (SELECT value AS folder FROM json_each(?1)) "
-            "JOIN entries ON path > folder || '/' AND path < folder || '0'",
+            # SQLite would else walk all entries and look for a folder of each.
+            "CROSS JOIN entries ON path > folder || '/' AND path < folder || '0'",
             (json.dumps(sorted(limits)),),
         )
     return StoredFiles(

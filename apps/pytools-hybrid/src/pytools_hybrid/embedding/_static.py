@@ -112,11 +112,13 @@ def _load() -> _Model:
     folder = Path(spec.submodule_search_locations[0])
     try:
         with (folder / _WEIGHTS).open("rb") as file:
+            # Read, and not through the map: that would make all of it memory of this process.
+            found = hashlib.file_digest(file, "sha256").hexdigest()
             weights = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         tokenizer = Tokenizer.from_str((folder / _TOKENIZER).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise _failure(f"its data files cannot be read ({error})") from error
-    if hashlib.sha256(weights).hexdigest() != _WEIGHTS_SHA256:
+    if found != _WEIGHTS_SHA256:
         raise _failure(f"{folder / _WEIGHTS} is not the file expected; reinstall wordllama")
     # The safetensors format: length of the header, header in JSON, then the tensors.
     (header_length,) = struct.unpack_from("<Q", weights)

@@ -26,7 +26,9 @@ CREATE TABLE models (
 INSERT INTO models (model_id, dimensions, used_at)
     SELECT model_id, length(vector) / 4, 0 FROM embeddings GROUP BY model_id;
 DROP TABLE IF EXISTS entries_vec;
-DELETE FROM meta WHERE key IN ('model_id', 'dimensions');
+DELETE FROM meta WHERE key IN ('model_id', 'dimensions', 'generation');
+-- As in a new database: what is remembered of one must never be taken for another's.
+INSERT INTO meta VALUES ('generation', strftime('%s') * 1048576 + abs(random() % 1048576));
 
 CREATE TABLE query_embeddings (
     model_id TEXT NOT NULL,

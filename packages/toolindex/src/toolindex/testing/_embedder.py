@@ -1,16 +1,14 @@
-"""Contract kit: run these over your own implementation of a toolindex protocol."""
+"""The contract of `Embedder`, as a check that any implementation can be put through."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from toolindex._check_store import check_store
-
 if TYPE_CHECKING:
     from toolindex.protocols import Embedder
 
-__all__ = ["check_embedder", "check_store"]
+__all__ = ["check_embedder"]
 
 _TEXTS = [
     "Create a new issue in a repository.",

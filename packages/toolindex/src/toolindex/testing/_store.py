@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from toolindex import _check_search, _check_usage
-from toolindex._check_trees import (
+from toolindex.errors import ForeignRootError, ToolIndexError
+from toolindex.protocols import ToolStore
+from toolindex.testing import _search, _sharing, _usage
+from toolindex.testing._trees import (
     READER,
     TOOLS,
     embed,
@@ -21,8 +22,6 @@ from toolindex._check_trees import (
     stored_paths,
     words,
 )
-from toolindex.errors import ForeignRootError, ToolIndexError
-from toolindex.protocols import ToolStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -35,13 +34,13 @@ _Store = TypeVar("_Store", bound=ToolStore)
 _SEND, _READ, _MERGE, _ = TOOLS
 _CHANGED = {**TOOLS, _SEND: module("Post a letter.")}
 _FEWER = {path: source for path, source in TOOLS.items() if path != _MERGE}
-_PATIENCE_SECONDS = 30.0
 
 
 def check_store(
     factory: Callable[[], AbstractContextManager[_Store]],
     *,
     reopen: Callable[[_Store], AbstractContextManager[ToolStore]] | None = None,
+    patience: float = 30.0,
 ) -> None:
     """Check that a store keeps the promises of the `ToolStore` protocol.
 
@@ -52,16 +51,20 @@ def check_store(
             have been closed when the block ends.
         reopen: Gives another way into what a store keeps, as another process would have it,
             also after the store was closed. Left out for a store that keeps nothing.
+        patience: For how many seconds threads may keep each other waiting.
 
     Raises:
         AssertionError: It breaks a promise; the message says which.
     """
-    for check in (*_CHECKS, *_check_search.CHECKS, *_check_usage.CHECKS):
+    for check in (*_CHECKS, *_search.CHECKS, *_usage.CHECKS):
         with factory() as store, _named(check):
             check(store)
+    for shared in _sharing.CHECKS:
+        with factory() as store, _named(shared):
+            shared(store, patience)
     if reopen is not None:
-        with factory() as store, _named(_check_two_handles):
-            _check_two_handles(store, reopen)
+        with factory() as store, _named(_sharing.check_handles):
+            _sharing.check_handles(store, reopen)
 
 
 @contextmanager
@@ -183,7 +186,7 @@ def _check_readers(store: ToolStore) -> None:
 
 
 def _check_roots(store: ToolStore) -> None:
-    """A store is that of one tree."""
+    """A store is that of one tree, until that is gone."""
     promise = "the store of a tree that exists does not become that of another"
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         store.bind(one)

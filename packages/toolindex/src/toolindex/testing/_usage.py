@@ -6,9 +6,9 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from toolindex._check_trees import ODD_TEXTS, expect, refused
 from toolindex._usage import OutcomeRecord, SearchRecord
 from toolindex.errors import VectorError
+from toolindex.testing._trees import ODD_TEXTS, expect, refused
 
 if TYPE_CHECKING:
     from toolindex.protocols import ToolStore

@@ -6,6 +6,7 @@ import math
 import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,16 +100,21 @@ def scanned(
         unchanged: Paths that are passed over because they look as they are known.
         written_at: When their files were written; the stamps differ in nothing else.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        for path, source in modules.items():
-            file = Path(folder, path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(source, encoding="utf-8")
-        report = scan(folder)
+    report = _scanned(tuple(modules.items()))
     # Files as new as these have no stamp that can be trusted.
     stamp = FileStamp(size=1, mtime_ns=written_at, ctime_ns=written_at, inode=1)
     records = tuple(replace(record, stamp=stamp) for record in report.records)
     return replace(report, records=records, unchanged=tuple(unchanged))
+
+
+@lru_cache(maxsize=32)
+def _scanned(modules: tuple[tuple[str, str], ...]) -> ScanReport:
+    with tempfile.TemporaryDirectory() as folder:
+        for path, source in modules:
+            file = Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(source, encoding="utf-8")
+        return scan(folder)
 
 
 def fill(

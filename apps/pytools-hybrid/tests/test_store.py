@@ -1,0 +1,121 @@
+"""The SQLite store keeps the promises of toolindex's `ToolStore`, also beside other processes."""
+
+import itertools
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+from pytools_hybrid.store import SQLiteStore
+from toolindex import ToolFilter
+from toolindex.testing import check_store
+from toolscan import scan
+
+# Writes to each database whose path it is given until it is given the next one.
+BUSY_WRITER = """
+import sys, threading
+from pytools_hybrid.store import SQLiteStore
+
+def write(path, ended):
+    with SQLiteStore(path) as store:
+        store.query_vectors.put("another model", {"a query": [1.0, 2.0]})
+        print("writing", flush=True)
+        while not ended.is_set():
+            store.query_vectors.put("another model", {"a query": [1.0, 2.0]})
+
+thread, ended = None, threading.Event()
+for line in sys.stdin:
+    ended.set()
+    if thread is not None:
+        thread.join()
+    ended = threading.Event()
+    thread = threading.Thread(target=write, args=(line.strip(), ended))
+    thread.start()
+ended.set()
+"""
+
+# Makes the index equal to the tree, whenever it is told to.
+FOLLOWER = """
+import sys
+from pytools_hybrid.store import SQLiteStore
+from toolscan import scan
+
+path, root = sys.argv[1:]
+with SQLiteStore(path) as store:
+    for _ in sys.stdin:
+        store.sync(scan(root), reader_version="1")
+        texts = store.pending("m", limit=99)
+        store.put_vectors("m", {text_hash: [1.0, 0.0] for text_hash in texts})
+        print("synced", flush=True)
+"""
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Make a new store."""
+    numbers = itertools.count()
+    return lambda: SQLiteStore(tmp_path / f"{next(numbers)}.db")
+
+
+@contextmanager
+def running(program, *arguments):
+    """Run a program that is told things line by line, and check that nothing went wrong in it."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, "")
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+def tell(process, line):
+    """Give a line, and wait for the answer."""
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+def reopened(store):
+    return SQLiteStore(store.path)
+
+
+def test_the_sqlite_store_keeps_every_promise(make):
+    check_store(make, reopen=reopened)
+
+
+def test_the_sqlite_store_keeps_every_promise_while_another_process_writes(make):
+    with running(BUSY_WRITER) as writer:
+
+        @contextmanager
+        def contended():
+            with make() as store:
+                assert tell(writer, store.path) == "writing\n"
+                yield store
+
+        check_store(contended, reopen=reopened)
+
+
+def test_what_another_process_writes_is_found_by_the_next_search(make, root, write_tool):
+    def found(store):
+        with store.reading() as reader:
+            words = reader.lexical("history", where=ToolFilter(), depth=9)
+            near = reader.nearest([1.0, 0.0], model_id="m", where=ToolFilter(), depth=9)
+        return [hit.id for hit in words], len(near)
+
+    with make() as store, running(FOLLOWER, store.path, root) as follower:
+        store.sync(scan(root), reader_version="1")
+        assert found(store) == (["mcptools:github:list_commits"], 0)
+        tell(follower, "sync")
+        assert found(store) == (["mcptools:github:list_commits"], 4)
+        write_tool("mcptools/github/blame.py", "Show the history of a line.")
+        (root / "mcptools/github/list_commits.py").unlink()
+        tell(follower, "sync")
+        assert found(store) == (["mcptools:github:blame"], 4)

@@ -1,0 +1,6 @@
+"""Contract kits: run these over your own implementation of a toolindex protocol."""
+
+from toolindex.testing._embedder import check_embedder
+from toolindex.testing._store import check_store
+
+__all__ = ["check_embedder", "check_store"]

@@ -1,0 +1,103 @@
+"""What a borrower of a connection does wrong, and what goes wrong below it."""
+
+from contextlib import closing
+
+import apsw
+import pytest
+from toolindex import (
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    IndexReader,
+    OutcomeRecord,
+    ToolIndex,
+)
+
+ONE = {"mcptools:mail:send": "Send a message."}
+MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
+PAGE = 16384
+
+
+class RankerError(Exception):
+    """What a ranker makes of whatever its driver raises."""
+
+
+def count(index):
+    """Read every entry, as one who wraps the driver's errors in errors of its own."""
+    with index.reading() as reader:
+        try:
+            return reader.connection.execute("SELECT sum(length(description)) FROM entries").get
+        except apsw.Error as error:
+            raise RankerError("cannot search") from error
+
+
+def test_damage_is_recognised_in_the_error_of_who_borrowed_the_connection(path, fill):
+    with ToolIndex(path) as index:
+        fill(index, MANY)
+    with closing(apsw.Connection(str(path))) as connection:
+        page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'").get
+    with path.open("r+b") as file:
+        file.seek((page - 1) * PAGE)
+        file.write(b"\xff" * PAGE)
+    with ToolIndex(path) as index, pytest.raises(DamagedDatabaseError) as caught:
+        count(index)
+    assert isinstance(caught.value.__cause__, RankerError)
+
+
+def test_a_lock_is_recognised_in_the_error_of_who_borrowed_the_connection(index, path):
+    def write():
+        with index.reading() as reader:
+            try:
+                reader.connection.execute("DELETE FROM meta")
+            except apsw.Error as error:
+                raise RankerError("cannot write") from error
+
+    with index.reading() as reader:
+        reader.connection.set_busy_timeout(10)
+    with closing(apsw.Connection(str(path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseBusyError):
+            write()
+
+
+@pytest.mark.parametrize("cause", [None, ValueError("a number is wrong")])
+def test_any_other_error_of_a_borrower_is_passed_on_and_its_connection_lent_again(
+    index, fill, contents, cause
+):
+    fill(index, ONE)
+    with pytest.raises(RankerError) as caught, index.reading() as first:
+        raise RankerError from cause
+    assert caught.value.__cause__ is cause
+    with index.reading() as second:
+        assert second.connection is first.connection
+    assert contents(index) == ONE
+
+
+def test_readers_at_once_have_connections_of_their_own_and_later_ones_none_more(index):
+    with index.reading() as one, index.reading() as other:
+        assert one.connection is not other.connection
+        used = {one.connection, other.connection}
+    with index.reading() as one, index.reading() as other:
+        assert {one.connection, other.connection} == used
+
+
+def test_a_look_sees_the_outcomes_of_its_moment(index):
+    outcome = OutcomeRecord(at=1.0, tool_id="mcptools:mail:send", success=True)
+    with index.reading() as before:
+        generation = before.usage_generation()
+        index.usage.record_outcomes([outcome])
+        assert before.usage_generation() == generation
+    with index.reading() as after:
+        assert after.usage_generation() > generation
+
+
+def test_counts_that_another_thread_forgets_meanwhile_are_right(index, fill):
+    """All readers of an index remember in one place how many rows its tables have."""
+
+    class Forgetful(dict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, value)
+            self.clear()
+
+    fill(index, ONE)
+    with index.reading() as reader:
+        assert IndexReader(reader.connection, Forgetful()).coverage("m").tools == 1

@@ -1,0 +1,104 @@
+"""What is held of the files: given to a scan, given back to its sync, and checked in between."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolindex import StoredEntry, StoredFiles, ToolIndex
+from toolscan import FileStamp, ScanReport, scan
+
+NUMBERS = st.integers(0, 2**62)
+STAMPS = st.none() | st.builds(FileStamp, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 2**64 - 1))
+
+
+@given(st.dictionaries(st.text(), st.tuples(st.text(), STAMPS)))
+def test_what_is_made_of_entries_gives_them_back(entries):
+    made = [
+        StoredEntry(id=id_, path=path, file_hash="f", stamp=stamp)
+        for id_, (path, stamp) in entries.items()
+    ]
+    files = StoredFiles.of(made, generation=1)
+    assert list(files.entries.values()) == made
+    assert files.is_exactly([entry.path for entry in made]) or len(made) > len(
+        {entry.path for entry in made}
+    )
+
+
+def test_a_stamp_that_cannot_be_kept_exactly_is_not_kept():
+    """A file system with inodes of 128 bits: the file is read at each start."""
+    stamp = FileStamp(size=1, mtime_ns=1, ctime_ns=1, inode=2**64)
+    entry = StoredEntry(id="a:b:c", path="a/b/c.py", file_hash="f", stamp=stamp)
+    files = StoredFiles.of([entry], generation=1, within=["a"])
+    assert files.within == {"a"}
+    assert files.stamps == {}
+    assert files.entries["a:b:c"].stamp is None
+
+
+@pytest.fixture
+def tree(tmp_path, write_tool):
+    root = tmp_path / "tree"
+    write_tool(root, "mail", "send", "Send a message.")
+    write_tool(root, "mail", "read", "Read a message.")
+    return root
+
+
+def known_sync(index, root, **options):
+    """Scan and sync as a server does: what is held saves reading the files, and itself."""
+    stored = index.stored(reader_version="1", **options)
+    return index.sync(
+        scan(root, known=stored.stamps, **options), reader_version="1", stored=stored, **options
+    )
+
+
+def settle(index, root):
+    """Index a tree as if its files were old enough for their stamps to be trusted."""
+    records = []
+    for record in scan(root).records:
+        found = (root / record.path).stat()
+        stamp = FileStamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        records.append(replace(record, stamp=stamp))
+    index.sync(ScanReport(records=tuple(records)), reader_version="1")
+
+
+def test_a_tree_that_has_not_changed_is_not_written(index, tree, path):
+    index.bind(str(tree))
+    settle(index, tree)
+    with index.reading() as reader:
+        generation = reader.generation()
+    log = path.with_name("search.db-wal").read_bytes()
+    assert known_sync(index, tree).unchanged == 2
+    assert known_sync(index, tree, within=["mcptools/mail/send.py"]).unchanged == 1
+    assert path.with_name("search.db-wal").read_bytes() == log
+    with index.reading() as reader:
+        assert reader.generation() == generation
+
+
+def test_a_file_that_changed_since_is_read_and_the_rest_is_not(index, tree, contents, write_tool):
+    settle(index, tree)
+    write_tool(tree, "mail", "send", "Post a letter.")
+    report = known_sync(index, tree)
+    assert (report.updated, report.unchanged) == (1, 1)
+    assert contents(index)["mcptools:mail:send"] == "Post a letter."
+
+
+def test_a_file_that_is_gone_since_is_removed(index, tree, contents):
+    settle(index, tree)
+    (tree / "mcptools/mail/send.py").unlink()
+    assert known_sync(index, tree).removed == 1
+    assert list(contents(index)) == ["mcptools:mail:read"]
+
+
+def test_what_another_process_changed_between_the_look_and_the_sync_is_put_right(
+    index, tree, path, contents, fill
+):
+    settle(index, tree)
+    stored = index.stored(reader_version="1")
+    scanned = scan(tree, known=stored.stamps)
+    with ToolIndex(path) as other:
+        fill(other, {"mcptools:mail:gone": "Not on the disk."})
+    report = index.sync(scanned, reader_version="1", stored=stored)
+    assert report.removed == 1
+    assert report.rescan == ("mcptools/mail/read.py", "mcptools/mail/send.py")
+    index.sync(scan(tree, within=report.rescan), reader_version="1", within=report.rescan)
+    assert set(contents(index)) == {"mcptools:mail:read", "mcptools:mail:send"}
