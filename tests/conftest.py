@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
+import apsw
 import pytest
+import sqlite_vec
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -46,19 +50,26 @@ def tree(tmp_path: Path, examples: Path) -> Path:
     return Path(shutil.copytree(examples, tmp_path / "tools"))
 
 
+@pytest.fixture(scope="session")
+def bytecode(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the processes of all tests keep what they have compiled, for the next to start fast."""
+    return tmp_path_factory.mktemp("bytecode")
+
+
 @pytest.fixture
-def environment(home: Path) -> dict[str, str]:
+def environment(home: Path, bytecode: Path) -> dict[str, str]:
     """The caller's environment without settings of ours, and with no way out to the network."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PYTOOLS_", "XDG_", "OPENAI_"))
+        if not name.startswith(("PYTOOLS_", "XDG_", "OPENAI_", "PYTHONDONTWRITE"))
     }
     closed = "http://127.0.0.1:9"
     return kept | {
         "HOME": str(home),
         "USERPROFILE": str(home),
         "LOCALAPPDATA": str(home),
+        "PYTHONPYCACHEPREFIX": str(bytecode),
         "HTTP_PROXY": closed,
         "HTTPS_PROXY": closed,
         "ALL_PROXY": closed,
@@ -72,10 +83,13 @@ def run(
     """Run the installed command as a user would."""
 
     def run_command(
-        *arguments: str | Path, cwd: Path = home, **variables: str
+        *arguments: str | Path,
+        cwd: Path = home,
+        program: Sequence[str] = (command,),
+        **variables: str,
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [command, *map(str, arguments)],
+            [*program, *map(str, arguments)],
             cwd=cwd,
             env=environment | variables,
             capture_output=True,
@@ -93,15 +107,130 @@ def connect(command: str, home: Path, environment: dict[str, str]) -> Callable[.
     """Start the installed server as a process and talk to it with the official client."""
 
     @asynccontextmanager
-    async def session(*arguments: str | Path, **variables: str) -> AsyncIterator[Client]:
+    async def session(
+        *arguments: str | Path,
+        program: Sequence[str] = (command,),
+        seconds: float = 60,
+        **variables: str,
+    ) -> AsyncIterator[Client]:
         parameters = StdioServerParameters(
-            command=command,
-            args=["serve", *map(str, arguments)],
+            command=program[0],
+            args=[*program[1:], "serve", *map(str, arguments)],
             env=environment | variables,
             cwd=home,
         )
-        with anyio.fail_after(60):
-            async with Client(stdio_client(parameters)) as client:
+        with anyio.fail_after(seconds), (home / "stderr").open("a") as errors:
+            async with Client(stdio_client(parameters, errlog=errors)) as client:
                 yield client
 
     return session
+
+
+@pytest.fixture(scope="session")
+def write_tools() -> Callable[..., list[Path]]:
+    """Write tools into a category: `write_tools(root, "mail", 26, "Send the mail of today.")`."""
+
+    def write(root: Path, category: str, count: int, description: str) -> list[Path]:
+        folder = root / "mcptools" / category
+        folder.mkdir(parents=True, exist_ok=True)
+        files = [folder / f"tool_{number}.py" for number in range(count)]
+        for number, file in enumerate(files):
+            file.write_text(
+                f'def run(subject: str) -> str:\n    """{description} Its number is {number}."""\n',
+                encoding="utf-8",
+            )
+        return files
+
+    return write
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Counted:
+    """The command with a model of the tests, and what that model was asked."""
+    return Counted(tmp_path)
+
+
+class Counted:
+    """The command with a model that counts.
+
+    Attributes:
+        command: How it is started.
+        variables: The environment variables that it needs.
+        fault: While this file exists the model fails as its content says.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.command = [sys.executable, "-W", "error", str(Path(__file__).with_name("counted.py"))]
+        self.fault = folder / "fault"
+        self._log = folder / "requests.jsonl"
+        self.variables = {"COUNTED_LOG": str(self._log), "COUNTED_FAULT": str(self.fault)}
+
+    def requests(self, kind: str = "document", **only: object) -> list[dict[str, Any]]:
+        """Give what the model was asked, in order."""
+        if not self._log.exists():
+            return []
+        made = []
+        for line in self._log.read_text(encoding="utf-8").splitlines():
+            # A kill may have cut one short; the model has not answered it.
+            with suppress(json.JSONDecodeError):
+                made.append(json.loads(line))
+        wanted = {"kind": kind} | only
+        return [each for each in made if wanted.items() <= each.items()]
+
+    def times_embedded(self, **only: object) -> dict[str, int]:
+        """Give how often each text was embedded."""
+        return Counter(text for request in self.requests(**only) for text in request["texts"])
+
+
+@pytest.fixture(scope="session")
+def dump() -> Callable[[Path], dict[str, Any]]:
+    """Check that an index is sound, and give all that a search can see, without row numbers."""
+    return look_into
+
+
+def look_into(database: Path) -> dict[str, Any]:
+    with closing(apsw.Connection(str(database))) as connection:
+        run = connection.execute
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        assert run("PRAGMA integrity_check").get == "ok"
+        # Rank 1 compares the full-text table with the content table, row by row.
+        run("INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)")
+        run("CREATE VIRTUAL TABLE temp.words USING fts5vocab (main, entries_fts, instance)")
+        vectors = {}
+        for table, model in run(
+            "SELECT vec_table, model_id FROM models WHERE vec_table IS NOT NULL"
+        ).fetchall():
+            found = run(f"SELECT id, embedding FROM {table} JOIN entries USING (rowid)").fetchall()
+            assert run(f"SELECT count(*) FROM {table}").get == len(found), "a vector of no tool"
+            vectors[model] = dict(found)
+        return {
+            "entries": run(
+                "SELECT id, path, description, parameters, name_words, file_hash, text_hash "
+                "FROM entries ORDER BY id"
+            ).fetchall(),
+            "words": sorted(
+                run("SELECT e.id, term, col, offset FROM words JOIN entries AS e ON e.rowid = doc")
+            ),
+            "vectors": vectors,
+            "kept": {tuple(row) for row in run("SELECT model_id, text_hash, vector FROM embeddings")},
+        }
+
+
+@pytest.fixture
+def mounting() -> Callable[..., Any]:
+    """Mount a file system for a while; skips where that is not allowed."""
+
+    @contextmanager
+    def mounted(target: Path, *arguments: str) -> Iterator[Path]:
+        target.mkdir(exist_ok=True)
+        try:
+            subprocess.run(["mount", *arguments, str(target)], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("this user may not mount file systems")
+        try:
+            yield target
+        finally:
+            subprocess.run(["umount", "--lazy", str(target)], check=True)
+
+    return mounted

@@ -52,12 +52,15 @@ class QueryEmbedder:
 
     async def vector(self, text: str) -> tuple[QueryVector | None, str]:
         """Give a query's vector, or None and the reason why there is none."""
+        if text not in self._remembered and self._is_kept:
+            values = await self._kept(text)
+            if values is not None:
+                self._remember(text, values)
+                self._recorder.query_used(self.embedder.model_id, text)
+        # Asked now, for another may have got it while this one looked on the disk.
         values = self._remembered.get(text)
         if values is not None:
             self._remembered.move_to_end(text)
-        elif self._is_kept and (values := await self._kept(text)) is not None:
-            self._remember(text, values)
-            self._recorder.query_used(self.embedder.model_id, text)
         else:
             now = asyncio.get_running_loop().time()
             if now < self._paused_until:
@@ -87,13 +90,19 @@ class QueryEmbedder:
         task = self._asking.get(text)
         if task is None:
             task = self._asking[text] = asyncio.create_task(self._embed(text))
-            task.add_done_callback(lambda _: self._asking.pop(text, None))
+            task.add_done_callback(lambda done: self._asked_for(text, done))
         try:
             async with asyncio.timeout(_SECONDS):
                 return await asyncio.shield(task)
         except TimeoutError as error:
             reason = f"no answer within {_SECONDS:.0f} s"
             raise EmbeddingError(self.embedder.model_id, reason) from error
+
+    def _asked_for(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
+        del self._asking[text]
+        if not task.cancelled():
+            # Looked at, for whoever asked may have given up: it is no stray error then.
+            task.exception()
 
     async def _embed(self, text: str) -> Sequence[float]:
         values = await self.embedder.embed_query(text)

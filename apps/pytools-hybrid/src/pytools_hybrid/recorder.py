@@ -73,6 +73,9 @@ class Recorder:
                 await asyncio.to_thread(self._write, searches, vectors, used)
             except ToolIndexError as error:
                 _log.info("searches were not written down yet: %s", error)
+                for model_id, values in vectors.items():
+                    self._vectors[model_id] = values | self._vectors[model_id]
+                self._schedule()
                 return
             for record in searches:
                 # Others may have been noted meanwhile, and have pushed these out.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import apsw
 
 from toolindex._lease import Lease
-from toolindex._opening import open_connection, translated
+from toolindex._opening import BUSY_TIMEOUT_MS, open_connection, translated
 from toolindex.errors import DamagedDatabaseError, DatabaseError, ReadOnlyIndexError
 
 if TYPE_CHECKING:
@@ -72,8 +72,11 @@ class ConnectionPool:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def write(self) -> Generator[apsw.Connection]:
+    def write(self, *, patience_ms: int = BUSY_TIMEOUT_MS) -> Generator[apsw.Connection]:
         """Lend a connection inside a write transaction, kept if the block ends well.
+
+        Args:
+            patience_ms: How long to wait for another writer to end.
 
         Raises:
             ReadOnlyIndexError: The pool is for reading only.
@@ -82,7 +85,11 @@ class ConnectionPool:
         if self.read_only:
             raise ReadOnlyIndexError(self.path)
         with self._lend() as connection, self._wrapped():
-            connection.execute("BEGIN IMMEDIATE")
+            connection.set_busy_timeout(patience_ms)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            finally:
+                connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             try:
                 yield connection
                 connection.execute("COMMIT")

@@ -19,9 +19,11 @@ from toolindex.errors import (
     NewerSchemaError,
 )
 
-__all__ = ["open_connection", "translated"]
+__all__ = ["BUSY_TIMEOUT_MS", "open_connection", "translated"]
 
-_BUSY_TIMEOUT_MS = 5_000
+BUSY_TIMEOUT_MS = 5_000
+"""How long a statement waits for a lock that another process holds."""
+
 _RETRY_SECONDS = 0.005
 # More makes searches faster by a tenth, and counts as memory of the process.
 _MMAP_BYTES = 8 << 20
@@ -101,7 +103,7 @@ def _configured(connection: apsw.Connection, path: Path, *, read_only: bool) -> 
         # Closing would move what a killed process left in the log into the file, which
         # is not ours to do before we know whose file it is.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(path))
-        connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.enable_load_extension(True)
         connection.load_extension(_sqlite_vec_path())
         connection.enable_load_extension(False)
@@ -159,7 +161,7 @@ def _recognise(connection: apsw.Connection, path: Path) -> None:
 
 def _switch_to_wal(connection: apsw.Connection) -> None:
     # Of two that make one database at once, SQLite refuses one here without any waiting.
-    deadline = time.monotonic() + _BUSY_TIMEOUT_MS / 1000
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

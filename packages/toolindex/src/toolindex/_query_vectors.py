@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["QueryVectors"]
 
+# They can be computed again, and nobody should wait for them to be kept.
+_PATIENCE_MS = 500
+
 
 class QueryVectors:
     """Keeps the vectors of the queries that were asked last, for each model.
@@ -83,7 +86,7 @@ class QueryVectors:
             _hash(query): to_blob(vector, model_id=model_id, dimensions=dimensions)
             for query, vector in vectors.items()
         }
-        with self._pool.write() as connection:
+        with self._pool.write(patience_ms=_PATIENCE_MS) as connection:
             at = _next_use(connection, model_id)
             connection.executemany(
                 "UPDATE query_embeddings SET used_at = ? WHERE model_id = ? AND query_hash = ?",

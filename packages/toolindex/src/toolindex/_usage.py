@@ -34,6 +34,8 @@ QUERY_LENGTH = 2_000
 
 _GENERATION = "usage_generation"
 _DAY = 86_400.0
+# A record of a search is worth less than the time of whoever waits for it to be written.
+_PATIENCE_MS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,7 @@ class UsageLog:
             DatabaseError: The database cannot be written.
         """
         if rows := [_search_row(search) for search in searches]:
-            with self._pool.write() as connection:
+            with self._pool.write(patience_ms=_PATIENCE_MS) as connection:
                 connection.executemany(
                     "INSERT INTO searches "
                     "(id, at, query, mode, parameters, results, latency_ms, degraded) "
