@@ -361,7 +361,7 @@ def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_for_ever():
 
     model = Model()
     with pytest.raises(ToolIndexError, match="m: the index does not keep the vectors"):
-        embed(Forgetful(2_000), model)
+        embed(Forgetful(8_000), model)
     assert set(model.embedded.values()) == {1}
 
 

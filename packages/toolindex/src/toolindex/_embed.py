@@ -21,7 +21,7 @@ __all__ = ["EmbeddingReport", "RefusedText", "embed_pending"]
 _DEFAULT_LIMITS = EmbeddingLimits()
 _DEFAULT_RETRY = RetryPolicy()
 # To find what is pending costs a look at every entry, so each look is for many texts.
-_PAGE_TEXTS = 1000
+_PAGE_TEXTS = 4_000
 # The lease is asked for more often than what is pending, for the same reason.
 _ASKS_PER_LOOK = 8
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["set_aside", "take_over"]
 
 _TABLES = {
-    "embeddings": ("model_id, text_hash", "text_hash, model_id, vector, stored_at"),
-    "searches": ("rowid", "id, at, query, mode, parameters, results, latency_ms, degraded"),
-    "outcomes": ("rowid", "rowid, at, tool_id, success, latency_ms, search_id"),
+    "embeddings": "text_hash, model_id, vector, stored_at",
+    "searches": "id, at, query, mode, parameters, results, latency_ms, degraded",
+    "outcomes": "rowid, at, tool_id, success, latency_ms, search_id",
 }
 _UNIT_ERROR = 1e-3
 
@@ -57,10 +57,10 @@ def take_over(connection: apsw.Connection, aside: Path) -> int:
     """
     before = connection.total_changes()
     with suppress(apsw.Error), closing(_opened(aside)) as damaged:
-        for table, (key, columns) in _TABLES.items():
+        for table, columns in _TABLES.items():
             marks = ", ".join("?" for _ in columns.split(", "))
             insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608
-            for row in _readable(damaged, f"SELECT {columns} FROM {table}", key):  # noqa: S608
+            for row in _readable(damaged, f"SELECT {columns} FROM {table}"):  # noqa: S608
                 if table != "embeddings" or _is_vector(row[2]):
                     with suppress(apsw.Error):
                         connection.execute(insert, row)
@@ -75,16 +75,13 @@ def _opened(path: Path) -> apsw.Connection:
     return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
 
 
-def _readable(
-    connection: apsw.Connection, select: str, key: str
-) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
+def _readable(connection: apsw.Connection, select: str) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
     try:
-        yield from connection.execute(f"{select} ORDER BY {key}")
+        yield from connection.execute(f"{select} ORDER BY rowid")
     except (apsw.Error, UnicodeDecodeError):
         # What lies behind a broken page is still found from the other side.
-        backwards = ", ".join(f"{column} DESC" for column in key.split(", "))
         with suppress(apsw.Error, UnicodeDecodeError):
-            yield from connection.execute(f"{select} ORDER BY {backwards}")
+            yield from connection.execute(f"{select} ORDER BY rowid DESC")
 
 
 def _is_vector(blob: object) -> bool:

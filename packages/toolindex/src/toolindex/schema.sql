@@ -62,12 +62,13 @@ END;
 -- Every vector ever paid for, by what was embedded and by whom: it survives renames,
 -- moves, deletions and a change of model and back.
 CREATE TABLE embeddings (
+    rowid INTEGER PRIMARY KEY,      -- so that large vectors are appended, whatever their hashes
     text_hash TEXT NOT NULL,
     model_id TEXT NOT NULL,
     stored_at REAL NOT NULL DEFAULT 0,
     vector BLOB NOT NULL,           -- little-endian float32, of length 1
-    PRIMARY KEY (model_id, text_hash)
-) WITHOUT ROWID;
+    UNIQUE (model_id, text_hash)
+);
 
 -- The models that have been put to use.
 CREATE TABLE models (

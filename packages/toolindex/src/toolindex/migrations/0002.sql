@@ -15,7 +15,18 @@ WHERE typeof(json_extract(stamp, '$.inode')) = 'integer';
 ALTER TABLE entries DROP COLUMN stamp;
 CREATE INDEX entries_by_path ON entries (path);
 
-ALTER TABLE embeddings ADD COLUMN stored_at REAL NOT NULL DEFAULT 0;
+CREATE TABLE embeddings_2 (
+    rowid INTEGER PRIMARY KEY,
+    text_hash TEXT NOT NULL,
+    model_id TEXT NOT NULL,
+    stored_at REAL NOT NULL DEFAULT 0,
+    vector BLOB NOT NULL,
+    UNIQUE (model_id, text_hash)
+);
+INSERT INTO embeddings_2 (text_hash, model_id, vector)
+    SELECT text_hash, model_id, vector FROM embeddings;
+DROP TABLE embeddings;
+ALTER TABLE embeddings_2 RENAME TO embeddings;
 
 CREATE TABLE models (
     model_id TEXT PRIMARY KEY,
