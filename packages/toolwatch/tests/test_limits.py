@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
 
 import pytest
-from toolwatch import watch_tools
+from toolwatch import WatchUnavailableError, watch_tools
 from toolwatch._inotify import has_inotify
 from toolwatch._mounts import silent_file_system
 
@@ -200,7 +200,18 @@ def mounted(tmp_path, monkeypatch, folder, kind):
     return device
 
 
-@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs", "vboxsf", "virtiofs"])
+def test_with_no_descriptor_at_all_the_error_is_one_of_the_package_s(root):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    batches = watch_tools(root)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        with pytest.raises(WatchUnavailableError, match="Too many open files"):
+            next(batches)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse", "fuse.sshfs", "vboxsf", "virtiofs"])
 def test_file_systems_that_others_change_unheard_are_known(tmp_path, monkeypatch, kind):
     assert silent_file_system(mounted(tmp_path, monkeypatch, tmp_path, kind)) == kind
 

@@ -12,13 +12,19 @@ gives the same batches to a thread.
 
 from toolwatch._batch import ChangeBatch
 from toolwatch._iterate import awatch_tools, watch_tools
-from toolwatch.errors import NoRootError, NotAFolderError, ToolWatchError
+from toolwatch.errors import (
+    NoRootError,
+    NotAFolderError,
+    ToolWatchError,
+    WatchUnavailableError,
+)
 
 __all__ = [
     "ChangeBatch",
     "NoRootError",
     "NotAFolderError",
     "ToolWatchError",
+    "WatchUnavailableError",
     "awatch_tools",
     "watch_tools",
 ]

@@ -11,7 +11,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from toolwatch._watch import Watch
-from toolwatch.errors import NoRootError
+from toolwatch.errors import NoRootError, WatchUnavailableError
 
 if TYPE_CHECKING:
     import threading
@@ -48,8 +48,9 @@ def awatch_tools(
 
     Raises:
         NoRootError: There are no roots.
-        NotAFolderError: Every root is a file. As long as there is another root, a file is
-            like an absent folder.
+        NotAFolderError: (when batches are asked for) Every root is a file. As long as there is
+            another root, a file is like an absent folder.
+        WatchUnavailableError: (when batches are asked for) No file can be opened any more.
     """
     watch = _prepared(roots, debounce_ms, step_ms, polling)
     return _aiterate(watch)
@@ -73,7 +74,8 @@ def watch_tools(
 
     Raises:
         NoRootError: There are no roots.
-        NotAFolderError: Every root is a file.
+        NotAFolderError: (when batches are asked for) Every root is a file.
+        WatchUnavailableError: (when batches are asked for) No file can be opened any more.
     """
     watch = _prepared(roots, debounce_ms, step_ms, polling)
     return _iterate(watch, stop)
@@ -94,12 +96,19 @@ def _prepared(
             given += [Path(each).absolute() for each in root]
     if not given:
         raise NoRootError
-    return lambda: Watch(
-        list(dict.fromkeys(given)),
-        debounce=debounce_ms / 1000,
-        step=step_ms / 1000,
-        polling=polling,
-    )
+
+    def prepared() -> Watch:
+        try:
+            return Watch(
+                list(dict.fromkeys(given)),
+                debounce=debounce_ms / 1000,
+                step=step_ms / 1000,
+                polling=polling,
+            )
+        except OSError as error:
+            raise WatchUnavailableError(error.strerror or str(error)) from error
+
+    return prepared
 
 
 async def _aiterate(prepared: Callable[[], Watch]) -> AsyncGenerator[ChangeBatch]:

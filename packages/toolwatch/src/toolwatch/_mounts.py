@@ -64,4 +64,5 @@ def silent_file_system(device: int) -> str | None:
 
 
 def _is_silent(kind: str) -> bool:
-    return kind in _SILENT or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
+    in_user_space = kind == "fuse" or kind.startswith("fuse.")
+    return kind in _SILENT or (in_user_space and kind not in _LOCAL_FUSE)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["NoRootError", "NotAFolderError", "ToolWatchError"]
+__all__ = ["NoRootError", "NotAFolderError", "ToolWatchError", "WatchUnavailableError"]
 
 
 class ToolWatchError(Exception):
@@ -31,3 +31,10 @@ class NoRootError(ToolWatchError):
 
     def __init__(self) -> None:
         super().__init__("there is nothing to watch; give at least one folder")
+
+
+class WatchUnavailableError(ToolWatchError):
+    """The system lacks what even looking at intervals needs, as when no file can be opened."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"nothing can be watched now ({reason}); try again in a while")
