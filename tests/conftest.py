@@ -213,7 +213,9 @@ def look_into(database: Path) -> dict[str, Any]:
                 run("SELECT e.id, term, col, offset FROM words JOIN entries AS e ON e.rowid = doc")
             ),
             "vectors": vectors,
-            "kept": {tuple(row) for row in run("SELECT model_id, text_hash, vector FROM embeddings")},
+            "kept": {
+                tuple(row) for row in run("SELECT model_id, text_hash, vector FROM embeddings")
+            },
         }
 
 

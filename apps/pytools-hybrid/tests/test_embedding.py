@@ -5,6 +5,7 @@ import hashlib
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -165,6 +166,16 @@ def test_limits_are_those_of_the_provider(model, texts, concurrency):
     assert (limits.texts_per_request, limits.concurrency) == (texts, concurrency)
 
 
+def test_the_rate_of_requests_is_the_one_that_is_set():
+    model = "google:gemini-embedding-001"
+    limits = create_embedder(model, requests_per_minute=100).limits
+
+    assert limits == replace(create_embedder(model).limits, requests_per_minute=100)
+    assert create_embedder("wordllama", requests_per_minute=100).limits.requests_per_minute is None
+    with pytest.raises(ValueError, match="requests_per_minute"):
+        create_embedder(model, requests_per_minute=0)
+
+
 def test_texts_and_queries_are_cut_to_what_the_provider_takes():
     model = HashingModel(system="openai")
     embedder = ProviderEmbedder(model)
@@ -200,11 +211,25 @@ def test_queries_are_embedded_as_queries():
     assert model.requests == [("query", 1)]
 
 
-def test_a_provider_that_gives_too_few_vectors_is_named():
-    embedder = ProviderEmbedder(HashingModel(answers=1))
+def test_a_provider_that_gives_too_few_vectors_is_asked_once_more_and_named():
+    model = HashingModel(answers=1)
 
-    with pytest.raises(EmbeddingError, match=r"hashing:sha256.*1 vectors for 2 texts"):
-        asyncio.run(embedder.embed_documents(["one", "two"]))
+    with pytest.raises(EmbeddingError, match=r"hashing:sha256.*1 vectors for 2 texts") as caught:
+        asyncio.run(ProviderEmbedder(model).embed_documents(["one", "two"]))
+
+    assert caught.value.kind is FailureKind.UNAVAILABLE
+    assert len(model.requests) == 2
+
+
+def test_a_provider_that_gave_too_few_vectors_once_is_forgiven():
+    class Slipping(HashingModel):
+        async def embed(self, inputs, **options):
+            result = await super().embed(inputs, **options)
+            if len(self.requests) == 1:
+                result.embeddings = result.embeddings[:1]
+            return result
+
+    assert len(asyncio.run(ProviderEmbedder(Slipping()).embed_documents(["one", "two"]))) == 2
 
 
 @pytest.mark.parametrize(

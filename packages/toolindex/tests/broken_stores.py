@@ -294,34 +294,54 @@ class LeasesNothing(MemoryStore):
 
 
 class AsksForAllTexts(MemoryStore):
-    def pending(self, model_id, *, limit, without=()):
-        return super().pending(model_id, limit=999, without=without)
+    def pending(self, model_id, *, limit):
+        return super().pending(model_id, limit=999)
 
 
-class AsksForRefusedTexts(MemoryStore):
-    def pending(self, model_id, *, limit, without=()):
-        return super().pending(model_id, limit=limit)
+class KeepsNoRefusals(MemoryStore):
+    def refuse(self, model_id, reasons):
+        pass
 
 
 class CountsRefusedTexts(MemoryStore):
-    def count_pending(self, model_id, *, without=()):
-        return len(self.pending(model_id, limit=999))
+    def count_pending(self, model_id):
+        refused = set(self.place.refusals[model_id])
+        wanted = {record.text_hash for record in self.state.records.values()}
+        return super().count_pending(model_id) + len(refused & wanted)
+
+
+class RefusesForEveryModel(MemoryStore):
+    def refuse(self, model_id, reasons):
+        for model in (model_id, "other"):
+            super().refuse(model, reasons)
+
+
+class NamesNoRefusedTool(MemoryStore):
+    def refused(self, model_id):
+        return {}
+
+
+class RefusesForEver(MemoryStore):
+    def put_vectors(self, model_id, vectors):
+        reasons = dict(self.place.refusals[model_id])
+        super().put_vectors(model_id, vectors)
+        self.place.refusals[model_id].update(reasons)
 
 
 class CountsOneTooMany(MemoryStore):
-    def count_pending(self, model_id, *, without=()):
-        return super().count_pending(model_id, without=without) + 1
+    def count_pending(self, model_id):
+        return super().count_pending(model_id) + 1
 
 
 class EmbedsEachTool(MemoryStore):
-    def pending(self, model_id, *, limit, without=()):
-        texts = super().pending(model_id, limit=limit, without=without)
+    def pending(self, model_id, *, limit):
+        texts = super().pending(model_id, limit=limit)
         return texts | {f"again {text_hash}": text for text_hash, text in texts.items()}
 
 
 class KnowsOneModel(MemoryStore):
-    def pending(self, model_id, *, limit, without=()):
-        return super().pending("m", limit=limit, without=without)
+    def pending(self, model_id, *, limit):
+        return super().pending("m", limit=limit)
 
 
 class ForgetsVectorsOfRemovedTools(MemoryStore):
@@ -417,8 +437,11 @@ BROKEN = {
     TakesNoLeaseBack: "a lease that was given back is free",
     LeasesNothing: "a lease that nobody holds can be had",
     AsksForAllTexts: "no more texts are given than asked for",
-    AsksForRefusedTexts: "texts to leave out are left out",
-    CountsRefusedTexts: "texts to leave out are not counted",
+    KeepsNoRefusals: "a text that was refused is not pending",
+    CountsRefusedTexts: "a text that was refused is not counted as pending",
+    RefusesForEveryModel: "a refusal by one model says nothing of another",
+    NamesNoRefusedTool: "every tool whose text was refused is named with the reason",
+    RefusesForEver: "a text that has a vector is no longer refused",
     EmbedsEachTool: "a text that two tools share is pending once",
     KnowsOneModel: "what is pending for one model says nothing of another",
     ForgetsVectorsOfRemovedTools: "a tool that comes back has its vector",

@@ -31,6 +31,7 @@ class Place:
 
     state: State = field(default_factory=State)
     query_vectors: dict[tuple[str, str], Vector] = field(default_factory=dict)
+    refusals: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     writing: threading.RLock = field(default_factory=threading.RLock)
     locks: defaultdict[str, threading.Lock] = field(
         default_factory=lambda: defaultdict(threading.Lock)
@@ -166,27 +167,39 @@ class MemoryStore:
             rescan=plan.rescan,
         )
 
-    def pending(
-        self, model_id: str, *, limit: int, without: Collection[str] = ()
-    ) -> dict[str, str]:
+    def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
         self.check_open()
         state = self.state
-        kept = state.vectors.get(model_id, {})
+        done = {*state.vectors.get(model_id, {}), *self.place.refusals[model_id]}
         texts = {
             record.text_hash: embedding_text(record.id, record.description, record.parameters)
             for record in state.records.values()
-            if record.text_hash not in kept and record.text_hash not in without
+            if record.text_hash not in done
         }
         return dict(list(texts.items())[:limit])
 
-    def count_pending(self, model_id: str, *, without: Collection[str] = ()) -> int:
-        return len(self.pending(model_id, limit=len(self.state.records), without=without))
+    def count_pending(self, model_id: str) -> int:
+        return len(self.pending(model_id, limit=len(self.state.records)))
+
+    def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
+        with self.changing():
+            self.place.refusals[model_id].update(reasons)
+
+    def refused(self, model_id: str) -> dict[str, str]:
+        reasons = self.place.refusals[model_id]
+        return {
+            id_: reasons[record.text_hash]
+            for id_, record in self.state.records.items()
+            if record.text_hash in reasons
+        }
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
         with self.changing() as state:
             kept = state.vectors.get(model_id, {})
             length = len(next(iter([*kept.values(), *vectors.values()]), ()))
             units = {hash_: unit(vector, model_id, length) for hash_, vector in vectors.items()}
+            for hash_ in units:
+                self.place.refusals[model_id].pop(hash_, None)
             if units:
                 self.change(
                     vectors={**state.vectors, model_id: {**kept, **units}},

@@ -32,15 +32,20 @@ class Memory:
     def __init__(self, number=0, *, leases=None):
         self.texts = {f"hash{number:05}": f"text {number:05}" for number in range(number)}
         self.vectors = {}
+        self.refusals = {}
         self.puts = []
         self.leases = {} if leases is None else leases
 
-    def pending(self, model_id, *, limit, without=()):
-        hashes = (key for key in self.texts if key not in self.vectors and key not in without)
+    def pending(self, model_id, *, limit):
+        done = self.vectors.keys() | self.refusals.keys()
+        hashes = (key for key in self.texts if key not in done)
         return {key: self.texts[key] for key, _ in zip(hashes, range(limit), strict=False)}
 
-    def count_pending(self, model_id, *, without=()):
-        return len(self.pending(model_id, limit=len(self.texts), without=without))
+    def count_pending(self, model_id):
+        return len(self.pending(model_id, limit=len(self.texts)))
+
+    def refuse(self, model_id, reasons):
+        self.refusals.update(reasons)
 
     def put_vectors(self, model_id, vectors):
         self.puts.append(len(vectors))
@@ -163,20 +168,25 @@ def test_a_request_holds_no_more_tokens_than_allowed():
 
 
 @given(
-    texts=st.lists(st.text(max_size=40), max_size=30),
+    texts=st.lists(st.text(st.characters(codec=None), max_size=40), max_size=30),
     most=st.integers(1, 5),
     tokens=st.integers(1, 30),
+    longest=st.none() | st.integers(1, 10),
 )
-def test_requests_are_all_texts_in_order_within_the_limits(texts, most, tokens):
-    limits = EmbeddingLimits(texts_per_request=most, tokens_per_request=tokens)
+def test_requests_are_all_texts_in_order_within_the_limits(texts, most, tokens, longest):
+    limits = EmbeddingLimits(
+        texts_per_request=most, tokens_per_request=tokens, tokens_per_text=longest
+    )
 
-    parts = [texts[part] for part in limits.split(texts)]
+    requests = list(limits.requests(texts))
 
-    assert [text for part in parts for text in part] == texts
-    for part in parts:
-        bytes_ = sum(len(text.encode("utf-8", "replace")) for text in part)
-        assert 0 < len(part) <= most
-        assert len(part) == 1 or bytes_ <= 3 * tokens
+    assert [text for request in requests for text in request] == [
+        limits.cut(text) for text in texts
+    ]
+    for request in requests:
+        assert 0 < len(request) <= most
+        assert len(request) == 1 or sum(len(text.encode()) for text in request) <= 3 * tokens
+        assert list(limits.requests(request)) == [request]
 
 
 @given(st.text(st.characters(codec=None), max_size=50), st.integers(1, 20))
@@ -403,17 +413,38 @@ def test_a_refused_text_is_found_left_out_and_reported():
     assert report.refused == (
         RefusedText(text_hash="hash00017", reason="embedding model 'm': not this"),
     )
+    assert index.refusals == {"hash00017": "embedding model 'm': not this"}
     assert set(model.embedded.values()) == {1}
     assert len(model.requests) == 2 * math.log2(64) + 1
 
 
-def test_a_text_known_to_be_refused_is_not_asked_about_again():
-    index, model = Memory(10), Model(refusing("text 00003"))
-    (refused,) = embed(index, model).refused
+def test_a_text_that_was_refused_is_not_asked_about_again_whoever_asks(path, fill):
+    with ToolIndex(path) as index:
+        fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(20)})
+        unwanted = [text for text in index.pending("m", limit=20).values() if "Send 1" in text]
+        model = Model(refusing(*unwanted))
+        assert len(embed(index, model).refused) == 11
 
-    assert embed(index, Model(), without=[refused.text_hash]) == EmbeddingReport(
-        embedded=0, refused=()
-    )
+    with ToolIndex(path) as index:
+        assert embed(index, Model()) == EmbeddingReport(embedded=0, refused=())
+        assert index.refused("m") == {
+            f"mcptools:mail:send_{number}": "embedding model 'm': not this"
+            for number in (1, *range(10, 20))
+        }
+
+
+def test_a_refusal_is_kept_before_the_next_request():
+    index = Memory(20)
+
+    def answer(texts, number):
+        refusing("text 00000")(texts, number)
+        if "text 00019" in texts and index.refusals:
+            raise EmbeddingError("m", "no money", kind=FailureKind.UNAVAILABLE)
+
+    with pytest.raises(EmbeddingError, match="no money"):
+        embed(index, Model(answer), limits=EmbeddingLimits(texts_per_request=10))
+
+    assert list(index.refusals) == ["hash00000"]
 
 
 @given(unwanted=st.sets(st.integers(0, 199), max_size=7), concurrency=st.integers(1, 4))
@@ -430,14 +461,73 @@ def test_whichever_texts_are_refused_all_others_are_embedded_once(unwanted, conc
     assert set(model.embedded.values()) == {1}
 
 
-def test_a_model_that_refuses_everything_is_not_asked_about_every_text():
-    model = Model(failing(FailureKind.REFUSED))
+@pytest.mark.parametrize("number", [1, 5000])
+def test_a_model_that_refuses_everything_is_mended_and_no_text_is_left_out_for_it(number):
+    """Some providers refuse a wrong key as they refuse a text."""
+    index, model = Memory(number), Model(failing(FailureKind.REFUSED))
 
     with pytest.raises(EmbeddingError, match="takes no text") as caught:
-        embed(Memory(5000), model)
+        embed(index, model)
 
     assert caught.value.kind is FailureKind.UNAVAILABLE
-    assert len(model.requests) < 30
+    assert len(model.requests) < 10
+    assert index.refusals == {}
+    assert embed(index, Model()).embedded == number
+
+
+def test_a_model_that_comes_to_refuse_everything_has_few_texts_left_out_for_it():
+    index = Memory(5000)
+
+    def answer(texts, number):
+        if number >= 2:
+            failing(FailureKind.REFUSED)(texts, number)
+
+    with pytest.raises(EmbeddingError, match="takes no text"):
+        embed(index, Model(answer))
+
+    assert len(index.vectors) == 128
+    assert len(index.refusals) <= 8
+
+
+def test_a_model_that_takes_text_may_refuse_all_that_is_pending():
+    index = Memory(30)
+    model = Model(refusing(*index.texts.values()))
+
+    report = embed(index, model, limits=EmbeddingLimits(concurrency=3, texts_per_request=5))
+
+    assert (report.embedded, len(report.refused)) == (0, 30)
+    assert set(index.refusals) == set(index.texts)
+
+
+def test_what_fails_while_a_refusal_is_looked_into_is_no_refusal():
+    index = Memory(1)
+
+    def answer(texts, number):
+        kind = FailureKind.UNAVAILABLE if number else FailureKind.REFUSED
+        raise EmbeddingError("m", f"failure {number}", kind=kind)
+
+    with pytest.raises(EmbeddingError, match="failure 1"):
+        embed(index, Model(answer))
+
+    assert index.refusals == {}
+
+
+@pytest.mark.parametrize(("length", "taken"), [(6_000, 1_500), (2_001, 1_000), (2_000, None)])
+def test_a_long_text_that_is_refused_is_tried_in_part(length, taken):
+    """Three bytes are a token by estimate; of hexadecimal digits they are two."""
+    index = Memory()
+    index.texts = {"plain": "text", "long": "0f" * (length // 2) + "0" * (length % 2)}
+
+    def answer(texts, number):
+        if any(len(text) > 1_500 for text in texts):
+            raise EmbeddingError("m", "too long", kind=FailureKind.REFUSED)
+
+    model = Model(answer)
+    embed(index, model)
+
+    assert set(index.vectors) == ({"plain", "long"} if taken else {"plain"})
+    assert set(index.refusals) == (set() if taken else {"long"})
+    assert max(map(len, model.embedded)) == (taken or 4)
 
 
 # Vectors that cannot be used
@@ -468,7 +558,8 @@ def test_one_unusable_vector_costs_its_own_text_only(index, fill, bad, why, posi
     (refused,) = report.refused
     assert "embedding model 'm'" in refused.reason
     assert why in refused.reason
-    assert list(index.pending("m", limit=10)) == [refused.text_hash]
+    assert list(index.refused("m").values()) == [refused.reason]
+    assert index.count_pending("m") == 0
 
 
 @pytest.mark.parametrize("given_back", [0, 9, 11])
@@ -480,7 +571,12 @@ def test_the_wrong_number_of_vectors_is_an_error_that_names_the_model(given_back
         embed(index, model)
 
     assert index.vectors == {}
-    assert len(model.requests) == IMPATIENT.tries
+    assert len(model.requests) == 2
+
+
+def test_a_wrong_number_of_vectors_is_forgiven_once():
+    model = Model(lambda texts, number: None if number else [[1.0, 2.0]])
+    assert embed(Memory(10), model).embedded == 10
 
 
 def test_other_dimensions_than_before_are_an_error_that_names_the_model():
@@ -515,7 +611,7 @@ def test_a_model_that_gives_only_zeros_is_not_asked_about_every_text():
     with pytest.raises(EmbeddingError, match=r"takes no text \(gave a vector of zeros"):
         embed(Memory(5000), model)
 
-    assert len(model.requests) == 1
+    assert len(model.requests) == 2
 
 
 # Progress
@@ -756,6 +852,7 @@ def test_a_killed_process_costs_one_batch_and_others_do_the_rest(path, fill, sta
 def test_ten_thousand_texts_through_a_provider_that_fails_in_every_way(concurrency):
     fate = random.Random(concurrency)
     moments = count()
+    miscounted = set()
 
     async def answer(texts, number):
         for _ in range(next(moments) % 3):
@@ -765,7 +862,8 @@ def test_ten_thousand_texts_through_a_provider_that_fails_in_every_way(concurren
         draw = fate.random()
         if draw < 0.1:
             raise EmbeddingError("m", "429", retry_after=0.0)
-        if draw < 0.2:
+        if draw < 0.2 and texts[0] not in miscounted:
+            miscounted.add(texts[0])
             return [vector_of(text) for text in texts][1:]
         return None
 

@@ -27,13 +27,14 @@ def test_vectors_that_are_left_far_apart_are_put_together(index, path, fill, che
     check_sound(path)
 
 
-def test_texts_without_a_vector_are_counted_but_for_those_left_out(index, fill):
+def test_texts_without_a_vector_are_counted_but_for_those_refused(index, fill):
     fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."})
-    (first, _) = index.pending("m", limit=2)
+    (first, second) = index.pending("m", limit=2)
     assert index.count_pending("m") == 2
-    assert index.count_pending("m", without=[first]) == 1
-    index.put_vectors("m", {first: [1.0, 0.0]})
+    index.refuse("m", {second: "too odd"})
     assert index.count_pending("m") == 1
+    index.put_vectors("m", {first: [1.0, 0.0]})
+    assert index.count_pending("m") == 0
     assert index.count_pending("other") == 2
 
 

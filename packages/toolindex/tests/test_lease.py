@@ -1,5 +1,6 @@
 """Leases: one process at a time, free as soon as its holder ends."""
 
+import asyncio
 import signal
 import subprocess
 import threading
@@ -111,3 +112,31 @@ def test_a_lease_that_was_got_without_a_lock_can_be_given_back(index, path):
 def test_any_string_is_a_purpose(index, purpose):
     with index.lease(purpose).held(timeout=0):
         assert not index.lease(purpose).acquire(timeout=0)
+
+
+def test_the_lease_of_an_index_reached_by_a_link_is_the_same_lease(index, path, tmp_path):
+    (tmp_path / "link.db").symlink_to(path)
+    with ToolIndex(tmp_path / "link.db") as linked, linked.lease("files").held(timeout=0):
+        assert not index.lease("files").acquire(timeout=0)
+
+
+def test_a_turn_is_waited_for_and_given_back_also_when_it_is_cancelled(index):
+    async def work():
+        first, second = index.lease("files"), index.lease("files")
+        async with first.turn(patience=0):
+            waiting = asyncio.create_task(hold(second))
+            done, _ = await asyncio.wait([waiting], timeout=0.1)
+            assert not done
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            with pytest.raises(LeaseHeldError):
+                async with second.turn(patience=0.05):
+                    pass
+        await hold(second)
+        assert index.lease("files").acquire(timeout=0)
+
+    async def hold(lease):
+        async with lease.turn(patience=30):
+            pass
+
+    asyncio.run(work())

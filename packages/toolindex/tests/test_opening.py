@@ -180,7 +180,7 @@ def test_a_damaged_index_is_said_to_be_damaged(path, fill, contents):
     with path.open("r+b") as file:
         file.seek(16384)
         file.write(b"\xff" * (size - 2 * 16384))
-    with ToolIndex(path) as index, pytest.raises(DatabaseError, match="damaged; delete the file"):
+    with ToolIndex(path) as index, pytest.raises(DatabaseError, match="damaged; open it where"):
         contents(index)
 
 
@@ -289,3 +289,53 @@ def test_without_sqlite_vec_the_error_names_the_package(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlite_vec", None)
     with pytest.raises(ModuleNotFoundError, match="sqlite-vec is not installed"):
         ToolIndex(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions do not bind on this system")
+def test_reading_where_nothing_can_be_written_sees_what_others_write(
+    path, fill, contents, read_only_view
+):
+    """They may well write, under other permissions."""
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+    with (
+        read_only_view(path.parent) as folder,
+        ToolIndex(folder / path.name, read_only=True) as reader,
+    ):
+        assert contents(reader) == ONE
+        if folder == path.parent:
+            pytest.skip("this user cannot write there either")
+        with ToolIndex(path) as index:
+            fill(index, {})
+        assert contents(reader) == {}
+
+
+def test_writing_can_be_tried_again_without_opening_again(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        assert index.try_writing()
+    with ToolIndex(path, read_only=True) as index:
+        assert index.read_only
+        assert index.try_writing()
+        assert not index.read_only
+        fill(index, {})
+        assert contents(index) == {}
+
+
+def test_writing_tried_in_vain_leaves_an_index_that_can_be_read(
+    path, fill, contents, read_only_view
+):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+    with (
+        read_only_view(path.parent) as folder,
+        ToolIndex(folder / path.name, read_only=True) as index,
+    ):
+        assert not index.try_writing()
+        assert contents(index) == ONE
+
+
+@pytest.mark.parametrize("name", ["lone \udcff byte.db", "nul \0 byte.db"])
+def test_a_path_that_sqlite_cannot_open_is_a_database_error(tmp_path, name):
+    with pytest.raises(DatabaseError):
+        ToolIndex(tmp_path / name)

@@ -2,7 +2,11 @@
 
 import os
 import shutil
+import signal
+import struct
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import apsw
 import pytest
@@ -15,7 +19,6 @@ from toolindex import (
     SearchRecord,
     ToolIndex,
 )
-from toolindex._recovery import set_aside
 
 ONE = {"mcptools:mail:send": "Send a message."}
 MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
@@ -119,6 +122,8 @@ def test_vectors_before_and_behind_a_broken_page_are_taken_over(path, fill, embe
     (middle,) = leaves[len(leaves) // 2]
     overwrite(path, middle, middle)
     with ToolIndex(path) as index:
+        with pytest.raises(DamagedDatabaseError):
+            index.put_vectors("wide", wide)
         index.set_aside()
         fill(index, MANY)
         assert 0 < len(index.pending("wide", limit=1000)) < 40
@@ -177,15 +182,110 @@ os.kill(os.getpid(), signal.SIGKILL)
             assert reader.connection.execute("SELECT count(*) FROM embeddings").get == 9
 
 
+def break_tables(path):
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("DROP TABLE outcomes")
+
+
 def test_databases_set_aside_within_a_second_are_all_kept(path):
-    aside = []
-    for number in range(3):
-        path.write_text(str(number))
-        path.with_name("search.db-wal").write_text(f"log of {number}")
-        aside.append(set_aside(path))
-    assert [file.read_text() for file in aside] == ["0", "1", "2"]
-    logs = [file.with_name(f"{file.name}-wal").read_text() for file in aside]
-    assert logs == ["log of 0", "log of 1", "log of 2"]
+    for _ in range(3):
+        ToolIndex(path).close()
+        break_tables(path)
+    ToolIndex(path).close()
+    assert len(set_aside_files(path)) == 3
+
+
+def test_threads_that_find_an_index_damaged_at_once_set_it_aside_once(path, fill):
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+    overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
+    with ToolIndex(path) as index:
+
+        def search(_):
+            try:
+                with index.reading() as reader:
+                    list(reader.connection.execute("SELECT description FROM entries"))
+            except DamagedDatabaseError:
+                index.set_aside()
+
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(search, range(40)))
+        fill(index, MANY)
+        assert index.pending("m", limit=1) == {}
+    assert len(set_aside_files(path)) == 1
+
+
+def test_nothing_is_set_aside_that_was_not_found_damaged(index, path, fill, contents):
+    fill(index, ONE)
+    assert index.set_aside() is None
+    assert contents(index) == ONE
+    assert set_aside_files(path) == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+@pytest.mark.parametrize("step", range(5))
+def test_a_kill_while_a_damaged_index_is_set_aside_loses_no_vector(path, start, fill, step):
+    """Killed before the n-th time that a file is renamed or removed."""
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+    break_tables(path)
+    program = """
+import os, signal, sys
+from toolindex import ToolIndex
+steps = int(sys.argv[2])
+def count(event, arguments):
+    global steps
+    if event in ("os.rename", "os.remove"):
+        if steps == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        steps -= 1
+sys.addaudithook(count)
+ToolIndex(sys.argv[1]).close()
+"""
+    start(program, path, step).communicate(timeout=60)
+    with ToolIndex(path) as index:
+        fill(index, MANY)
+        assert index.pending("m", limit=1) == {}
+    assert not path.with_name("search.db.new").exists()
+
+
+def test_a_damaged_index_that_cannot_be_renamed_says_so(path, fill, start):
+    """As on a system where a file that others have open cannot be renamed."""
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+    break_tables(path)
+    program = """
+import sys
+from toolindex import DatabaseError, ToolIndex
+def refuse(event, arguments):
+    if event == "os.rename":
+        raise PermissionError("in use")
+sys.addaudithook(refuse)
+try:
+    ToolIndex(sys.argv[1])
+except DatabaseError as error:
+    print(error)
+"""
+    out, err = start(program, path).communicate(timeout=60)
+    assert "cannot be set aside (in use)" in out, err
+
+
+def test_vectors_of_a_damaged_index_of_version_1_are_taken_over(path):
+    vector = struct.pack("<2f", 1.0, 0.0)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute((Path(__file__).parent / "schemas" / "0001.sql").read_text())
+        connection.execute("PRAGMA application_id = 0x7079746C")
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute("INSERT INTO embeddings VALUES ('text', 'm', ?)", (vector,))
+        page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'").get
+        size = connection.pragma("page_size")
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    with ToolIndex(path) as index:
+        assert index.damaged is not None
+        with index.reading() as reader:
+            assert reader.connection.execute("SELECT vector FROM embeddings").get == vector
 
 
 def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):

@@ -102,3 +102,14 @@ def test_what_another_process_changed_between_the_look_and_the_sync_is_put_right
     assert report.rescan == ("mcptools/mail/read.py", "mcptools/mail/send.py")
     index.sync(scan(tree, within=report.rescan), reader_version="1", within=report.rescan)
     assert set(contents(index)) == {"mcptools:mail:read", "mcptools:mail:send"}
+
+
+def test_what_was_read_for_other_paths_or_another_reader_is_not_used(index, tree, contents):
+    settle(index, tree)
+    part = index.stored(reader_version="1", within=["mcptools/none"])
+    other = index.stored(reader_version="2")
+    (tree / "mcptools" / "mail" / "send.py").unlink()
+    for stored in (part, other):
+        report = index.sync(scan(tree), reader_version="1", stored=stored)
+        assert list(contents(index)) == ["mcptools:mail:read"]
+        assert report.unchanged == 1

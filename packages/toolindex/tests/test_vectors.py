@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from toolindex import Coverage, ToolIndex, ToolIndexError, VectorError
+from toolscan import embedding_text, scan
 
 ONE = {"mcptools:mail:send": "Send a message."}
 THREE = ONE | {"mcptools:mail:read": "Read a message.", "gentools:pdf:merge": "Merge files."}
@@ -117,14 +118,75 @@ def test_a_text_is_never_pending_again(index, path, fill, check_sound, steps):
     check_sound(path)
 
 
-def test_a_renamed_file_of_the_same_text_keeps_its_vector(index, report, make_record):
-    for id_ in ("mcptools:old:send", "mcptools:new:send"):
-        record = make_record(id_, "Send.", text_hash="same")
-        index.sync(type(report({}))(records=(record,)), reader_version="1")
-        if id_ == "mcptools:old:send":
-            index.put_vectors("m", {"same": [1.0, 0.0]})
-    assert index.pending("m", limit=10) == {}
-    assert nearest(index, [1.0, 0.0]) == [("mcptools:new:send", 0.0)]
+@pytest.mark.parametrize(
+    ("target", "id_"),
+    [
+        pytest.param("mcptools/post/send.py", "mcptools:post:send", id="another category"),
+        pytest.param("mcptools/mail/deliver.py", "mcptools:mail:deliver", id="another name"),
+        pytest.param("gentools/mail/send/api.py", "gentools:mail:send", id="another source"),
+    ],
+)
+@pytest.mark.parametrize("model_ids", [("m",), ("m", "other")])
+def test_a_file_that_is_moved_keeps_its_vectors(
+    index, path, tmp_path, write_tool, check_sound, target, id_, model_ids
+):
+    root = tmp_path / "tools"
+    file = write_tool(root, "mail", "send", "Send a message.")
+    write_tool(root, "pdf", "merge", "Merge files.")
+    index.sync(scan(root), reader_version="1")
+    for model_id in model_ids:
+        texts = index.pending(model_id, limit=9)
+        angles = {"send": [1.0, 0.0], "merge": [0.0, 1.0]}
+        index.put_vectors(
+            model_id, {hash_: angles[text.split()[0]] for hash_, text in texts.items()}
+        )
+    moved = root / target
+    moved.parent.mkdir(parents=True, exist_ok=True)
+    file.rename(moved)
+    index.sync(scan(root), reader_version="1")
+    for model_id in model_ids:
+        assert index.pending(model_id, limit=9) == {}
+        assert nearest(index, [1.0, 0.0], model_id)[0] == (id_, 0.0)
+    check_sound(path)
+
+
+def test_a_pending_text_is_the_one_that_its_hash_stands_for(index, tmp_path, write_tool):
+    """The scanner makes the hash of a text, and the index makes that text from some columns."""
+    write_tool(tmp_path, "mail", "send", "Send a message.")
+    scanned = scan(tmp_path)
+    index.sync(scanned, reader_version="1")
+    (record,) = scanned.records
+    assert record.parameters
+    text = embedding_text(record.id, record.description, record.parameters)
+    assert index.pending("m", limit=9) == {record.text_hash: text}
+
+
+def test_a_refused_text_is_tried_once_more_after_a_month(index, path, fill):
+    fill(index, THREE)
+    first, second, _ = index.pending("m", limit=3)
+    index.refuse("m", {first: "too odd", second: "too odd"})
+    assert len(index.refused("m")) == 2
+    for days, pending in ((29, 1), (2, 3)):
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.execute("UPDATE refusals SET at = at - ?", (days * 24 * 3600,))
+        assert index.count_pending("m") == len(index.pending("m", limit=9)) == pending
+    assert index.refused("m") == {}
+    index.refuse("m", {first: "still too odd"})
+    assert index.count_pending("m") == 2
+    assert list(index.refused("m").values()) == ["still too odd"]
+
+
+def test_a_refusal_by_a_clock_that_was_wrong_does_not_count(index, path, fill):
+    fill(index, ONE)
+    index.refuse("m", dict.fromkeys(index.pending("m", limit=1), "too odd"))
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("UPDATE refusals SET at = at + 40 * 24 * 3600")
+    assert index.count_pending("m") == 1
+
+
+def test_no_refusals_are_no_change(index):
+    index.refuse("m", {})
+    assert index.refused("m") == {}
 
 
 def test_a_changed_text_loses_its_old_vector_at_once(index, fill):
@@ -215,7 +277,8 @@ def test_holes_that_changes_leave_in_a_vector_table_are_closed(index, path, fill
         fill(index, steady | others, model_id="m")
         fill(index, steady | {f"mcptools:a:steady_{turn}": "Changed."}, model_id="m")
     with index.reading() as reader:
-        chunks = reader.connection.execute("SELECT count(*) FROM entries_vec_chunks").get
+        table = reader.vector_table("m").name
+        chunks = reader.connection.execute(f"SELECT count(*) FROM {table}_chunks").get
     assert chunks <= 9
     check_sound(path)
 

@@ -10,7 +10,14 @@ import pytest
 import sqlite_vec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toolrank import Content, Filter, NumpyVectorRetriever, Query, VectorRetriever
+from toolrank import (
+    Content,
+    Filter,
+    NumpyVectorRetriever,
+    Query,
+    RetrievalError,
+    VectorRetriever,
+)
 
 ROWS = 700
 
@@ -57,8 +64,9 @@ def test_both_retrievers_find_the_same(table, vector, depth, kinds):
     options = {"table": "docs_vec", "content": CONTENT, "where": where}
     query = Query(text="", vector=vector)
     expected = VectorRetriever(table, **options).retrieve(query, depth=depth)
-    for unit_length in (False, True):
-        retriever = NumpyVectorRetriever(table, unit_length=unit_length, **options)
+    matrix = NumpyVectorRetriever(table, table="docs_vec").read_matrix()
+    for unit_length, read in ((False, None), (True, None), (False, matrix), (True, matrix)):
+        retriever = NumpyVectorRetriever(table, unit_length=unit_length, matrix=read, **options)
         found = retriever.retrieve(query, depth=depth)
         # Sums of floats in another order: equal but for the last digits, and so for near ties.
         assert [hit.score for hit in found] == pytest.approx(
@@ -81,6 +89,14 @@ def test_an_empty_table_has_nothing_near(store_vectors):
     connection.execute("DELETE FROM docs_vec")
     retriever = NumpyVectorRetriever(connection, table="docs_vec")
     assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
+    matrix = retriever.read_matrix()
+    retriever = NumpyVectorRetriever(connection, table="docs_vec", matrix=matrix)
+    assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
+
+
+def test_a_table_that_is_missing_cannot_be_read_either(connection):
+    with pytest.raises(RetrievalError):
+        NumpyVectorRetriever(connection, table="docs_vec").read_matrix()
 
 
 def test_a_row_that_its_content_table_does_not_have_is_left_out(store_vectors):
@@ -96,3 +112,12 @@ def test_without_numpy_the_error_comes_at_once(monkeypatch, connection):
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(ModuleNotFoundError, match="numpy"):
         NumpyVectorRetriever(connection, table="docs_vec")
+
+
+@pytest.mark.parametrize("column", ["int8[8]", "bit[64]"])
+def test_vectors_that_are_no_floats_are_refused(load_vec, column):
+    """Where their sizes fit, they would be read as floats, without a word."""
+    load_vec.execute(f"CREATE VIRTUAL TABLE docs_vec USING vec0 (embedding {column})")
+    retriever = NumpyVectorRetriever(load_vec, table="docs_vec")
+    with pytest.raises(RetrievalError, match="float32"):
+        retriever.retrieve(Query(text="", vector=(1.0, 0.0)), depth=3)

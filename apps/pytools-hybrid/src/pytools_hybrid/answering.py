@@ -38,6 +38,7 @@ class Answering:
         self._recorder = recorder
         self._embedder = embedder
         self._queries: dict[str, QueryEmbedder] = {}
+        self._stand_ins: dict[str, Embedder | None] = {}
 
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Tell whether a search of this mode asks the vector channel."""
@@ -60,9 +61,10 @@ class Answering:
             why = "vectors are switched off: embedding model 'none'" if is_missed else ""
             return await self._looked_up(request, None, why)
         vector, why = await self._vector(request, wanted)
-        response = await self._looked_up(request, vector, why or failure)
+        uses_vectors = self._searcher.uses_vectors(request.mode)
+        response = await self._looked_up(request, vector, why or (failure if uses_vectors else ""))
         for fuller in response.fuller_models:
-            other = stand_in(fuller, wanted.model_id)
+            other = await self._stand_in(fuller, wanted.model_id)
             if other is None:
                 continue
             vector, _ = await self._vector(request, other)
@@ -70,6 +72,12 @@ class Answering:
                 why = why or f"those of {wanted.model_id} are not ready"
                 return await self._looked_up(request, vector, why)
         return response
+
+    async def _stand_in(self, model_id: str, wanted: str) -> Embedder | None:
+        if model_id not in self._stand_ins:
+            # In a thread: it may import what knows the providers.
+            self._stand_ins[model_id] = await asyncio.to_thread(stand_in, model_id, wanted)
+        return self._stand_ins[model_id]
 
     async def _looked_up(
         self, request: SearchRequest, vector: QueryVector | None, why: str

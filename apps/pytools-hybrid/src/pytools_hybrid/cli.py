@@ -255,6 +255,8 @@ async def _index(settings: Settings, root: Path) -> None:
         failure, embedded = await _embed(tools)
         await tools.tidy()
         print_sync(report, embedded, tools.index.path, with_issues=True)
+        for tool_id, reason in (await tools.refused()).items():
+            say(f"  no vector for {tool_id}: {reason}")
         if failure is not None:
             raise failure
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from array import array
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -105,7 +107,10 @@ class QueryEmbedder:
             task.exception()
 
     async def _embed(self, text: str) -> Sequence[float]:
-        values = await self.embedder.embed_query(text)
+        values = array("f", await self.embedder.embed_query(text))
+        if not any(values) or not all(map(math.isfinite, values)):
+            reason = "gave the query a vector of zeros, or one that is not finite"
+            raise EmbeddingError(self.embedder.model_id, reason)
         self._remember(text, values)
         if self._is_kept:
             self._recorder.query_vector(self.embedder.model_id, text, values)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from toolindex import ToolIndexError, VectorError
+from toolindex import DamagedDatabaseError, ToolIndexError, VectorError, finish_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from toolindex import SearchRecord, ToolStore
+    from toolindex import OutcomeRecord, SearchRecord, ToolStore
 
 __all__ = ["Recorder"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")
 
 _DELAY_SECONDS = 1.0
+_MOST_DOUBLINGS = 6
 _WAITING = 1_000
 
 
@@ -30,16 +33,26 @@ class Recorder:
     Args:
         store: Where they go.
         keeps_searches: Whether searches are written down at all.
+        mend: What puts a new store in the place of one that turns out to be damaged.
     """
 
-    def __init__(self, store: ToolStore, *, keeps_searches: bool) -> None:
+    def __init__(
+        self,
+        store: ToolStore,
+        *,
+        keeps_searches: bool,
+        mend: Callable[[DamagedDatabaseError], Awaitable[None]] | None = None,
+    ) -> None:
         self._store = store
+        self._mend = mend
         self._keeps_searches = keeps_searches
         self._searches: deque[SearchRecord] = deque(maxlen=_WAITING)
+        self._outcomes: deque[OutcomeRecord] = deque(maxlen=_WAITING)
         self._vectors: dict[str, dict[str, Sequence[float]]] = defaultdict(dict)
         self._used: dict[str, set[str]] = defaultdict(set)
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
+        self._failures = 0
         self._lock = asyncio.Lock()
 
     def search(self, record: SearchRecord) -> None:
@@ -47,6 +60,11 @@ class Recorder:
         if self._keeps_searches:
             self._searches.append(record)
             self._schedule()
+
+    def outcome(self, record: OutcomeRecord) -> None:
+        """Note what came of using a tool."""
+        self._outcomes.append(record)
+        self._schedule()
 
     def query_vector(self, model_id: str, text: str, values: Sequence[float]) -> None:
         """Note a query's vector, to be kept."""
@@ -66,46 +84,48 @@ class Recorder:
             self._unschedule()
             if self._store.read_only:
                 return
-            searches = list(self._searches)
-            vectors, self._vectors = self._vectors, defaultdict(dict)
-            used, self._used = self._used, defaultdict(set)
             try:
-                await asyncio.to_thread(self._write, searches, vectors, used)
+                try:
+                    await finish_in_thread(self._write)
+                except DamagedDatabaseError as error:
+                    if self._mend is None:
+                        raise
+                    await self._mend(error)
+                    await finish_in_thread(self._write)
             except ToolIndexError as error:
-                _log.info("searches were not written down yet: %s", error)
-                for model_id, values in vectors.items():
-                    self._vectors[model_id] = values | self._vectors[model_id]
+                self._failures += 1
+                _log.info("searches are not written down yet: %s", error)
                 self._schedule()
-                return
-            for record in searches:
-                # Others may have been noted meanwhile, and have pushed these out.
-                if self._searches and self._searches[0] is record:
-                    self._searches.popleft()
+            else:
+                self._failures = 0
 
     async def aclose(self) -> None:
         """Write what has been noted, and stop."""
         await self.flush()
         self._unschedule()
 
-    def _write(
-        self,
-        searches: list[SearchRecord],
-        vectors: dict[str, dict[str, Sequence[float]]],
-        used: dict[str, set[str]],
-    ) -> None:
-        for model_id in vectors.keys() | used.keys():
+    def _write(self) -> None:
+        """Write all; what could be written is no longer noted, whatever else fails."""
+        for model_id in {*self._vectors, *self._used}:
+            vectors, used = dict(self._vectors[model_id]), set(self._used[model_id])
             try:
-                self._store.query_vectors.put(
-                    model_id, vectors.get(model_id, {}), used=used.get(model_id, ())
-                )
+                self._store.query_vectors.put(model_id, vectors, used=used)
             except VectorError as error:
                 _log.info("vectors of queries were not kept: %s", error)
+            self._used[model_id] -= used
+            for text in vectors:
+                self._vectors[model_id].pop(text, None)
+        searches, outcomes = list(self._searches), list(self._outcomes)
         self._store.usage.record_searches(searches)
+        _drop(self._searches, searches)
+        self._store.usage.record_outcomes(outcomes)
+        _drop(self._outcomes, outcomes)
 
     def _schedule(self) -> None:
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(_DELAY_SECONDS, self._start)
+            delay = _DELAY_SECONDS * 2 ** min(self._failures, _MOST_DOUBLINGS)
+            self._timer = loop.call_later(delay, self._start)
 
     def _unschedule(self) -> None:
         if self._timer is not None:
@@ -115,3 +135,10 @@ class Recorder:
     def _start(self) -> None:
         # Kept, for the loop itself holds tasks only weakly.
         self._writing = asyncio.create_task(self.flush())
+
+
+def _drop(noted: deque[T], written: list[T]) -> None:
+    for record in written:
+        # Others may have been noted meanwhile, and have pushed these out.
+        if noted and noted[0] is record:
+            noted.popleft()

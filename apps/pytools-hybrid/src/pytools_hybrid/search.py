@@ -206,7 +206,7 @@ class Searcher:
             request,
             vector.model_id if vector else None,
             reader.generation(),
-            reader.usage_generation(),
+            reader.usage_generation() if request.where.uses_outcomes else 0,
         )
         with self._lock:
             if (answer := self._answers.get(key)) is not None:

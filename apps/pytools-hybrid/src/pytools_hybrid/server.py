@@ -122,7 +122,11 @@ async def _until_stopped(serving: Coroutine[None, None, None]) -> None:
     signalled = asyncio.create_task(stopped.wait())
     await asyncio.wait({client, signalled}, return_when=asyncio.FIRST_COMPLETED)
     status = 0
-    if client.done() and (error := client.exception()) is not None:
+    if not client.done():
+        # What is noted of the last searches is written, if that can be done at once.
+        client.cancel()
+        await asyncio.wait({client}, timeout=_SHUTDOWN_SECONDS)
+    if client.done() and not client.cancelled() and (error := client.exception()) is not None:
         if isinstance(error, ToolIndexError):
             raise error
         error = _innermost(error)

@@ -6,26 +6,21 @@ import asyncio
 import logging
 import time
 import uuid
-from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from toolindex import (
     DamagedDatabaseError,
-    LeaseHeldError,
     OutcomeRecord,
     SearchRecord,
     ToolFilter,
-    ToolIndexError,
     embed_pending,
 )
 
 from pytools_hybrid.answering import Answering
 from pytools_hybrid.embedding import create_embedder
-from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.recorder import Recorder
-from pytools_hybrid.refresh import refresh
 from pytools_hybrid.search import (
     MAX_LIMIT,
     Scope,
@@ -36,15 +31,17 @@ from pytools_hybrid.search import (
     why_empty,
 )
 from pytools_hybrid.store import open_store
+from pytools_hybrid.syncing import TreeSync
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import PurePosixPath
     from types import TracebackType
 
-    from toolindex import EmbeddingReport, SyncReport, UsageStatistics
+    from toolindex import SyncReport, UsageStatistics
 
+    from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.settings import Settings
     from pytools_hybrid.store import SQLiteStore
 
@@ -54,9 +51,6 @@ _log = logging.getLogger("pytools_hybrid")
 
 # No request is as long; what is pasted after it is not read.
 _QUERY_CHARACTERS = 20_000
-_LEASE_SECONDS = 30.0
-_LEASE_POLL_SECONDS = 0.02
-_REBUILD_SECONDS = 10.0
 _USAGE_DAYS = 90.0
 _USAGE_ROWS = 100_000
 
@@ -70,29 +64,35 @@ class ToolSearch:
     Args:
         settings: The settings.
         root: The tree of tools; it may appear later.
+        embedder: The model, in place of that of the settings.
 
     Attributes:
-        changed: Set whenever the index was brought up to date.
+        settings: The settings.
+        root: The tree.
+        sync: What keeps the index equal to the tree.
 
     Raises:
         DatabaseError: (on entering) The index can be neither written nor read.
     """
 
-    def __init__(self, settings: Settings, root: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        root: str | os.PathLike[str],
+        *,
+        embedder: LimitedEmbedder | None = None,
+    ) -> None:
         self.settings = settings
         self.root = Path(root)
-        self.changed = asyncio.Event()
         self._database = settings.resolved_database(self.root)
-        self._embedder = create_embedder(
-            settings.embedding_model, dimensions=settings.embedding_dim
+        self._embedder = embedder or create_embedder(
+            settings.embedding_model,
+            dimensions=settings.embedding_dim,
+            requests_per_minute=settings.embedding_requests_per_minute,
         )
         self._index: SQLiteStore | None = None
-        self._refreshing = asyncio.Lock()
         self._embedding = asyncio.Lock()
-        self._rebuilding: asyncio.Task[None] | None = None
-        self._refused: dict[str, str] = {}
         self._embedding_failure = ""
-        self._refresh_failure: str | None = None
 
     async def __aenter__(self) -> Self:
         index = self._index = await asyncio.to_thread(open_store, self._database, self.root)
@@ -103,7 +103,8 @@ class ToolSearch:
             vec_weight=settings.vec_weight,
             fusion=settings.fusion,
         )
-        self._recorder = Recorder(index, keeps_searches=settings.usage_log)
+        self.sync = TreeSync(index, self.root, completes=settings.sync)
+        self._recorder = Recorder(index, keeps_searches=settings.usage_log, mend=self.sync.mend)
         self._answering = Answering(index, searcher, self._recorder, self._embedder)
         return self
 
@@ -113,9 +114,7 @@ class ToolSearch:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._rebuilding is not None:
-            self._rebuilding.cancel()
-            await asyncio.wait({self._rebuilding})
+        await self.sync.aclose()
         await self._recorder.aclose()
         self.index.close()
 
@@ -136,16 +135,7 @@ class ToolSearch:
             DatabaseError: The index cannot be written.
             RootUnreadableError: The tree cannot be listed.
         """
-        async with self._refreshing:
-            try:
-                async with self._leased():
-                    report = await self._refreshed(within)
-            except (ToolIndexError, RootUnreadableError) as error:
-                self._refresh_failure = str(error)
-                raise
-        self._refresh_failure = None
-        self.changed.set()
-        return report
+        return await self.sync.refresh(within)
 
     async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
         """Embed what the model has not embedded yet, storing each batch as it comes.
@@ -165,19 +155,25 @@ class ToolSearch:
             return 0
         async with self._embedding:
             try:
-                await asyncio.to_thread(self.index.use_model, embedder.model_id)
-                report = await embed_pending(
-                    self.index,
-                    embedder,
-                    limits=embedder.limits,
-                    without=self._refused,
-                    progress=progress,
-                )
-            except ToolIndexError as error:
+                try:
+                    return await self._embed(embedder, progress)
+                except DamagedDatabaseError as error:
+                    await self.sync.mend(error)
+                    await self.sync.refresh()
+                    return await self._embed(embedder, progress)
+            except Exception as error:
                 self._embedding_failure = str(error)
                 raise
-            self._note_refused(report)
-        return report.embedded
+
+    async def refused(self) -> dict[str, str]:
+        """Give the tools whose text the model has refused, by id, with its reasons.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        if self._embedder is None:
+            return {}
+        return await asyncio.to_thread(self.index.refused, self._embedder.model_id)
 
     async def search(
         self,
@@ -205,21 +201,19 @@ class ToolSearch:
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
         started, at = time.perf_counter(), time.time()
-        where = where or ToolFilter()
+        mode, scope, where = SearchMode(mode), Scope(scope), where or ToolFilter()
         if scope is not Scope.ALL:
             where = replace(where, source=scope.value)
         request = SearchRequest(text=query[:_QUERY_CHARACTERS], mode=mode, where=where, limit=limit)
         notes = self._stale_notes()
         try:
             response = await self._answering.answer(request, self._embedding_failure)
-        except DamagedDatabaseError:
-            if self.index.read_only:
-                raise
-            await asyncio.to_thread(self.index.set_aside)
+        except DamagedDatabaseError as error:
+            await self.sync.mend(error)
             response = await self._answering.answer(request, self._embedding_failure)
-        if not response.is_complete and self.settings.sync and not self.index.read_only:
+        if not response.is_complete:
             # It is new: the file was removed or damaged, or has not been filled yet.
-            await self._rebuilt()
+            await self.sync.complete()
             response = await self._answering.answer(request, self._embedding_failure)
         if not response.tools:
             syncs = self.settings.sync
@@ -245,7 +239,7 @@ class ToolSearch:
             search_id: The search that it was taken from, if that is known.
 
         Raises:
-            DatabaseError: The index cannot be written.
+            UsageError: A latency that is negative or not finite.
         """
         if self.settings.usage_log:
             outcome = OutcomeRecord(
@@ -255,7 +249,8 @@ class ToolSearch:
                 latency_ms=latency_ms,
                 search_id=search_id,
             )
-            await asyncio.to_thread(self.index.usage.record_outcomes, [outcome])
+            self._recorder.outcome(outcome)
+            await self._recorder.flush()
 
     async def statistics(self, *, since: float | None = None) -> UsageStatistics:
         """Sum the usage record up.
@@ -267,7 +262,11 @@ class ToolSearch:
             DatabaseError: The index cannot be read.
         """
         await self._recorder.flush()
-        return await asyncio.to_thread(self.index.usage.statistics, since=since)
+        try:
+            return await asyncio.to_thread(self.index.usage.statistics, since=since)
+        except DamagedDatabaseError as error:
+            await self.sync.mend(error)
+            return await asyncio.to_thread(self.index.usage.statistics, since=since)
 
     async def tidy(self) -> None:
         """Forget old vectors that no tool needs, and the oldest of the usage record.
@@ -277,6 +276,8 @@ class ToolSearch:
         """
         if self.index.read_only:
             return
+        if self._embedder is not None:
+            await asyncio.to_thread(self.index.use_model, self._embedder.model_id)
         await asyncio.to_thread(self.index.prune)
         usage = self.index.usage
         if self.settings.usage_log:
@@ -288,56 +289,25 @@ class ToolSearch:
         """Tell whether a search of this mode asks the vector channel."""
         return self._answering.uses_vectors(mode)
 
-    @asynccontextmanager
-    async def _leased(self) -> AsyncGenerator[None]:
-        """Hold the lease for files, waiting for it without holding up a thread."""
-        lease = self.index.lease("files")
-        deadline = time.monotonic() + _LEASE_SECONDS
-        while not await asyncio.to_thread(lease.acquire, timeout=0):
-            if time.monotonic() > deadline:
-                raise LeaseHeldError(self.index.path)
-            await asyncio.sleep(_LEASE_POLL_SECONDS)
-        try:
-            yield
-        finally:
-            lease.release()
-
-    async def _refreshed(self, within: Iterable[PurePosixPath] | None) -> SyncReport:
-        try:
-            return await asyncio.to_thread(
-                refresh, self.index, self.root, within, completes=self.settings.sync
-            )
-        except DamagedDatabaseError as error:
-            _log.warning("%s; it is set aside and made anew", error)
-            await asyncio.to_thread(self.index.set_aside)
-            return await asyncio.to_thread(refresh, self.index, self.root)
-
-    async def _rebuilt(self) -> None:
-        """Wait a while for the index to be whole; searches that find it so share the work."""
-        if self._rebuilding is None or self._rebuilding.done():
-            self._rebuilding = asyncio.create_task(self._rebuild())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_REBUILD_SECONDS):
-                await asyncio.shield(self._rebuilding)
-
-    async def _rebuild(self) -> None:
-        with suppress(ToolIndexError, RootUnreadableError):
-            await self.refresh()
-            await self.embed_pending()
+    async def _embed(
+        self, embedder: LimitedEmbedder, progress: Callable[[int, int], object] | None
+    ) -> int:
+        await asyncio.to_thread(self.index.use_model, embedder.model_id)
+        report = await embed_pending(
+            self.index, embedder, limits=embedder.limits, progress=progress
+        )
+        refused = await self.refused()
+        self._embedding_failure = f"{len(refused)} refused by the model" if refused else ""
+        for tool_id, reason in refused.items() if report.refused else ():
+            _log.warning("%s has no vector: %s", tool_id, reason)
+        return report.embedded
 
     def _stale_notes(self) -> tuple[str, ...]:
-        if self._refresh_failure is not None:
-            return (f"the index may be out of date ({self._refresh_failure})",)
+        if self.sync.failure is not None:
+            return (f"the index may be out of date ({self.sync.failure})",)
         if self.index.read_only:
             return ("the index may be out of date: it cannot be written",)
         return ()
-
-    def _note_refused(self, report: EmbeddingReport) -> None:
-        for text in report.refused:
-            self._refused[text.text_hash] = text.reason
-            _log.warning("a tool has no vector: %s", text.reason)
-        count = len(self._refused)
-        self._embedding_failure = f"{count} texts were refused by the model" if count else ""
 
     def _record(
         self, request: SearchRequest, response: SearchResponse, *, at: float, milliseconds: float

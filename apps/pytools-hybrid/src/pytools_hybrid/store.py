@@ -25,7 +25,6 @@ from toolrank import (
     Filter,
     NumpyVectorRetriever,
     Query,
-    RetrievalError,
     VectorRetriever,
 )
 
@@ -33,8 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
-    from toolindex import ToolFilter
-    from toolrank import Hit
+    from toolindex import ToolFilter, VectorTable
+    from toolrank import Hit, VectorMatrix
+
+    _Matrices = dict[tuple[int, str], VectorMatrix]
 
 __all__ = ["SQLiteReader", "SQLiteStore", "open_store"]
 
@@ -49,6 +50,8 @@ _COLUMN_WEIGHTS = {
 }
 _WEIGHTS = tuple(_COLUMN_WEIGHTS[column] for column in FTS_COLUMNS)
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
+# Up to 32 MB; reading larger tables for each search costs little more than the products do.
+_FLOATS_IN_MEMORY = 8 << 20
 # The import of numpy takes as long as what it saves in twenty searches; a command makes one.
 _LOOKS_BEFORE_NUMPY = 2
 
@@ -58,12 +61,13 @@ class SQLiteReader(IndexReader):
 
     Args:
         reader: That state.
-        uses_numpy: Whether to search vectors by numpy, which pays from the second search on.
+        matrices: Vector tables in memory, by the state that they were read from and their name;
+            None to search without numpy.
     """
 
-    def __init__(self, reader: IndexReader, *, uses_numpy: bool) -> None:
+    def __init__(self, reader: IndexReader, matrices: _Matrices | None) -> None:
         super().__init__(reader.connection, reader.counts)
-        self._uses_numpy = uses_numpy
+        self._matrices = matrices
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Give the tools that share words with a query, best first by BM25."""
@@ -92,35 +96,49 @@ class SQLiteReader(IndexReader):
                 model_id, f"gave {len(vector)} dimensions, its vectors here have {table.dimensions}"
             )
         query, allowed = Query(text="", vector=vector), _filter(where)
-        if self._uses_numpy:
-            retriever = NumpyVectorRetriever(
-                self.connection,
-                table=table.name,
-                unit_length=True,
-                content=_CONTENT,
-                where=allowed,
-            )
-            return retriever.retrieve(query, depth=depth)
-        return VectorRetriever(
-            self.connection, table=table.name, content=_CONTENT, where=allowed
+        if self._matrices is None:
+            return VectorRetriever(
+                self.connection, table=table.name, content=_CONTENT, where=allowed
+            ).retrieve(query, depth=depth)
+        return NumpyVectorRetriever(
+            self.connection,
+            table=table.name,
+            unit_length=True,
+            content=_CONTENT,
+            where=allowed,
+            matrix=self._matrix(table, self._matrices),
         ).retrieve(query, depth=depth)
+
+    def _matrix(self, table: VectorTable, matrices: _Matrices) -> VectorMatrix | None:
+        rows = self.coverage(table.model_id).vectors
+        if rows * table.dimensions > _FLOATS_IN_MEMORY:
+            return None
+        key = self.generation(), table.name
+        if key not in matrices:
+            # Of states that are past, nobody will ask again.
+            for past in [other for other in list(matrices) if other[0] != key[0]]:
+                matrices.pop(past, None)
+            whole = NumpyVectorRetriever(self.connection, table=table.name)
+            matrices[key] = whole.read_matrix()
+        return matrices.get(key)
 
 
 class SQLiteStore(ToolIndex):
     """A `toolindex.ToolIndex` that can be searched: the `toolindex.ToolStore` we ship."""
 
-    _looks = 0
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
+        super().__init__(path, read_only=read_only)
+        self._looks = 0
+        self._matrices: _Matrices = {}
 
     @contextmanager
     def reading(self) -> Generator[SQLiteReader]:
         """Look at one state of the index, whatever others write meanwhile."""
         with super().reading() as reader:
             self._looks += 1
-            try:
-                yield SQLiteReader(reader, uses_numpy=self._looks > _LOOKS_BEFORE_NUMPY)
-            except RetrievalError as error:
-                # The driver's own error decides what this one is: damage, a lock, …
-                raise DatabaseError(self.path, str(error)) from error.__cause__
+            yield SQLiteReader(
+                reader, self._matrices if self._looks > _LOOKS_BEFORE_NUMPY else None
+            )
 
 
 def open_store(database: Path, root: Path) -> SQLiteStore:

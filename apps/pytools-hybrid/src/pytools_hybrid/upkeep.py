@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import aclosing, suppress
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
 
-from pytools_hybrid.errors import RootUnreadableError
+from pytools_hybrid.syncing import SYNC_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import PurePosixPath
 
     from pytools_hybrid.service import ToolSearch
 
@@ -26,6 +27,7 @@ _FIRST_EMBEDDING_SECONDS = 1.0
 _REFRESH_PAUSES = (0.5, 1.0, 2.0, 5.0)
 _EMBEDDING_PAUSES = (1.0, 5.0, 30.0, 120.0)
 _RESTART_PAUSE = 2.0
+_READ_ONLY_PAUSE = 30.0
 _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
 
@@ -74,7 +76,7 @@ class Upkeep:
         if settings.sync:
             await self._refresh(None)
         self._have_looked()
-        self._search.changed.set()
+        self._search.sync.changed.set()
         if not settings.watch:
             return
         passed = settings.sync
@@ -88,7 +90,10 @@ class Upkeep:
                             # It asks for what syncing at the start would have done.
                             passed = True
                             continue
-                        await self._refresh(None if batch.rescan else batch.paths)
+                        if batch.rescan:
+                            await self._refresh(None)
+                        elif paths := self._without_own(batch.paths):
+                            await self._refresh(paths)
             except (ToolWatchError, OSError) as error:
                 _log.warning("watching %s failed (%s); looking again", self._search.root, error)
                 await asyncio.sleep(_RESTART_PAUSE)
@@ -97,10 +102,17 @@ class Upkeep:
     async def _refresh(self, within: Iterable[PurePosixPath] | None) -> None:
         """Refresh until it works: a lock or a full disk must not leave the index stale."""
         attempt = 0
-        while not self._search.index.read_only:
+        while True:
+            if not await asyncio.to_thread(self._search.index.try_writing):
+                # It may have been a full disk; whoever searches is told that it is out of date.
+                self._have_looked()
+                self._embedded.set()
+                await asyncio.sleep(_READ_ONLY_PAUSE)
+                within = None
+                continue
             try:
                 report = await self._search.refresh(within)
-            except (ToolIndexError, RootUnreadableError, OSError) as error:
+            except SYNC_ERRORS as error:
                 _log.warning("the index could not be brought up to date: %s", error)
                 self._have_looked()
                 self._embedded.set()
@@ -120,6 +132,15 @@ class Upkeep:
                     _log.info("left out %s: %s", issue.path, issue.detail)
                 return
 
+    def _without_own(self, paths: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+        """Leave out the index itself: to follow what following writes would never end."""
+        try:
+            own = self._search.index.path.relative_to(os.path.realpath(self._search.root))
+        except ValueError:
+            return list(paths)
+        folder, name = PurePosixPath(own.parent.as_posix()), own.name
+        return [path for path in paths if path.parent != folder or not path.name.startswith(name)]
+
     def _have_looked(self) -> None:
         if not self._synced.is_set():
             self._looked = asyncio.get_running_loop().time()
@@ -133,14 +154,14 @@ class Upkeep:
                 async with asyncio.timeout(
                     _pause(_EMBEDDING_PAUSES, failures - 1) if failures else None
                 ):
-                    await self._search.changed.wait()
+                    await self._search.sync.changed.wait()
             except TimeoutError:
                 pass
-            self._search.changed.clear()
+            self._search.sync.changed.clear()
             try:
                 await self._search.embed_pending()
                 failures = 0
-            except ToolIndexError as error:
+            except Exception as error:  # noqa: BLE001 - a model may fail with anything
                 failures += 1
                 _log.warning("vectors are missing for now: %s", error)
             self._embedded.set()

@@ -16,6 +16,7 @@ Embedding: the `Embedder` protocol, `embed_pending`, `EmbeddingLimits`, `RetryPo
 Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsage`, `QueryCount`.
 Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageStore`,
 `VectorCache`, `PendingTexts` and `WorkLease`; `toolindex.testing.check_store` checks one.
+Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`.
 """
 
@@ -32,6 +33,7 @@ from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics
 from toolindex._store import ToolIndex
 from toolindex._stored import StoredFiles
 from toolindex._sync import SyncReport
+from toolindex._threads import finish_in_thread
 from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord, UsageLog
 from toolindex._vectors import VectorTable
 from toolindex.errors import (
@@ -116,5 +118,6 @@ __all__ = [
     "VectorTable",
     "WorkLease",
     "embed_pending",
+    "finish_in_thread",
     "plan_sync",
 ]

@@ -10,7 +10,13 @@ import apsw
 
 from toolindex._lease import Lease
 from toolindex._opening import BUSY_TIMEOUT_MS, open_connection, translated
-from toolindex.errors import DamagedDatabaseError, DatabaseError, ReadOnlyIndexError
+from toolindex._recovery import finish_renewal
+from toolindex.errors import (
+    DamagedDatabaseError,
+    DatabaseError,
+    ReadOnlyIndexError,
+    ToolIndexError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -25,11 +31,18 @@ _RESCUE_SECONDS = 60.0
 
 
 class _File(NamedTuple):
-    """Which file the path leads to, and how long it is at least."""
+    """Which file the path leads to, and what tells whether it has changed."""
 
     device: int
     inode: int
     size: int
+    modified: int
+    log_size: int
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What stays when the file is written."""
+        return self.device, self.inode
 
 
 class ConnectionPool:
@@ -52,6 +65,8 @@ class ConnectionPool:
         # A connection on another file than the one that is there now is not lent again.
         self._epoch = 0
         self._file: _File | None = None
+        self._is_immutable = False
+        self._damaged: tuple[int, int] | None = None
 
     @contextmanager
     def read(self) -> Generator[apsw.Connection]:
@@ -104,10 +119,22 @@ class ConnectionPool:
         self.closed = True
         self.drop_idle()
 
-    def is_on_the_same_file(self) -> bool:
-        """Tell whether the path still leads to the file that was last opened."""
-        found, before = self._look(), self._file
-        return found is not None and before is not None and found[:2] == before[:2]
+    def damaged_file(self) -> tuple[int, int] | None:
+        """Tell which file was found damaged, if it is the one that is still there."""
+        found = self._look()
+        is_there = found is not None and found.identity == self._damaged
+        return self._damaged if is_there else None
+
+    def try_writing(self) -> bool:
+        """Write from now on, if the file can be written by now; whether that is so."""
+        if self.read_only:
+            try:
+                open_connection(self.path, read_only=False).connection.close()
+            except DatabaseError:
+                return False
+            self.read_only = False
+            self.drop_idle()
+        return True
 
     def drop_idle(self) -> None:
         """Close the idle connections; whoever borrows next gets a new one."""
@@ -120,10 +147,12 @@ class ConnectionPool:
 
     @contextmanager
     def _lend(self) -> Generator[apsw.Connection]:
-        connection, epoch = self._take()
+        connection, epoch, file = self._take()
         try:
             yield connection
-        except (DatabaseError, apsw.Error):
+        except (DatabaseError, apsw.Error) as error:
+            if isinstance(error, DamagedDatabaseError):
+                self._damaged = file
             # What it remembers of the file may be as wrong as the file, or a transaction
             # that could not be rolled back may still be open on it.
             connection.close()
@@ -133,7 +162,7 @@ class ConnectionPool:
             raise
         self._give_back(connection, epoch)
 
-    def _take(self) -> tuple[apsw.Connection, int]:
+    def _take(self) -> tuple[apsw.Connection, int, tuple[int, int] | None]:
         if self.closed:
             raise DatabaseError(self.path, "the index has been closed")
         found = self._look()
@@ -141,23 +170,32 @@ class ConnectionPool:
             self._finish_log()
             self.drop_idle()
         self._file = found
-        epoch = self._epoch
+        epoch, file = self._epoch, found.identity if found else None
         try:
-            return self._idle.get_nowait(), epoch
+            return self._idle.get_nowait(), epoch, file
         except queue.Empty:
-            return self._open(), epoch
+            pass
+        try:
+            return self._open(), epoch, file
+        except DamagedDatabaseError:
+            self._damaged = file
+            raise
 
     def _open(self) -> apsw.Connection:
-        if not self.read_only:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise DatabaseError(self.path, f"its folder cannot be made ({error})") from error
-        if self._file is not None or self.read_only:
-            return open_connection(self.path, read_only=self.read_only)
+        if self._file is None and not self.read_only:
+            return self._make()
+        connection, self._is_immutable = open_connection(self.path, read_only=self.read_only)
+        return connection
+
+    def _make(self) -> apsw.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DatabaseError(self.path, f"its folder cannot be made ({error})") from error
         # None may be made while another process renames a damaged one, which takes several steps.
         with Lease(self.path, RESCUE).held(timeout=_RESCUE_SECONDS):
-            connection = open_connection(self.path, read_only=False)
+            finish_renewal(self.path)
+            connection, _ = open_connection(self.path, read_only=False)
         self._file = self._look()
         return connection
 
@@ -183,31 +221,35 @@ class ConnectionPool:
     def _look(self) -> _File | None:
         try:
             status = self.path.stat()
-        except OSError:
+        except (OSError, ValueError):
             return None
-        return _File(status.st_dev, status.st_ino, status.st_size)
+        log_size = 0
+        if self._is_immutable:
+            with suppress(OSError):
+                log_size = self.path.with_name(f"{self.path.name}-wal").stat().st_size
+        return _File(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, log_size)
 
     def _has_changed(self, found: _File | None) -> bool:
-        """Tell whether the path leads to another file, or to one that was cut short.
-
-        To read beyond the end of a mapped file that somebody cut would end the process.
-        """
+        """Tell whether the idle connections would read something else than the file there is."""
         before = self._file
         if before is None or found is None:
             return before is not found
-        return found[:2] != before[:2] or found.size < before.size
+        if self._is_immutable:
+            return found != before
+        return found.identity != before.identity or found.size < before.size
 
     @contextmanager
     def _wrapped(self) -> Generator[None]:
         try:
             yield
         except apsw.Error as error:
-            raise translated(self.path, error) from error
+            raise translated(self.path, error, is_open=True) from error
         except UnicodeDecodeError as error:
             # SQLite does not look at the text that it gives back; only damage breaks it.
             raise DamagedDatabaseError(self.path) from error
         except Exception as error:
-            # Whoever was lent the connection may have wrapped what the driver raised.
-            if isinstance(error.__cause__, apsw.CorruptError | apsw.BusyError | apsw.IOError):
-                raise translated(self.path, error.__cause__) from error
+            # A ranker that was lent the connection wraps what the driver raised; what it is, damage
+            # or a lock, is for the index to tell.
+            if isinstance(error.__cause__, apsw.Error) and not isinstance(error, ToolIndexError):
+                raise translated(self.path, error.__cause__, is_open=True) from error
             raise

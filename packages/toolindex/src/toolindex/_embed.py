@@ -12,7 +12,7 @@ from toolindex.errors import ToolIndexError
 from toolindex.protocols import EmbeddingLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from toolindex.protocols import Embedder, PendingTexts, WorkLease
 
@@ -20,7 +20,7 @@ __all__ = ["EmbeddingReport", "RefusedText", "embed_pending"]
 
 _DEFAULT_LIMITS = EmbeddingLimits()
 _DEFAULT_RETRY = RetryPolicy()
-# To find what is pending costs a look at every entry, so each look is for many texts.
+# To find what is pending costs a look at every text, so each look is for many.
 _PAGE_TEXTS = 4_000
 # The lease is asked for more often than what is pending, for the same reason.
 _ASKS_PER_LOOK = 8
@@ -45,7 +45,8 @@ class EmbeddingReport:
 
     Attributes:
         embedded: How many texts got a vector.
-        refused: The texts that got none, to be left out in the next round.
+        refused: The texts that got none. The index keeps the reasons, by `ToolIndex.refused`
+            for each tool.
     """
 
     embedded: int
@@ -58,7 +59,6 @@ async def embed_pending(
     *,
     limits: EmbeddingLimits = _DEFAULT_LIMITS,
     retry: RetryPolicy = _DEFAULT_RETRY,
-    without: Collection[str] = (),
     progress: Callable[[int, int], object] | None = None,
     lease_poll: float = 0.25,
 ) -> EmbeddingReport:
@@ -70,15 +70,15 @@ async def embed_pending(
     costs no more, and leaves neither a task nor the lease behind. After a failure, the
     requests under way are still awaited and stored, for they may have been paid for.
 
-    A request that is refused is halved until the text that is not wanted is alone. That text
-    is reported, and all others are embedded.
+    A request that is refused is halved until the text that is not wanted is alone. If it is
+    long, its first half is tried in its place, and half of that. The reason is kept in the
+    index, where the text is no longer pending, and all others are embedded.
 
     Args:
         index: Where texts come from and vectors go to.
         embedder: The model.
         limits: What the model takes in one request.
         retry: How often, and after what pauses, a request that failed is made again.
-        without: Hashes of texts to leave out: those refused earlier.
         progress: Called with the number of texts embedded so far, and of all that are to be.
         lease_poll: Seconds between two tries to get the lease.
 
@@ -92,12 +92,11 @@ async def embed_pending(
         ToolIndexError: The vectors cannot be stored.
     """
     model_id = embedder.model_id
-    refused = dict.fromkeys(without, "")
 
     def look(limit: int) -> Mapping[str, str]:
-        return index.pending(model_id, limit=limit, without=refused.keys())
+        return index.pending(model_id, limit=limit)
 
-    requests = Requests(index, embedder, limits=limits, retry=retry, refused=refused)
+    requests = Requests(index, embedder, limits=limits, retry=retry)
     turn = _Turn(index, f"embed-{model_id}")
     try:
         # Looked at only when it is this process's turn: what was pending before may be done.
@@ -106,10 +105,7 @@ async def embed_pending(
             page -= page % limits.texts_per_request
             texts = await finish_in_thread(look, page)
             if texts and progress is not None:
-                total = await finish_in_thread(
-                    lambda: index.count_pending(model_id, without=refused.keys())
-                )
-                requests.report_to(progress, total)
+                requests.report_to(progress, await finish_in_thread(index.count_pending, model_id))
             while texts:
                 await requests.embed(texts)
                 if len(texts) < page:
@@ -125,8 +121,7 @@ async def embed_pending(
         embedded=requests.embedded,
         refused=tuple(
             RefusedText(text_hash=text_hash, reason=reason)
-            for text_hash, reason in refused.items()
-            if reason
+            for text_hash, reason in requests.refused.items()
         ),
     )
 

@@ -91,6 +91,11 @@ class ToolFilter:
         if self.unobserved not in {"include", "exclude"}:
             raise FilterError("unobserved", f"is {self.unobserved!r}; give 'include' or 'exclude'")
 
+    @property
+    def uses_outcomes(self) -> bool:
+        """Whether it depends on the usage record, and so on more than the index's generation."""
+        return self.min_success_rate is not None or self.max_latency_ms is not None
+
     def rowids(self) -> tuple[str, tuple[str | int | float, ...]] | None:
         """Give a SELECT of the allowed rowids with its parameters, or None for all."""
         conditions = list(self._conditions())

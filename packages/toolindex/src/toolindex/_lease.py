@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import asyncio
+import time
+from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from toolindex._threads import finish_in_thread
 from toolindex.errors import LeaseHeldError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Generator
     from pathlib import Path
 
 __all__ = ["Lease"]
@@ -64,6 +67,27 @@ class Lease:
         except (OSError, NotImplementedError):
             return True
         return True
+
+    @asynccontextmanager
+    async def turn(self, *, patience: float) -> AsyncGenerator[None]:
+        """Hold the lease for a block, waiting for it without holding up a thread.
+
+        Args:
+            patience: How long to wait for it, in seconds.
+
+        Raises:
+            LeaseHeldError: Another holds it for longer.
+        """
+        deadline = time.monotonic() + patience
+        try:
+            # Noted in the thread that gets it: a cancellation must not lose a lease just got.
+            while not await finish_in_thread(lambda: self.acquire(timeout=0)):
+                if time.monotonic() > deadline:
+                    raise LeaseHeldError(self._database)
+                await asyncio.sleep(_POLL_SECONDS)
+            yield
+        finally:
+            self.release()
 
     def release(self) -> None:
         """Give the lease back; nothing happens if it is not held."""

@@ -22,7 +22,7 @@ SCHEMA_VERSION = 2
 
 _TABLES = frozenset(
     {"meta", "entries", "entries_fts", "embeddings", "models", "query_embeddings", "searches"}
-    | {"outcomes"}
+    | {"outcomes", "refusals"}
 )
 
 

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 
@@ -19,21 +20,26 @@ from toolindex.errors import (
     NewerSchemaError,
 )
 
-__all__ = ["BUSY_TIMEOUT_MS", "open_connection", "translated"]
+__all__ = ["BUSY_TIMEOUT_MS", "Opened", "open_connection", "translated"]
 
 BUSY_TIMEOUT_MS = 5_000
 """How long a statement waits for a lock that another process holds."""
 
 _RETRY_SECONDS = 0.005
-# More makes searches faster by a tenth, and counts as memory of the process.
-_MMAP_BYTES = 8 << 20
 _LOG_BYTES = 32 << 20
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _APPLICATION_ID_BYTES = slice(68, 72)
 
 
-def open_connection(path: Path, *, read_only: bool) -> apsw.Connection:
+class Opened(NamedTuple):
+    """A connection, and whether it reads the file as it lies, however others change it."""
+
+    connection: apsw.Connection
+    is_immutable: bool
+
+
+def open_connection(path: Path, *, read_only: bool) -> Opened:
     """Open a connection to an index, made or brought up to date where that is needed.
 
     Args:
@@ -50,16 +56,26 @@ def open_connection(path: Path, *, read_only: bool) -> apsw.Connection:
     try:
         if read_only:
             return _open_read_only(path)
-        return _configured(apsw.Connection(str(path)), path, read_only=False)
+        connection = _configured(apsw.Connection(str(path)), path, read_only=False)
+        return Opened(connection, is_immutable=False)
     except apsw.Error as error:
         raise translated(path, error) from error
+    except ValueError as error:
+        raise DatabaseError(path, f"SQLite does not open such a path ({error})") from error
 
 
-def translated(path: Path, error: apsw.Error) -> DatabaseError:
-    """Give the error of this package for one of the driver's."""
+def translated(path: Path, error: apsw.Error, *, is_open: bool = False) -> DatabaseError:
+    """Give the error of this package for one of the driver's.
+
+    Args:
+        path: The database file.
+        error: What the driver raised.
+        is_open: Whether the file was recognised as an index before.
+    """
     match error:
         case apsw.NotADBError() | apsw.CorruptError():
-            return DamagedDatabaseError(path) if _is_ours(path) else ForeignDatabaseError(path)
+            is_ours = is_open or _is_ours(path)
+            return DamagedDatabaseError(path) if is_ours else ForeignDatabaseError(path)
         case apsw.FullError():
             return DatabaseError(path, "the disk is full; free some space and run again")
         case apsw.BusyError() | apsw.LockedError():
@@ -78,16 +94,16 @@ def translated(path: Path, error: apsw.Error) -> DatabaseError:
             return DatabaseError(path, f"SQLite failed ({error})")
 
 
-def _open_read_only(path: Path) -> apsw.Connection:
+def _open_read_only(path: Path) -> Opened:
     uri = path.absolute().as_uri()
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
         connection = apsw.Connection(f"{uri}?mode=ro", flags=flags)
-        return _configured(connection, path, read_only=True)
+        return Opened(_configured(connection, path, read_only=True), is_immutable=False)
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError):
-        # WAL needs a shared-memory file beside the database. Where none can be made,
-        # nobody can be writing either, so the file may be read as it lies, unless a killed
-        # process left its last changes outside of it.
+        # WAL needs a shared-memory file beside the database. Where none can be made, the file is
+        # read as it lies, unless its last changes are outside of it; whoever lends the
+        # connection has to see to it that the file has not changed since.
         if _has_changes_beside_it(path):
             raise DatabaseError(
                 path,
@@ -95,7 +111,7 @@ def _open_read_only(path: Path) -> apsw.Connection:
                 "files can be written; open the index once there",
             ) from None
         connection = apsw.Connection(f"{uri}?immutable=1", flags=flags)
-        return _configured(connection, path, read_only=True)
+        return Opened(_configured(connection, path, read_only=True), is_immutable=True)
 
 
 def _configured(connection: apsw.Connection, path: Path, *, read_only: bool) -> apsw.Connection:
@@ -115,7 +131,6 @@ def _configured(connection: apsw.Connection, path: Path, *, read_only: bool) -> 
             _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
-        connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
         migrate(connection, path, read_only=read_only)
     except BaseException:
         connection.close()

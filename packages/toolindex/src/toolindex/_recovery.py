@@ -10,57 +10,78 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from toolindex._opening import open_connection
+from toolindex.errors import DatabaseError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["set_aside", "take_over"]
+__all__ = ["finish_renewal", "renew", "take_over"]
 
 _TABLES = {
     "embeddings": "text_hash, model_id, vector, stored_at",
+    "refusals": "model_id, text_hash, reason, at",
     "searches": "id, at, query, mode, parameters, results, latency_ms, degraded",
     "outcomes": "rowid, at, tool_id, success, latency_ms, search_id",
 }
 _UNIT_ERROR = 1e-3
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a database, with its log, so that another can take its place.
+def renew(path: Path) -> Path:
+    """Put a new database, with what can be read of the damaged one, in its place.
+
+    The new one is complete before the damaged one is renamed: a kill at any moment leaves one of
+    the two, and `finish_renewal` completes what is left to be done. Whoever calls holds the lease
+    under which databases are made.
 
     Returns:
-        The new name: `search.db.corrupt-20261122T101500`.
+        The damaged one's new name: `search.db.corrupt-20261122T101500`.
+
+    Raises:
+        DatabaseError: It cannot be renamed, or no other can be made.
     """
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    aside = path.with_name(f"{path.name}.corrupt-{stamp}")
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
-    path.rename(aside)
-    for suffix in ("-wal", "-shm"):
-        with suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
+    new, aside = _new(path), _name_aside(path)
+    try:
+        for file in (new, *_beside(new)):
+            file.unlink(missing_ok=True)
+        connection = open_connection(new, read_only=False).connection
+        with closing(connection), connection:
+            take_over(connection, path)
+        path.rename(aside)
+        for old, kept in zip(_beside(path), _beside(aside), strict=True):
+            with suppress(FileNotFoundError):
+                old.rename(kept)
+        finish_renewal(path)
+    except OSError as error:
+        raise DatabaseError(path, f"is damaged, and cannot be set aside ({error})") from error
     return aside
 
 
-def take_over(connection: apsw.Connection, aside: Path) -> int:
+def finish_renewal(path: Path) -> None:
+    """Move a database that was made anew to its place, if a kill has kept it from there."""
+    with suppress(FileNotFoundError):
+        _new(path).replace(path)
+
+
+def take_over(connection: apsw.Connection, damaged: Path) -> int:
     """Copy the vectors and the usage record that can still be read of a damaged database.
 
     Vectors were paid for; the rest of the index is made again from the files.
 
     Args:
         connection: A connection to the new database, inside a write transaction.
-        aside: The damaged one. It is only read.
+        damaged: The damaged one. It is only read.
 
     Returns:
         How many rows were taken over.
     """
     before = connection.total_changes()
-    with suppress(apsw.Error), closing(_opened(aside)) as damaged:
+    with suppress(apsw.Error), closing(_opened(damaged)) as source:
         for table, columns in _TABLES.items():
             marks = ", ".join("?" for _ in columns.split(", "))
             insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608
-            for row in _readable(damaged, f"SELECT {columns} FROM {table}"):  # noqa: S608
+            for row in _readable(source, columns, table):
                 if table != "embeddings" or _is_vector(row[2]):
                     with suppress(apsw.Error):
                         connection.execute(insert, row)
@@ -75,13 +96,38 @@ def _opened(path: Path) -> apsw.Connection:
     return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
 
 
-def _readable(connection: apsw.Connection, select: str) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
+def _readable(
+    connection: apsw.Connection, columns: str, table: str
+) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
     try:
-        yield from connection.execute(f"{select} ORDER BY rowid")
+        yield from connection.execute(f"SELECT {columns} FROM {table}")  # noqa: S608 - constants
     except (apsw.Error, UnicodeDecodeError):
-        # What lies behind a broken page is still found from the other side.
-        with suppress(apsw.Error, UnicodeDecodeError):
-            yield from connection.execute(f"{select} ORDER BY rowid DESC")
+        # What lies behind a broken page is still found from the other side; and version 1 did
+        # not keep when a vector was stored.
+        for other in (
+            f"SELECT {columns} FROM {table} ORDER BY rowid DESC",  # noqa: S608
+            f"SELECT {columns.replace('stored_at', '0')} FROM {table}",  # noqa: S608
+        ):
+            with suppress(apsw.Error, UnicodeDecodeError):
+                yield from connection.execute(other)
+
+
+def _new(path: Path) -> Path:
+    return path.with_name(f"{path.name}.new")
+
+
+def _name_aside(path: Path) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    aside = path.with_name(f"{path.name}.corrupt-{stamp}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
+    return aside
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 
 def _is_vector(blob: object) -> bool:

@@ -8,7 +8,7 @@ import random
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from toolindex._threads import finish_in_thread
 from toolindex.errors import EmbeddingError, FailureKind, VectorError
@@ -16,18 +16,21 @@ from toolindex.errors import EmbeddingError, FailureKind, VectorError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from toolindex.protocols import Embedder, EmbeddingLimits
+    from toolindex.protocols import Embedder, EmbeddingLimits, PendingTexts
 
 __all__ = ["Requests", "RetryPolicy"]
 
 Batch = list[tuple[str, str]]
 
-# When a model has refused this many texts and taken none, the fault is not in the texts.
-_ALL_REFUSED = 8
-
-
-class _VectorStore(Protocol):
-    def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None: ...
+# A wrong key or setting refuses every text. So refusals are believed when the model takes this
+# one, or has just taken another: so many of them, one after the other.
+_PLAIN_TEXT = "Read a file."
+_BELIEVED = 8
+# The limits estimate tokens: a text that they let through may still be too long for the model,
+# such as one of hexadecimal digits. One below this, in characters, is not refused for its length.
+_LONG_TEXT = 2_000
+# A wrong count of vectors is paid for, and is hardly a mishap when it comes twice.
+_MISCOUNTS = 2
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: another request has failed
@@ -66,25 +69,28 @@ class Requests:
         embedder: The model.
         limits: What the model takes.
         retry: How a request that failed is made again.
-        refused: Reasons by hash; what the model does not take is added.
+
+    Attributes:
+        embedded: How many vectors have been stored.
+        refused: The reasons, by hash, why texts got none; they are stored too.
     """
 
     def __init__(
         self,
-        store: _VectorStore,
+        store: PendingTexts,
         embedder: Embedder,
         *,
         limits: EmbeddingLimits,
         retry: RetryPolicy,
-        refused: dict[str, str],
     ) -> None:
         self.embedded = 0
+        self.refused: dict[str, str] = {}
         self._store = store
         self._embedder = embedder
         self._limits = limits
         self._retry = retry
-        self._refused = refused
-        self._refused_before = len(refused)
+        self._believed = 0
+        self._trying_plain_text = asyncio.Lock()
         self._dimensions: int | None = None
         self._waiting: deque[Batch] = deque()
         self._next_start = 0.0
@@ -99,16 +105,17 @@ class Requests:
         progress(0, total)
 
     async def embed(self, texts: Mapping[str, str]) -> None:
-        """Embed texts and store their vectors; those that the model does not take are noted.
+        """Embed texts and store their vectors, or the reasons why the model refused them.
 
         Raises:
             EmbeddingError: The model gives no vectors, whatever the text.
             VectorError: It gives vectors of another length than before.
             ToolIndexError: The vectors cannot be stored.
         """
-        hashes, cut = list(texts), [self._limits.cut(text) for text in texts.values()]
+        hashes = iter(texts)
         self._waiting.extend(
-            list(zip(hashes[part], cut[part], strict=True)) for part in self._limits.split(cut)
+            [(next(hashes), text) for text in request]
+            for request in self._limits.requests(texts.values())
         )
         workers = min(self._limits.concurrency, len(self._waiting))
         # Exceptions are collected so that no worker is left running, whichever way this ends.
@@ -135,34 +142,41 @@ class Requests:
         except EmbeddingError as error:
             if error.kind is not FailureKind.REFUSED:
                 raise
+            text_hash, text = batch[0]
             if len(batch) > 1:
                 middle = len(batch) // 2
                 self._waiting.extendleft((batch[middle:], batch[:middle]))
+            elif len(text) > _LONG_TEXT:
+                self._waiting.appendleft([(text_hash, text[: len(text) // 2])])
             else:
-                self._refuse(batch[0][0], error.reason)
+                await self._refuse({text_hash: error.reason})
             return
         good, bad = self._sorted_out(batch, vectors)
         if good:
             await finish_in_thread(self._store.put_vectors, self._embedder.model_id, good)
             self.embedded += len(good)
+            self._believed = _BELIEVED
             self._total = max(self._total, self.embedded)
             if self._progress is not None:
                 self._progress(self.embedded, self._total)
-        for text_hash, reason in bad.items():
-            self._refuse(text_hash, reason)
+        if bad:
+            await self._refuse(bad)
 
     async def _answered(self, texts: list[str]) -> list[list[float]]:
         """Make a request until it is answered; the pauses are cut short when another fails."""
-        tries, waited = 0, 0.0
+        tries, miscounts, waited = 0, 0, 0.0
         while True:
             await self._turn()
             tries += 1
             try:
                 vectors = await self._embedder.embed_documents(texts)
                 if len(vectors) != len(texts):
+                    miscounts += 1
+                    final = miscounts == _MISCOUNTS
                     raise EmbeddingError(
                         self._embedder.model_id,
                         f"gave {len(vectors)} vectors for {len(texts)} texts",
+                        kind=FailureKind.UNAVAILABLE if final else FailureKind.TRANSIENT,
                     )
             except EmbeddingError as error:
                 pause = self._retry.pause_after(tries, error.retry_after)
@@ -231,12 +245,36 @@ class Requests:
             self._dimensions = dimensions
         return good, bad
 
-    def _refuse(self, text_hash: str, reason: str) -> None:
+    async def _refuse(self, reasons: Mapping[str, str]) -> None:
         model = self._embedder.model_id
-        self._refused[text_hash] = str(EmbeddingError(model, reason))
-        if self.embedded == 0 and len(self._refused) - self._refused_before >= _ALL_REFUSED:
-            raise EmbeddingError(
-                model,
-                f"takes no text ({reason}); check the model's name and its settings",
-                kind=FailureKind.UNAVAILABLE,
-            )
+        await self._believe(next(iter(reasons.values())))
+        named = {key: str(EmbeddingError(model, reason)) for key, reason in reasons.items()}
+        await finish_in_thread(self._store.refuse, model, named)
+        self.refused |= named
+
+    async def _believe(self, reason: str) -> None:
+        """Make sure that a refusal is due to the text.
+
+        Raises:
+            EmbeddingError: The model takes no text.
+        """
+        async with self._trying_plain_text:
+            if not self._believed:
+                if not await self._takes_plain_text():
+                    raise EmbeddingError(
+                        self._embedder.model_id,
+                        f"takes no text ({reason}); check the model's name and its settings",
+                        kind=FailureKind.UNAVAILABLE,
+                    )
+                self._believed = _BELIEVED
+            self._believed -= 1
+
+    async def _takes_plain_text(self) -> bool:
+        try:
+            vectors = await self._answered([_PLAIN_TEXT])
+        except EmbeddingError as error:
+            if error.kind is not FailureKind.REFUSED:
+                raise
+            return False
+        good, _ = self._sorted_out([("", _PLAIN_TEXT)], vectors)
+        return bool(good)

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 from toolindex._connection import RESCUE, ConnectionPool
 from toolindex._lease import Lease
-from toolindex._meta import bump_generation, generation, get_meta, set_meta
-from toolindex._opening import open_connection
+from toolindex._meta import bump_generation, get_meta, set_meta
+from toolindex._pending import count_pending, pending_texts, refuse, refused_tools
 from toolindex._plan import plan_sync
 from toolindex._pruning import PruneReport, prune
 from toolindex._query_vectors import QueryVectors
 from toolindex._reader import IndexReader
-from toolindex._recovery import set_aside, take_over
+from toolindex._recovery import renew
 from toolindex._stored import StoredFiles, stored_files
 from toolindex._sync import SyncReport, apply_plan
 from toolindex._usage import UsageLog
 from toolindex._vectors import (
-    count_pending,
     is_in_use,
     kept_dimensions,
-    pending_texts,
     put_vectors,
     to_blob,
     use_model,
 )
-from toolindex.errors import DamagedDatabaseError, ForeignRootError, VectorError
+from toolindex.errors import (
+    DamagedDatabaseError,
+    DatabaseError,
+    ForeignRootError,
+    VectorError,
+)
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Collection, Generator, Mapping, Sequence
     from types import TracebackType
 
@@ -58,7 +62,6 @@ class ToolIndex:
 
     Attributes:
         path: The database file, absolute.
-        read_only: Whether nothing is ever written.
         usage: The record of searches and of what came of them.
         query_vectors: Vectors of queries, kept for when they are asked again.
         damaged: Where a damaged database was put, if this object found one.
@@ -71,11 +74,15 @@ class ToolIndex:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        # Connections are opened later too, when the working directory may be another.
-        self.path = Path(path).absolute()
-        self.read_only = read_only
+        # Connections are opened later too, when the working directory may be another; and whatever
+        # lies beside the database has one name only if the database has.
+        try:
+            self.path = Path(os.path.realpath(path))
+        except ValueError as error:
+            raise DatabaseError(Path(path), f"this is no path ({error})") from error
         self._root: str | None = None
         self._counts: dict[tuple[int, str], int] = {}
+        self._rescuing = Lock()
         self._pool = ConnectionPool(self.path, read_only=read_only)
         self.usage = UsageLog(self._pool)
         self.query_vectors = QueryVectors(self._pool)
@@ -107,6 +114,11 @@ class ToolIndex:
         if hasattr(self, "_pool") and not self._pool.closed:
             message = f"{self.path}: the index was never closed"
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing is written."""
+        return self._pool.read_only
 
     def close(self) -> None:
         """Close the database; the index cannot be used afterwards."""
@@ -177,7 +189,7 @@ class ToolIndex:
             DatabaseError: The database cannot be written; nothing has changed.
         """
         started = time.perf_counter()
-        if stored is not None and self._needs_nothing(scanned, stored):
+        if stored is not None and self._needs_nothing(scanned, stored, reader_version, within):
             return SyncReport(
                 unchanged=len(scanned.unchanged),
                 issues=scanned.issues,
@@ -185,7 +197,7 @@ class ToolIndex:
             )
         with self._pool.write() as connection:
             self._bind(connection)
-            if stored is None or stored.generation != generation(connection):
+            if stored is None or not stored.is_true(connection, reader_version, within):
                 stored = stored_files(connection, reader_version=reader_version, within=within)
             reread = not stored.is_current
             plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
@@ -203,23 +215,33 @@ class ToolIndex:
             duration=time.perf_counter() - started,
         )
 
-    def pending(
-        self, model_id: str, *, limit: int, without: Collection[str] = ()
-    ) -> dict[str, str]:
-        """Give up to `limit` texts, by hash, that this model has not embedded yet.
+    def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
+        """Give up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        Args:
-            model_id: The model.
-            limit: How many at most.
-            without: Hashes of texts to leave out: those that the model has refused.
+        A refusal counts for 30 days.
         """
         with self._pool.read() as connection:
-            return pending_texts(connection, model_id, limit=limit, without=without)
+            return pending_texts(connection, model_id, limit=limit)
 
-    def count_pending(self, model_id: str, *, without: Collection[str] = ()) -> int:
-        """Count the texts that this model has not embedded yet."""
+    def count_pending(self, model_id: str) -> int:
+        """Count the texts that this model has neither embedded nor refused."""
         with self._pool.read() as connection:
-            return count_pending(connection, model_id, without=without)
+            return count_pending(connection, model_id)
+
+    def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
+        """Keep why a model gives no vector for some texts, by hash: they are not pending.
+
+        Raises:
+            DatabaseError: The database cannot be written.
+        """
+        if reasons:
+            with self._pool.write() as connection:
+                refuse(connection, model_id, reasons)
+
+    def refused(self, model_id: str) -> dict[str, str]:
+        """Give the reason, by tool id, for every tool whose text a model has refused."""
+        with self._pool.read() as connection:
+            return refused_tools(connection, model_id)
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
         """Keep the vectors of some texts, by hash, and make them searchable.
@@ -276,36 +298,52 @@ class ToolIndex:
             yield self._reader(connection)
 
     def set_aside(self) -> Path | None:
-        """Rename a damaged database, and begin a new one with what can be read of it.
+        """Rename a database that was found damaged, and go on with a new one.
 
         Kept vectors and the usage record are taken over as far as they can be read; the rest
         is made again by the next scan and sync of the whole tree.
 
         Returns:
-            The damaged file's new path, or None when another process has done it.
+            The damaged file's new path, or None when it is not there any more: another thread
+            or process has done it.
 
         Raises:
             DatabaseError: It cannot be renamed, or no other can be made.
         """
-        with self.lease(RESCUE).held(timeout=_RESCUE_SECONDS):
-            is_the_damaged_one = self._pool.is_on_the_same_file()
-            self._pool.drop_idle()
-            if not is_the_damaged_one:
+        damaged = self._pool.damaged_file()
+        if damaged is None:
+            return None
+        with self._rescuing, self.lease(RESCUE).held(timeout=_RESCUE_SECONDS):
+            # Others have found it damaged too; the first one has put another in its place.
+            if self._pool.damaged_file() != damaged:
                 return None
-            self.damaged = set_aside(self.path)
-            open_connection(self.path, read_only=False).close()
-        with self._pool.write() as connection:
-            take_over(connection, self.damaged)
+            self._pool.drop_idle()
+            self.damaged = renew(self.path)
         return self.damaged
+
+    def try_writing(self) -> bool:
+        """Write from now on where nothing could be written when it was opened.
+
+        Returns:
+            Whether the database can be written now.
+        """
+        return self._pool.try_writing()
 
     def _reader(self, connection: apsw.Connection) -> IndexReader:
         return IndexReader(connection, self._counts)
 
-    def _needs_nothing(self, scanned: ScanReport, stored: StoredFiles) -> bool:
+    def _needs_nothing(
+        self,
+        scanned: ScanReport,
+        stored: StoredFiles,
+        reader_version: str,
+        within: Collection[str] | None,
+    ) -> bool:
         if scanned.records or not stored.is_current or not stored.is_exactly(scanned.unchanged):
             return False
         with self._pool.read() as connection:
-            return stored.generation == generation(connection) and self._is_bound(connection)
+            is_true = stored.is_true(connection, reader_version, within)
+            return is_true and self._is_bound(connection)
 
     def _is_bound(self, connection: apsw.Connection) -> bool:
         """Tell whether the database is the index of the root; that of another must not be."""

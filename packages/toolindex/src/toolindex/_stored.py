@@ -55,7 +55,7 @@ class StoredFiles:
         """Make one of entries, for a store that keeps them in another way than ours."""
         return cls(
             generation=generation,
-            within=None if within is None else frozenset(within),
+            within=_normal(within),
             is_current=is_current,
             _rows=[(e.path, e.id, e.file_hash, *stamp_columns(e.stamp)) for e in entries],
         )
@@ -79,6 +79,17 @@ class StoredFiles:
         """Tell whether these are the paths of all that is held."""
         return len(paths) == len(self._rows) and {row[0] for row in self._rows}.issubset(paths)
 
+    def is_true(
+        self, connection: apsw.Connection, reader_version: str, within: Collection[str] | None
+    ) -> bool:
+        """Tell whether this is what would be read now for these paths and this reader."""
+        is_current = get_meta(connection, "reader_version") == reader_version
+        return (
+            self.generation == generation(connection)
+            and self.is_current == is_current
+            and self.within == _normal(within)
+        )
+
 
 def stored_files(
     connection: apsw.Connection, *, reader_version: str, within: Collection[str] | None
@@ -90,8 +101,8 @@ def stored_files(
         reader_version: The version of what makes records from files.
         within: Only these paths (posix, relative to the root) and what lies below them.
     """
-    limits = None if within is None else frozenset(str(PurePosixPath(path)) for path in within)
-    if limits is None or "." in limits:
+    limits = _normal(within)
+    if limits is None:
         rows = connection.execute(f"SELECT {_COLUMNS} FROM entries")  # noqa: S608 - a constant
     else:
         # As one JSON value: any number of paths. "0" is the character after "/".
@@ -109,6 +120,11 @@ def stored_files(
         is_current=get_meta(connection, "reader_version") == reader_version,
         _rows=cast("list[_Row]", rows.fetchall()),
     )
+
+
+def _normal(within: Collection[str] | None) -> frozenset[str] | None:
+    limits = None if within is None else frozenset(str(PurePosixPath(path)) for path in within)
+    return None if limits is None or "." in limits else limits
 
 
 def stamp_columns(stamp: FileStamp | None) -> tuple[int | None, int | None, int | None, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolindex._meta import bump_generation
 from toolindex._rows import row_values
 from toolindex._stored import stamp_columns
-from toolindex._vectors import fill, forget, forget_superseded, vector_tables
+from toolindex._vectors import close_holes, fill, forget, forget_superseded, vector_tables
 
 if TYPE_CHECKING:
     import apsw
@@ -65,6 +66,7 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     stale = [*(str(record.id) for record in plan.updated), *plan.removed]
     for table in tables:
         forget(connection, table, stale)
+    _keep_vectors_of_moved(connection, plan)
     connection.executemany("DELETE FROM entries WHERE id = ?", ((id_,) for id_ in plan.removed))
     connection.executemany(_UPSERT, (_with_time(record) for record in changed))
     connection.executemany(
@@ -75,7 +77,34 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
         # Where only the text is made otherwise, the old vector serves until there is a new one.
         forget_superseded(connection, table, [str(record.id) for record in plan.reread])
         fill(connection, table, [str(record.id) for record in changed])
+        close_holes(connection, table)
     bump_generation(connection)
+
+
+def _keep_vectors_of_moved(connection: apsw.Connection, plan: SyncPlan) -> None:
+    """Give the vectors of files that went to the files of the same bytes that came.
+
+    A name and a category are part of a tool's text, so a renamed tool would be embedded again;
+    but its file is the same, and so, nearly, is what it means.
+    """
+    if not plan.added or not plan.removed:
+        return
+    rows = connection.execute(
+        "SELECT file_hash, text_hash FROM entries WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(plan.removed),),
+    )
+    before = {str(file_hash): text_hash for file_hash, text_hash in rows}
+    moved = [
+        (record.text_hash, before[record.file_hash])
+        for record in plan.added
+        if record.file_hash in before
+    ]
+    connection.executemany(
+        "INSERT OR IGNORE INTO embeddings (text_hash, model_id, stored_at, vector) "
+        "SELECT ?1, e.model_id, e.stored_at, e.vector FROM models AS m CROSS JOIN embeddings AS e "
+        "ON e.model_id = m.model_id AND e.text_hash = ?2",
+        moved,
+    )
 
 
 def _with_time(record: ToolRecord) -> dict[str, Any]:

@@ -6,28 +6,24 @@ import json
 import math
 import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from toolscan import ToolId, embedding_text
-
-from toolindex._rows import parameters_from_json
 from toolindex.errors import VectorError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import apsw
 
 __all__ = [
     "VectorTable",
-    "count_pending",
+    "close_holes",
     "fill",
     "forget",
     "forget_superseded",
     "is_in_use",
     "kept_dimensions",
-    "pending_texts",
     "put_vectors",
     "to_blob",
     "use_model",
@@ -39,10 +35,8 @@ _CHUNK_ROWS = 256
 # A chunk is freed when it is empty, so updates here and there leave holes in all of them.
 _SPARE_CHUNKS = 8
 _UNUSED_SECONDS = 30 * 24 * 3600.0
-_PENDING = (
-    "FROM entries AS e WHERE NOT EXISTS (SELECT 1 FROM embeddings AS v "
-    "WHERE v.model_id = ? AND v.text_hash = e.text_hash)"
-)
+# That a model is in use is noted no more often than this: every start would write otherwise.
+_NOTED_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +94,8 @@ def kept_dimensions(connection: apsw.Connection, model_id: str) -> int | None:
 
 
 def is_in_use(connection: apsw.Connection, model_id: str) -> bool:
-    """Tell whether a model's vectors can be searched, and will be for weeks."""
-    since = time.time() - _UNUSED_SECONDS / 30
+    """Tell whether a model's vectors can be searched, and its use was noted in the last day."""
+    since = time.time() - _NOTED_SECONDS
     sql = "SELECT 1 FROM models WHERE model_id = ? AND vec_table IS NOT NULL AND used_at > ?"
     return connection.execute(sql, (model_id, since)).fetchone() is not None
 
@@ -163,10 +157,6 @@ def forget(connection: apsw.Connection, table: VectorTable, ids: Sequence[str]) 
         f"DELETE FROM {table.name} WHERE rowid = (SELECT rowid FROM entries WHERE id = ?)",  # noqa: S608
         ((id_,) for id_ in ids),
     )
-    tools = connection.execute("SELECT count(*) FROM entries").get
-    chunks = connection.execute(f"SELECT count(*) FROM {table.name}_chunks").get  # noqa: S608
-    if chunks > 2 * (tools // _CHUNK_ROWS) + _SPARE_CHUNKS:
-        _compact(connection, table)
 
 
 def forget_superseded(connection: apsw.Connection, table: VectorTable, ids: Sequence[str]) -> None:
@@ -178,42 +168,40 @@ def forget_superseded(connection: apsw.Connection, table: VectorTable, ids: Sequ
     )
 
 
-def count_pending(connection: apsw.Connection, model_id: str, *, without: Collection[str]) -> int:
-    """Count the texts that have no vector of this model yet."""
-    hashes = connection.execute(f"SELECT DISTINCT text_hash {_PENDING}", (model_id,))
-    return sum(text_hash not in without for (text_hash,) in hashes)
+def close_holes(connection: apsw.Connection, table: VectorTable) -> None:
+    """Put the vectors together, under another name, where they are left far apart.
 
-
-def pending_texts(
-    connection: apsw.Connection, model_id: str, *, limit: int, without: Collection[str]
-) -> dict[str, str]:
-    """Give up to `limit` texts, by hash, that have no vector of this model yet."""
-    rows = connection.execute(
-        f"SELECT text_hash, id, description, parameters {_PENDING} "
-        "GROUP BY text_hash ORDER BY rowid",
-        (model_id,),
+    Every search reads all chunks, also those in which one vector is left.
+    """
+    tools = connection.execute("SELECT count(*) FROM entries").get
+    chunks = connection.execute(f"SELECT count(*) FROM {table.name}_chunks").get  # noqa: S608
+    if chunks <= 2 * (tools // _CHUNK_ROWS) + _SPARE_CHUNKS:
+        return
+    dense = replace(table, name=_free_name(connection))
+    _create(connection, dense)
+    connection.execute(
+        f"INSERT INTO {dense.name} (rowid, embedding) SELECT rowid, embedding FROM {table.name}"  # noqa: S608
     )
-    texts: dict[str, str] = {}
-    for text_hash, id_, description, parameters in rows:
-        if len(texts) == limit:
-            break
-        if text_hash not in without:
-            texts[text_hash] = embedding_text(
-                ToolId.parse(id_), description, parameters_from_json(parameters)
-            )
-    return texts
+    connection.execute(f"DROP TABLE {table.name}")
+    connection.execute(
+        "UPDATE models SET vec_table = ? WHERE model_id = ?", (dense.name, table.model_id)
+    )
 
 
 def put_vectors(
     connection: apsw.Connection, model_id: str, dimensions: int, blobs: Mapping[str, bytes]
 ) -> None:
-    """Keep vectors by text hash, and make them searchable."""
+    """Keep vectors by text hash, and make them searchable; what was refused no longer is."""
     now = time.time()
     connection.executemany(
         "INSERT INTO embeddings (text_hash, model_id, vector, stored_at) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (model_id, text_hash) DO UPDATE "
         "SET vector = excluded.vector, stored_at = excluded.stored_at",
         ((text_hash, model_id, blob, now) for text_hash, blob in blobs.items()),
+    )
+    connection.executemany(
+        "DELETE FROM refusals WHERE model_id = ? AND text_hash = ?",
+        ((model_id, text_hash) for text_hash in blobs),
     )
     table = use_model(connection, model_id, dimensions)
     rows = connection.execute(
@@ -236,16 +224,6 @@ def _create(connection: apsw.Connection, table: VectorTable) -> None:
     connection.execute(
         f"CREATE VIRTUAL TABLE {table.name} USING vec0 "
         f"(embedding float[{table.dimensions}] distance_metric=cosine, chunk_size={_CHUNK_ROWS})"
-    )
-
-
-def _compact(connection: apsw.Connection, table: VectorTable) -> None:
-    rows = connection.execute(f"SELECT rowid, embedding FROM {table.name}").fetchall()  # noqa: S608
-    connection.execute(f"DROP TABLE {table.name}")
-    _create(connection, table)
-    connection.executemany(
-        f"INSERT INTO {table.name} (rowid, embedding) VALUES (?, ?)",  # noqa: S608
-        rows,
     )
 
 

@@ -46,7 +46,11 @@ class DamagedDatabaseError(DatabaseError):
     """The database is an index, and broken; `ToolIndex.set_aside` makes room for a new one."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "the index is damaged; delete the file and index again")
+        super().__init__(
+            path,
+            "the index is damaged; open it where it can be written, and it is set aside and made "
+            "anew",
+        )
 
 
 class DatabaseBusyError(DatabaseError):

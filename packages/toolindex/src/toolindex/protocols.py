@@ -80,14 +80,19 @@ class WorkLease(Protocol):
 class PendingTexts(Protocol):
     """What `embed_pending` needs of an index; each call is made in a worker thread."""
 
-    def pending(
-        self, model_id: str, *, limit: int, without: Collection[str] = ()
-    ) -> Mapping[str, str]:
-        """Give up to `limit` texts, by hash, that have no vector of this model yet."""
+    def pending(self, model_id: str, *, limit: int) -> Mapping[str, str]:
+        """Give up to `limit` texts, by hash, that this model has neither embedded nor refused."""
         ...
 
-    def count_pending(self, model_id: str, *, without: Collection[str] = ()) -> int:
+    def count_pending(self, model_id: str) -> int:
         """Count them; asked once, and only where progress is shown."""
+        ...
+
+    def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
+        """Keep why a model gives no vector for some texts, by hash: these are not pending.
+
+        Not for ever: some weeks later they are tried once more.
+        """
         ...
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
@@ -133,21 +138,24 @@ class EmbeddingLimits:
             encoded = encoded[: self.tokens_per_text * _BYTES_PER_TOKEN]
         return encoded.decode("utf-8", "ignore")
 
-    def split(self, texts: Sequence[str]) -> Iterator[slice]:
-        """Give the part of the texts that goes in each request; a single text always fits."""
-        start = tokens = 0
-        for position, text in enumerate(texts):
-            size = -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
-            if self.tokens_per_text is not None:
-                size = min(size, self.tokens_per_text)
-            full = position - start == self.texts_per_request
+    def requests(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        """Give the texts of each request, in order, each cut; a single text always fits.
+
+        What one request holds stays one request when it is divided again.
+        """
+        request: list[str] = []
+        tokens = 0
+        for text in map(self.cut, texts):
+            size = -(-len(text.encode()) // _BYTES_PER_TOKEN)
+            full = len(request) == self.texts_per_request
             heavy = self.tokens_per_request is not None and tokens + size > self.tokens_per_request
-            if position > start and (full or heavy):
-                yield slice(start, position)
-                start, tokens = position, 0
+            if request and (full or heavy):
+                yield request
+                request, tokens = [], 0
+            request.append(text)
             tokens += size
-        if start < len(texts):
-            yield slice(start, len(texts))
+        if request:
+            yield request
 
 
 class Candidate(Protocol):
@@ -287,6 +295,10 @@ class ToolStore(PendingTexts, Protocol):
         stored: StoredFiles | None = None,
     ) -> SyncReport:
         """Make the store equal to a scan; doing it twice is doing it once."""
+        ...
+
+    def refused(self, model_id: str) -> Mapping[str, str]:
+        """Give the reason, by tool id, for every tool whose text a model has refused."""
         ...
 
     def use_model(self, model_id: str) -> bool:

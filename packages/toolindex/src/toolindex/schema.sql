@@ -70,6 +70,15 @@ CREATE TABLE embeddings (
     UNIQUE (model_id, text_hash)
 );
 
+-- Texts that a model gives no usable vector for, so that nobody pays for asking again and again.
+CREATE TABLE refusals (
+    model_id TEXT NOT NULL,
+    text_hash TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    at REAL NOT NULL,               -- seconds since 1970, UTC
+    PRIMARY KEY (model_id, text_hash)
+) WITHOUT ROWID;
+
 -- The models that have been put to use.
 CREATE TABLE models (
     model_id TEXT PRIMARY KEY,

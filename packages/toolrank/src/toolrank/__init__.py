@@ -19,7 +19,7 @@ Query analysis: `query_terms`, `match_expression`.
 
 from toolrank._bm25 import BM25Retriever
 from toolrank._fusion import Fusion, linear_fusion, reciprocal_rank_fusion
-from toolrank._numpy_vector import NumpyVectorRetriever
+from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix
 from toolrank._query import MAX_TERMS, STOP_WORDS, match_expression, query_terms
 from toolrank._ranker import Channel, HybridRanker
 from toolrank._records import Contribution, Filter, Hit, Query, RankedHit
@@ -48,6 +48,7 @@ __all__ = [
     "RetrievalError",
     "Retriever",
     "ToolRankError",
+    "VectorMatrix",
     "VectorRetriever",
     "linear_fusion",
     "match_expression",

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolrank._records import Filter, Hit, Query
 from toolrank._sql import Content, best_first, identifier
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
     import numpy as np
 
     from toolrank.protocols import Connection
 
-__all__ = ["NumpyVectorRetriever"]
+__all__ = ["NumpyVectorRetriever", "VectorMatrix"]
+
+_VECTOR_COLUMN = re.compile(r"\b(float|f32|int8|i8|bit)\s*\[", re.IGNORECASE)
+
+
+class VectorMatrix(NamedTuple):
+    """A vector table in memory: one row for each of its rows.
+
+    Attributes:
+        rowids: int64, of shape (rows,).
+        vectors: float32, of shape (rows, dimensions).
+    """
+
+    rowids: np.ndarray[Any, Any]
+    vectors: np.ndarray[Any, Any]
 
 
 class NumpyVectorRetriever:
@@ -32,6 +50,8 @@ class NumpyVectorRetriever:
         unit_length: Whether every row is known to have length 1, which saves half the time.
         content: Where hits get their ids; without it an id is the rowid in digits.
         where: The rows to search among.
+        matrix: The table as `read_matrix` gave it, if it is still the same table; searching it
+            takes half the time, and its memory.
         name: What to call this retriever in contributions.
 
     Raises:
@@ -47,6 +67,7 @@ class NumpyVectorRetriever:
         unit_length: bool = False,
         content: Content | None = None,
         where: Filter | None = None,
+        matrix: VectorMatrix | None = None,
         name: str = "vector",
     ) -> None:
         # Where it is used, not where it is defined: the package works without.
@@ -55,19 +76,40 @@ class NumpyVectorRetriever:
         identifier(table, argument="table")
         self._np = np
         self._connection = connection
-        self._sql = (
-            f"SELECT c.validity, c.rowids, v.vectors FROM {table}_chunks AS c "  # noqa: S608
-            f"JOIN {table}_vector_chunks00 AS v ON v.rowid = c.chunk_id"
-        )
+        self._table = table
         self._unit_length = unit_length
         self._content = content
         self._where = where
+        self._matrix = matrix
         self._name = name
 
     @property
     def name(self) -> str:
         """The name given at construction."""
         return self._name
+
+    def read_matrix(self) -> VectorMatrix:
+        """Read the table into memory, for retrievers that are made while it does not change.
+
+        Raises:
+            RetrievalError: The table is missing.
+        """
+        np = self._np
+        try:
+            self._refuse_other_columns()
+            sql = f"SELECT chunk_id, validity, rowids FROM {self._table}_chunks"  # noqa: S608
+            rowids, vectors = [], []
+            for number, validity, chunk_rowids in list(self._connection.execute(sql, ())):
+                bits = np.frombuffer(validity, dtype=np.uint8)
+                held = np.unpackbits(bits, bitorder="little").view(bool)
+                rowids.append(np.frombuffer(chunk_rowids, dtype="<i8")[held])
+                with closing(self._matrices([number], rows=len(held))) as matrices:
+                    vectors.append(next(matrices)[held])
+        except Exception as error:
+            raise RetrievalError(self._name, error) from error
+        if not rowids:
+            return VectorMatrix(np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32))
+        return VectorMatrix(np.concatenate(rowids), np.concatenate(vectors))
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         """Give the `depth` rows nearest to the query's vector.
@@ -97,23 +139,58 @@ class NumpyVectorRetriever:
             raise RetrievalError(self._name, error) from error
 
     def _scored(self, unit: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-        """Give every row's id and its cosine, -inf where it is not to be found."""
+        """Give the ids of the rows that may be found, and their cosines."""
         np = self._np
-        validity, rowids, scores = [], [], []
-        for chunk_validity, chunk_rowids, vectors in self._connection.execute(self._sql, ()):
-            matrix = np.frombuffer(vectors, dtype="<f4").reshape(len(chunk_rowids) // 8, -1)
-            validity.append(chunk_validity)
-            rowids.append(chunk_rowids)
-            scores.append(self._cosines(matrix, unit))
-        if not scores:
+        if self._matrix is not None and not len(self._matrix.rowids):
+            return self._matrix.rowids, np.empty(0, dtype=np.float32)
+        if self._matrix is not None:
+            cosines = self._cosines(self._matrix.vectors, unit)
+            return self._among_allowed(self._matrix.rowids, cosines, np.isfinite(cosines))
+        self._refuse_other_columns()
+        sql = f"SELECT chunk_id, validity, rowids FROM {self._table}_chunks"  # noqa: S608
+        chunks = list(self._connection.execute(sql, ()))
+        if not chunks:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
+        numbers, validity, rowids = zip(*chunks, strict=True)
         ids = np.frombuffer(b"".join(rowids), dtype="<i8")
         bits = np.frombuffer(b"".join(validity), dtype=np.uint8)
-        cosines = np.concatenate(scores)
+        with closing(self._matrices(numbers, rows=len(rowids[0]) // 8)) as matrices:
+            cosines = np.concatenate([self._cosines(matrix, unit) for matrix in matrices])
         found = np.unpackbits(bits, bitorder="little").view(bool) & np.isfinite(cosines)
+        return self._among_allowed(ids, cosines, found)
+
+    def _among_allowed(self, ids: Any, cosines: Any, found: Any) -> tuple[Any, Any]:  # noqa: ANN401
+        np = self._np
         if self._where is not None:
             found &= np.isin(ids, self._allowed(self._where))
         return ids[found], np.clip(cosines[found], -1.0, 1.0)
+
+    def _refuse_other_columns(self) -> None:
+        """Vectors of bytes or of bits would be read as floats where their sizes fit."""
+        sql = "SELECT sql FROM sqlite_schema WHERE name = ?"
+        found = next(iter(self._connection.execute(sql, (self._table,))), ("",))
+        kind = _VECTOR_COLUMN.search(str(found[0]))
+        if kind is None or not kind[1].lower().startswith("f"):
+            raise LookupError(f"{self._table} is no vec0 table whose first vectors are float32")
+
+    def _matrices(self, numbers: Sequence[int], *, rows: int) -> Generator[Any]:
+        """Give the vectors of each chunk; a matrix is good until the next one is asked for."""
+        np = self._np
+        vectors = f"{self._table}_vector_chunks00"
+        open_blob = getattr(self._connection, "blob_open", None)
+        if open_blob is None:
+            sql = f"SELECT vectors FROM {vectors} WHERE rowid = ?"  # noqa: S608
+            for number in numbers:
+                ((stored,),) = self._connection.execute(sql, (number,))
+                yield np.frombuffer(stored, dtype="<f4").reshape(rows, -1)
+            return
+        # apsw reads into memory that is there, and stays in the processor's cache.
+        with open_blob("main", vectors, "vectors", numbers[0], False) as blob:
+            matrix = np.empty((rows, blob.length() // (4 * rows)), dtype="<f4")
+            for number in numbers:
+                blob.reopen(number)
+                blob.read_into(matrix)
+                yield matrix
 
     def _cosines(self, matrix: Any, unit: Any) -> Any:  # noqa: ANN401
         np = self._np

@@ -23,16 +23,23 @@ _USUAL_PROVIDERS = frozenset(
 )
 
 
-def create_embedder(model: str, *, dimensions: int | None = None) -> LimitedEmbedder | None:
+def create_embedder(
+    model: str, *, dimensions: int | None = None, requests_per_minute: float | None = None
+) -> LimitedEmbedder | None:
     """Give the embedder for a model setting; nothing is loaded or connected yet.
 
     Args:
         model: `wordllama` for the offline default, `none` for no vectors, `test` for
             pydantic-ai's test model, or a pydantic-ai model string (`openai:…`).
         dimensions: The length of the vectors, where the model lets one choose.
+        requests_per_minute: How many requests the provider's plan allows; None where nobody
+            counts. The offline default makes none.
 
     Returns:
         The embedder, or None for `none`.
+
+    Raises:
+        ValueError: No requests are allowed.
     """
     if model == "none":
         return None
@@ -40,7 +47,7 @@ def create_embedder(model: str, *, dimensions: int | None = None) -> LimitedEmbe
         if dimensions not in (None, DIMENSIONS):
             _log.warning("%s has %d dimensions; %d is ignored", model, DIMENSIONS, dimensions)
         return StaticEmbedder()
-    return ProviderEmbedder(model, dimensions=dimensions)
+    return ProviderEmbedder(model, dimensions=dimensions, requests_per_minute=requests_per_minute)
 
 
 def stand_in(model_id: str, wanted: str) -> LimitedEmbedder | None:

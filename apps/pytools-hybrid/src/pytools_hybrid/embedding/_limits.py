@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolindex import EmbeddingLimits
 
 __all__ = ["DOWNLOADING_PROVIDERS", "limits_of"]
@@ -50,10 +52,16 @@ _BY_PREFIX = {
 _GATEWAY = "gateway/"
 
 
-def limits_of(model_id: str) -> EmbeddingLimits:
-    """Give what a model takes in one request, by its provider and its name."""
+def limits_of(model_id: str, *, requests_per_minute: float | None = None) -> EmbeddingLimits:
+    """Give what a model takes in one request, by its provider and its name.
+
+    Args:
+        model_id: The model.
+        requests_per_minute: How many requests it takes, which no name can tell.
+
+    Raises:
+        ValueError: It takes none.
+    """
     name = model_id.removeprefix(_GATEWAY)
-    for prefix, limits in _BY_PREFIX.items():
-        if name.startswith(prefix):
-            return limits
-    return _REMOTE
+    known = (limits for prefix, limits in _BY_PREFIX.items() if name.startswith(prefix))
+    return replace(next(known, _REMOTE), requests_per_minute=requests_per_minute)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from pydantic_ai.embeddings import Embedder as PydanticAIEmbedder
     from pydantic_ai.embeddings import EmbeddingModel
-    from toolindex import EmbeddingLimits
 
 __all__ = ["EXTRAS", "RENAMED_PROVIDERS", "ProviderEmbedder"]
 
@@ -31,7 +30,14 @@ class ProviderEmbedder:
         model: A pydantic-ai model string (`openai:text-embedding-3-small`; providers' older
             names work too), `test`, or a model object.
         dimensions: The length of the vectors, where the model lets one choose.
+        requests_per_minute: How many requests it takes; None where nobody counts.
         request_seconds: How long a provider may take for a request.
+
+    Attributes:
+        limits: What the provider takes, in one request and in a minute.
+
+    Raises:
+        ValueError: No requests are allowed.
     """
 
     def __init__(
@@ -39,11 +45,13 @@ class ProviderEmbedder:
         model: str | EmbeddingModel,
         *,
         dimensions: int | None = None,
+        requests_per_minute: float | None = None,
         request_seconds: float = _REQUEST_SECONDS,
     ) -> None:
         self._model = model
         self._chosen = dimensions
         self._found: int | None = None
+        self.limits = limits_of(self.model_id, requests_per_minute=requests_per_minute)
         self._provider = self.model_id.partition(":")[0]
         # What is loaded or downloaded in this process takes its time, and would not stop.
         self._is_local = self._provider in DOWNLOADING_PROVIDERS
@@ -64,11 +72,6 @@ class ProviderEmbedder:
         """The chosen length of the vectors, or that of the first one; None before it."""
         return self._chosen or self._found
 
-    @property
-    def limits(self) -> EmbeddingLimits:
-        """What the provider takes in one request."""
-        return limits_of(self.model_id)
-
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that will be searched for, in requests the provider takes.
 
@@ -76,10 +79,10 @@ class ProviderEmbedder:
             EmbeddingError: The provider cannot be reached or used, refuses a text, or gave the
                 wrong number of vectors, or of dimensions.
         """
-        clean = [self.limits.cut(text) for text in texts]
         vectors: list[list[float]] = []
-        for part in self.limits.split(clean):
-            vectors += await self._embed(clean[part], is_query=False)
+        # Whoever divides texts by `limits` makes one request of each call.
+        for request in self.limits.requests(texts):
+            vectors += await self._embed(request, is_query=False)
         return vectors
 
     async def embed_query(self, text: str) -> list[float]:
@@ -91,6 +94,14 @@ class ProviderEmbedder:
         return (await self._embed([self.limits.cut(text)], is_query=True))[0]
 
     async def _embed(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
+        vectors = await self._request(texts, is_query=is_query)
+        if len(vectors) != len(texts):
+            # It is paid for, and hardly a mishap when it comes twice.
+            vectors = await self._request(texts, is_query=is_query)
+        self._check(vectors, len(texts))
+        return vectors
+
+    async def _request(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
         try:
             embedder = await self._created()
         except Exception as error:
@@ -106,13 +117,15 @@ class ProviderEmbedder:
             # Providers raise errors of their own kinds beside those of pydantic-ai.
             kind = FailureKind.UNAVAILABLE if self._is_local else kind_of(error)
             raise self._failure(error, kind) from error
-        vectors = [list(vector) for vector in result.embeddings]
-        self._check(vectors, len(texts))
-        return vectors
+        return [list(vector) for vector in result.embeddings]
 
     def _check(self, vectors: list[list[float]], texts: int) -> None:
         if len(vectors) != texts:
-            raise EmbeddingError(self.model_id, f"gave {len(vectors)} vectors for {texts} texts")
+            raise EmbeddingError(
+                self.model_id,
+                f"gave {len(vectors)} vectors for {texts} texts",
+                kind=FailureKind.UNAVAILABLE,
+            )
         lengths = set(map(len, vectors))
         expected = self.dimensions or len(vectors[0])
         if lengths != {expected}:

@@ -115,7 +115,7 @@ def _load() -> _Model:
             # Read, and not through the map: that would make all of it memory of this process.
             found = hashlib.file_digest(file, "sha256").hexdigest()
             weights = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        tokenizer = Tokenizer.from_str((folder / _TOKENIZER).read_text("utf-8"))
+        tokenizer = Tokenizer.from_buffer((folder / _TOKENIZER).read_bytes())
     except (OSError, ValueError) as error:
         raise _failure(f"its data files cannot be read ({error})") from error
     if found != _WEIGHTS_SHA256:

@@ -1,5 +1,5 @@
 -- From version 1 to 2: stamps in columns instead of JSON, searchable vectors for several models at
--- once, and tables for the vectors of queries and for the usage record.
+-- once, and tables for refused texts, the vectors of queries and the usage record.
 
 ALTER TABLE entries ADD COLUMN size INTEGER;
 ALTER TABLE entries ADD COLUMN mtime_ns INTEGER;
@@ -27,6 +27,14 @@ INSERT INTO embeddings_2 (text_hash, model_id, vector)
     SELECT text_hash, model_id, vector FROM embeddings;
 DROP TABLE embeddings;
 ALTER TABLE embeddings_2 RENAME TO embeddings;
+
+CREATE TABLE refusals (
+    model_id TEXT NOT NULL,
+    text_hash TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (model_id, text_hash)
+) WITHOUT ROWID;
 
 CREATE TABLE models (
     model_id TEXT PRIMARY KEY,

@@ -85,10 +85,6 @@ def _check_pending(store: ToolStore) -> None:
     expect(len(pending), 5, "a text that two tools share is pending once")
     expect(store.count_pending("m"), 5, "texts that are pending are counted")
     expect(len(store.pending("m", limit=3)), 3, "no more texts are given than asked for")
-    first = next(iter(pending))
-    rest = store.pending("m", limit=99, without=[first])
-    expect(set(rest), set(pending) - {first}, "texts to leave out are left out")
-    expect(store.count_pending("m", without=[first]), 4, "texts to leave out are not counted")
     embed(store, {"join": 0.0})
     with store.reading() as reader:
         expect(
@@ -99,6 +95,26 @@ def _check_pending(store: ToolStore) -> None:
         expect(counts, (6, 2, 2), "coverage counts tools, and those with a vector")
     expect(store.count_pending("m"), 4, "a text with a vector is not pending")
     expect(store.count_pending("other"), 5, "what is pending for one model says nothing of another")
+
+
+def _check_refused(store: ToolStore) -> None:
+    """A text that a model refused is not pending for it, and its tools are named."""
+    twins = {path: module("Join it.") for path in ("mcptools/a/join.py", "gentools/a/join/api.py")}
+    fill(store, {**TOOLS, **twins})
+    pending = store.pending("m", limit=99)
+    reasons = {key: "too odd" for key, text in pending.items() if text.startswith("join")}
+    store.refuse("m", reasons)
+    store.refuse("m", {"a text that no tool has": "too late"})
+    promise = "a text that was refused is not pending"
+    expect(set(store.pending("m", limit=99)), set(pending) - set(reasons), promise)
+    expect(store.count_pending("m"), 4, "a text that was refused is not counted as pending")
+    promise = "a refusal by one model says nothing of another"
+    expect((store.count_pending("other"), dict(store.refused("other"))), (5, {}), promise)
+    named = dict.fromkeys(("gentools:a:join", "mcptools:a:join"), "too odd")
+    promise = "every tool whose text was refused is named with the reason, and no other"
+    expect(dict(store.refused("m")), named, promise)
+    store.put_vectors("m", {text_hash: [1.0, 0.0] for text_hash in reasons})
+    expect(dict(store.refused("m")), {}, "a text that has a vector is no longer refused")
 
 
 def _check_nearest(store: ToolStore) -> None:
@@ -235,6 +251,7 @@ CHECKS = (
     _check_words,
     _check_entries,
     _check_pending,
+    _check_refused,
     _check_nearest,
     _check_kept_vectors,
     _check_bad_vectors,

@@ -1,0 +1,132 @@
+"""Keeping a store equal to a tree: one scan at a time, and a damaged store made anew."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from toolindex import DamagedDatabaseError, ToolIndexError, finish_in_thread
+
+from pytools_hybrid.errors import RootUnreadableError
+from pytools_hybrid.refresh import refresh
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path, PurePosixPath
+
+    from toolindex import SyncReport
+
+    from pytools_hybrid.store import SQLiteStore
+
+__all__ = ["SYNC_ERRORS", "TreeSync"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+SYNC_ERRORS = (ToolIndexError, RootUnreadableError, OSError)
+"""What a refresh may fail with, and may well not the next time."""
+
+_LEASE_SECONDS = 30.0
+_REBUILD_SECONDS = 10.0
+_REBUILD_PAUSE = 30.0
+
+
+class TreeSync:
+    """Brings a store up to date with a tree of files.
+
+    Args:
+        store: The store.
+        root: The tree.
+        completes: Whether a store that does not hold the whole tree is to be completed.
+
+    Attributes:
+        changed: Set whenever the store was brought up to date.
+        failure: Why it could not be the last time, or None.
+        report: What the last time did, or None before the first.
+    """
+
+    def __init__(self, store: SQLiteStore, root: Path, *, completes: bool) -> None:
+        self.changed = asyncio.Event()
+        self.failure: str | None = None
+        self.report: SyncReport | None = None
+        self._store = store
+        self._root = root
+        self._completes = completes
+        self._lock = asyncio.Lock()
+        self._rebuilding: asyncio.Task[None] | None = None
+        self._rebuilt_at = float("-inf")
+
+    async def refresh(self, within: Iterable[PurePosixPath] | None = None) -> SyncReport:
+        """Make the store equal to the files: all, or those at some paths.
+
+        A store that turns out to be damaged is set aside and made anew.
+
+        Raises:
+            LeaseHeldError: Another process has been at it for half a minute.
+            DatabaseError: The store cannot be written.
+            RootUnreadableError: The tree cannot be listed.
+        """
+        async with self._lock:
+            try:
+                # Held until the thread has ended, also when the caller is cancelled: an older
+                # scan must not be applied after a newer one.
+                async with self._store.lease("files").turn(patience=_LEASE_SECONDS):
+                    report = await self._refreshed(within)
+            except SYNC_ERRORS as error:
+                self.failure = str(error)
+                raise
+        self.failure, self.report = None, report
+        self.changed.set()
+        return report
+
+    async def mend(self, error: DamagedDatabaseError) -> None:
+        """Set a damaged store aside; what it held is made again by the next refresh.
+
+        Raises:
+            DamagedDatabaseError: It may only be read.
+            DatabaseError: It cannot be set aside.
+        """
+        if self._store.read_only:
+            raise error
+        aside = await finish_in_thread(self._store.set_aside)
+        if aside is not None:
+            _log.warning("%s was damaged; it was kept as %s, made anew", self._store.path, aside)
+
+    async def complete(self) -> None:
+        """Fill a store that does not hold the whole tree, and wait a while for it.
+
+        Searches that find it so share the work. What failed a moment ago is not tried again.
+        """
+        now = asyncio.get_running_loop().time()
+        if not self._completes or self._store.read_only:
+            return
+        if self._rebuilding is None or self._rebuilding.done():
+            if self._lock.locked() or now < self._rebuilt_at + _REBUILD_PAUSE:
+                return
+            self._rebuilt_at = now
+            self._rebuilding = asyncio.create_task(self._rebuild())
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._rebuilt_at + _REBUILD_SECONDS):
+                await asyncio.shield(self._rebuilding)
+
+    async def aclose(self) -> None:
+        """Stop filling the store."""
+        if self._rebuilding is not None:
+            self._rebuilding.cancel()
+            await asyncio.wait({self._rebuilding})
+
+    async def _rebuild(self) -> None:
+        with suppress(*SYNC_ERRORS):
+            await self.refresh()
+            self._rebuilt_at = float("-inf")
+
+    async def _refreshed(self, within: Iterable[PurePosixPath] | None) -> SyncReport:
+        def scan_and_sync(paths: Iterable[PurePosixPath] | None) -> SyncReport:
+            return refresh(self._store, self._root, paths, completes=self._completes)
+
+        try:
+            return await finish_in_thread(scan_and_sync, within)
+        except DamagedDatabaseError as error:
+            await self.mend(error)
+            return await finish_in_thread(scan_and_sync, None)

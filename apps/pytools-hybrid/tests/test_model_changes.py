@@ -1,0 +1,247 @@
+"""Another model: never a result by vectors that are not the query's model's, and nothing twice."""
+
+import asyncio
+import hashlib
+import re
+
+import pytest
+from pytools_hybrid import SearchMode, ToolSearch
+from toolindex import EmbeddingError, EmbeddingLimits, FailureKind
+
+OFFLINE = "wordllama:l2_supercat_256"
+
+
+class WordsEmbedder:
+    """A bag of words, each in a place of its own; each model has other places."""
+
+    def __init__(self, model_id, *, dimensions=512, most_texts=64):
+        self.model_id = model_id
+        self.dimensions = dimensions
+        self.limits = EmbeddingLimits(texts_per_request=most_texts)
+        self.documents = []
+        self.queries = []
+        self.refuses = "no text has this"
+        self.answers = 10**9
+
+    async def embed_documents(self, texts):
+        if self.answers == 0:
+            raise EmbeddingError(self.model_id, "out of money", kind=FailureKind.UNAVAILABLE)
+        self.answers -= 1
+        if any(self.refuses in text for text in texts):
+            raise EmbeddingError(self.model_id, "not this text", kind=FailureKind.REFUSED)
+        self.documents += texts
+        return [self._vector(text) for text in texts]
+
+    async def embed_query(self, text):
+        self.queries.append(text)
+        return self._vector(text)
+
+    def _vector(self, text):
+        vector = [0.001] * self.dimensions
+        for word in re.findall("[a-z]+", text.lower()):
+            digest = hashlib.sha256(f"{self.model_id} {word}".encode()).digest()
+            vector[int.from_bytes(digest[:4], "big") % self.dimensions] += 1.0
+        return vector
+
+
+class Searching(ToolSearch):
+    """Uses an embedder of the tests, if one is given."""
+
+    def __init__(self, settings, root, embedder=None):
+        super().__init__(settings, root)
+        if embedder is not None:
+            self._embedder = embedder
+
+
+def use(settings, root, embedder, job):
+    """Run an async function on a search with a model, after a refresh."""
+
+    async def main():
+        async with Searching(settings, root, embedder) as search:
+            await search.refresh()
+            return await job(search)
+
+    return asyncio.run(main())
+
+
+async def embed(search):
+    return await search.embed_pending()
+
+
+async def by_meaning(search):
+    return await search.search("several documents into one", mode=SearchMode.VECTOR)
+
+
+async def embed_and_search(search):
+    await search.embed_pending()
+    return await by_meaning(search)
+
+
+def ids(response):
+    return [str(found.entry.id) for found in response.tools]
+
+
+def vectors_of(search):
+    with search.index.reading() as reader:
+        return {model: reader.coverage(model).vectors for model in reader.models()}
+
+
+MERGE = "mcptools:pdf:merge_pdfs"
+
+
+@pytest.mark.parametrize("dimensions", [512, 300], ids=["as many dimensions", "other dimensions"])
+def test_the_vectors_of_another_model_are_never_searched_with_its_own(settings, root, dimensions):
+    one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other", dimensions=dimensions)
+    assert ids(use(settings(), root, one, embed_and_search))[0] == MERGE
+
+    before = use(settings(), root, other, by_meaning)
+    assert "vector channel lost" in before.notes[0]
+    assert "no tool has a vector yet" in before.notes[0]
+    assert ids(before) == [MERGE], "by words, as no other tool has one of them"
+
+    after = use(settings(), root, other, embed_and_search)
+    assert after.notes == ()
+    assert ids(after)[0] == MERGE
+    assert len(other.documents) == 4
+
+
+def test_a_model_that_is_half_ready_finds_only_what_it_has_and_says_so(settings, root):
+    use(settings(), root, WordsEmbedder("a:one"), embed)
+    half = WordsEmbedder("b:other", most_texts=2)
+    half.answers = 1
+
+    async def job(search):
+        with pytest.raises(EmbeddingError, match="out of money"):
+            await search.embed_pending()
+        return await by_meaning(search)
+
+    response = use(settings(), root, half, job)
+
+    assert "2 of 4 tools have vectors so far" in response.notes[0]
+    assert "out of money" in response.notes[0]
+    assert len(ids(response)) == 2
+
+
+def test_switching_back_embeds_nothing_and_searches_at_once(settings, root):
+    one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other", dimensions=300)
+    for model in (one, other):
+        use(settings(), root, model, embed)
+    asked = len(one.documents), len(other.documents)
+
+    for model in (one, other, one):
+        at_once = use(settings(), root, model, by_meaning)
+        assert (at_once.notes, ids(at_once)[0]) == ((), MERGE)
+        assert use(settings(), root, model, embed) == 0
+
+    assert (len(one.documents), len(other.documents)) == asked
+
+
+def test_what_changed_meanwhile_is_all_that_switching_back_embeds(settings, root, write_tool):
+    one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other")
+    for model in (one, other):
+        use(settings(), root, model, embed)
+    write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+    use(settings(), root, other, embed)
+
+    assert use(settings(), root, one, embed) == 1
+    assert len(one.documents) == len(other.documents) == 5
+
+
+def test_the_same_model_with_other_dimensions_is_another_model(settings, root):
+    wide, narrow = WordsEmbedder("a:one"), WordsEmbedder("a:one@300", dimensions=300)
+
+    for model in (wide, narrow, wide):
+        response = use(settings(), root, model, embed_and_search)
+        assert (response.notes, ids(response)[0]) == ((), MERGE)
+
+    assert (len(wide.documents), len(narrow.documents)) == (4, 4)
+
+
+def test_a_model_whose_dimensions_change_under_its_name_is_told_and_words_serve(settings, root):
+    use(settings(), root, WordsEmbedder("a:one"), embed)
+
+    changed = use(settings(), root, WordsEmbedder("a:one", dimensions=300), by_meaning)
+
+    assert "300 dimensions, the index has 512" in changed.notes[0]
+    assert ids(changed) == [MERGE]
+
+
+def test_vectors_of_the_offline_model_serve_until_those_of_another_are_ready(settings, root):
+    use(settings(), root, None, embed)
+    other = WordsEmbedder("b:other", most_texts=2)
+
+    async def job(search):
+        before = await by_meaning(search)
+        other.answers = 1
+        with pytest.raises(EmbeddingError):
+            await search.embed_pending()
+        between = await by_meaning(search)
+        other.answers = 10**9
+        await search.embed_pending()
+        return before, between, await by_meaning(search), vectors_of(search)
+
+    before, between, after, vectors = use(settings(), root, other, job)
+
+    for response in (before, between):
+        assert any(f"searched with vectors of {OFFLINE}" in note for note in response.notes)
+        assert len(ids(response)) == 4
+        assert ids(response)[0] == MERGE
+    assert (after.notes, ids(after)[0]) == ((), MERGE)
+    assert vectors == {OFFLINE: 4, "b:other": 4}
+
+
+def test_vectors_of_a_paid_model_are_not_searched_by_another(settings, root):
+    """Its query would have to be paid for, and nobody has asked for that."""
+    paid = WordsEmbedder("a:one")
+    use(settings(), root, paid, embed)
+
+    response = use(settings(), root, None, by_meaning)
+
+    assert "vector channel lost" in response.notes[0]
+    assert ids(response) == [MERGE]
+    assert paid.queries == []
+
+
+def test_models_used_at_the_same_time_are_both_kept_up(settings, root, write_tool):
+    one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other", dimensions=300)
+
+    async def main():
+        async with (
+            Searching(settings(), root, one) as first,
+            Searching(settings(), root, other) as second,
+        ):
+            await first.refresh()
+            await asyncio.gather(first.embed_pending(), second.embed_pending())
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            await second.refresh()
+            await asyncio.gather(first.embed_pending(), second.embed_pending())
+            for search in (first, second):
+                found = await search.search("feed the penguins", mode=SearchMode.VECTOR)
+                assert (found.notes, ids(found)[0]) == ((), "mcptools:zoo:feed")
+            return vectors_of(first)
+
+    assert asyncio.run(main()) == {"a:one": 5, "b:other": 5}
+    assert (len(one.documents), len(other.documents)) == (5, 5)
+
+
+def test_a_text_that_the_model_refuses_is_told_and_all_others_get_their_vectors(
+    settings, root, caplog
+):
+    model = WordsEmbedder("a:one")
+    model.refuses = "PDF documents"
+
+    async def job(search):
+        first = await search.embed_pending()
+        asked = len(model.documents)
+        again = await search.embed_pending()
+        response = await search.search("show the history", mode=SearchMode.VECTOR)
+        return first, again, len(model.documents) - asked, response
+
+    first, again, asked_again, response = use(settings(), root, model, job)
+
+    assert (first, again, asked_again) == (3, 0, 0)
+    assert ids(response)[0] == "mcptools:github:list_commits"
+    assert "3 of 4 tools have vectors so far" in response.notes[0]
+    assert "1 refused by the model" in response.notes[0]
+    assert "has no vector" in caplog.text
+    assert "not this text" in caplog.text

@@ -1,0 +1,276 @@
+"""Vectors of queries: asked for once, kept, and not waited for where a model fails."""
+
+import asyncio
+import gc
+from contextlib import closing
+
+import apsw
+import pytest
+from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid.embedding import StaticEmbedder
+from pytools_hybrid.queries import QueryEmbedder
+from pytools_hybrid.recorder import Recorder
+from pytools_hybrid.store import SQLiteStore
+from toolindex import EmbeddingError, EmbeddingLimits
+
+
+class CountingEmbedder:
+    """Counts what it is asked, and fails or waits when told to."""
+
+    limits = EmbeddingLimits()
+    dimensions = 3
+
+    def __init__(self, model_id="counting:words"):
+        self.model_id = model_id
+        self.asked = []
+        self.failure = None
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def embed_documents(self, texts):
+        return [await self.embed_query(text) for text in texts]
+
+    async def embed_query(self, text):
+        self.asked.append(text)
+        await self.may_answer.wait()
+        if self.failure is not None:
+            raise EmbeddingError(self.model_id, self.failure)
+        return [3.0, 4.0, float(len(text))]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "index.db"
+
+
+def with_queries(path, job, model=CountingEmbedder):
+    """Run an async function on a model, and what asks it for vectors."""
+
+    async def main():
+        store = SQLiteStore(path)
+        recorder = Recorder(store, keeps_searches=False)
+        embedder = model()
+        try:
+            return await job(QueryEmbedder(embedder, store, recorder), embedder)
+        finally:
+            await recorder.aclose()
+            store.close()
+
+    return asyncio.run(main())
+
+
+def test_a_question_asked_again_costs_no_call(path):
+    async def job(queries, embedder):
+        first, again = [await queries.vector("find a file") for _ in range(2)]
+        assert list(first[0].values) == list(again[0].values)
+        assert first[0].model_id == "counting:words"
+        return embedder.asked
+
+    assert with_queries(path, job) == ["find a file"]
+
+
+def test_questions_that_are_not_the_same_are_asked_each(path):
+    async def job(queries, embedder):
+        for text in ("find", "find ", "FIND"):
+            await queries.vector(text)
+        return embedder.asked
+
+    assert with_queries(path, job) == ["find", "find ", "FIND"]
+
+
+def test_a_question_asked_by_many_at_once_is_one_call(path):
+    async def job(queries, embedder):
+        answers = await asyncio.gather(*(queries.vector("find a file") for _ in range(20)))
+        assert all(vector is not None for vector, _ in answers)
+        return embedder.asked
+
+    assert with_queries(path, job) == ["find a file"]
+
+
+def test_who_gives_up_does_not_take_the_answer_from_others(path):
+    async def job(queries, embedder):
+        embedder.may_answer.clear()
+        hasty = asyncio.create_task(queries.vector("find a file"))
+        patient = asyncio.create_task(queries.vector("find a file"))
+        while not embedder.asked:
+            await asyncio.sleep(0)
+        hasty.cancel()
+        await asyncio.wait([hasty])
+        embedder.may_answer.set()
+        vector, why = await patient
+        assert vector is not None
+        assert why == ""
+        return embedder.asked
+
+    assert with_queries(path, job) == ["find a file"]
+
+
+def test_a_question_asked_in_an_earlier_process_costs_no_call(path):
+    async def ask(queries, embedder):
+        vector, _ = await queries.vector("find a file")
+        return embedder.asked, [round(value, 5) for value in vector.values]
+
+    _, first = with_queries(path, ask)
+    asked, kept = with_queries(path, ask)
+
+    assert asked == []
+    length = sum(value**2 for value in first) ** 0.5
+    assert kept == pytest.approx([value / length for value in first], abs=1e-5)
+
+
+def test_what_another_model_was_asked_is_no_answer(path):
+    async def ask(queries, embedder):
+        await queries.vector("find a file")
+        return embedder.asked
+
+    with_queries(path, ask)
+
+    assert with_queries(path, ask, lambda: CountingEmbedder("counting:others")) == ["find a file"]
+
+
+def test_queries_of_the_offline_model_are_not_kept_on_disk(path):
+    async def ask(queries, _embedder):
+        await queries.vector("find a file")
+
+    with_queries(path, ask, StaticEmbedder)
+
+    with SQLiteStore(path) as store, store.reading() as reader:
+        assert reader.connection.execute("SELECT count(*) FROM query_embeddings").get == 0
+
+
+def test_what_is_kept_is_bounded_in_memory_and_on_disk(path, monkeypatch):
+    monkeypatch.setattr("pytools_hybrid.queries._REMEMBERED", 3)
+
+    async def job(queries, embedder):
+        queries._is_kept = False
+        for number in (1, 2, 3, 1, 4):
+            await queries.vector(f"question {number}")
+        embedder.asked.clear()
+        for number in (1, 3, 4, 2):
+            await queries.vector(f"question {number}")
+        return embedder.asked
+
+    assert with_queries(path, job) == ["question 2"]
+
+
+def test_a_model_that_failed_is_left_alone_for_a_while_and_then_asked_again(path, monkeypatch):
+    monkeypatch.setattr("pytools_hybrid.queries._PAUSES", (0.2, 0.4))
+
+    async def job(queries, embedder):
+        embedder.failure = "no route to host"
+        vector, why = await queries.vector("find a file")
+        assert vector is None
+        assert "counting:words" in why
+        assert "no route to host" in why
+        for _ in range(3):
+            vector, why = await queries.vector("another")
+            assert vector is None
+            assert "no route to host" in why
+            assert "tried again in" in why
+        assert embedder.asked == ["find a file"]
+
+        embedder.failure = None
+        async with asyncio.timeout(20):
+            while (await queries.vector("find a file"))[0] is None:
+                await asyncio.sleep(0.01)
+        assert embedder.asked == ["find a file", "find a file"]
+        assert (await queries.vector("another"))[1] == ""
+
+    with_queries(path, job)
+
+
+def test_what_is_remembered_serves_while_the_model_is_left_alone(path):
+    async def job(queries, embedder):
+        await queries.vector("find a file")
+        embedder.failure = "no route to host"
+        await queries.vector("another")
+        return (await queries.vector("find a file"))[0]
+
+    assert with_queries(path, job) is not None
+
+
+def test_a_model_that_hangs_is_given_up_and_what_it_says_later_is_kept(path, monkeypatch):
+    monkeypatch.setattr("pytools_hybrid.queries._SECONDS", 0.1)
+
+    async def job(queries, embedder):
+        embedder.may_answer.clear()
+        vector, why = await queries.vector("find a file")
+        assert vector is None
+        assert "no answer within" in why
+        embedder.may_answer.set()
+        async with asyncio.timeout(20):
+            while (await queries.vector("find a file"))[0] is None:
+                await asyncio.sleep(0.01)
+        return embedder.asked
+
+    assert with_queries(path, job) == ["find a file"]
+
+
+def test_a_failure_that_nobody_waits_for_any_more_is_no_stray_error(path, monkeypatch, caplog):
+    monkeypatch.setattr("pytools_hybrid.queries._SECONDS", 0.05)
+
+    async def job(queries, embedder):
+        embedder.may_answer.clear()
+        await queries.vector("find a file")
+        embedder.failure = "no route to host"
+        embedder.may_answer.set()
+        while queries._asking:
+            await asyncio.sleep(0)
+        gc.collect()
+
+    with_queries(path, job)
+
+    assert "never retrieved" not in caplog.text
+
+
+def test_a_vector_that_cannot_be_kept_now_is_kept_later(path):
+    async def job(queries, embedder):
+        with closing(apsw.Connection(str(path))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            await queries.vector("find a file")
+            await queries._recorder.flush()
+            other.execute("ROLLBACK")
+
+    with_queries(path, job)
+
+    async def ask(queries, embedder):
+        await queries.vector("find a file")
+        return embedder.asked
+
+    assert with_queries(path, ask) == []
+
+
+def test_a_database_that_cannot_be_read_costs_only_the_memory_of_it(path):
+    async def job(queries, embedder):
+        for file in path.parent.glob("index.db*"):
+            file.unlink()
+        path.write_bytes(b"not a database " * 100)
+        vector, _ = await queries.vector("find a file")
+        assert vector is not None
+        for file in path.parent.glob("index.db*"):
+            file.unlink()
+        return embedder.asked
+
+    assert with_queries(path, job) == ["find a file"]
+
+
+def test_only_searches_by_meaning_ask_the_model(settings, root):
+    class Searching(ToolSearch):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self._embedder = CountingEmbedder()
+
+    async def main():
+        async with Searching(settings(), root) as search:
+            await search.refresh()
+            await search.embed_pending()
+            asked = search._embedder.asked
+            asked.clear()
+            await search.search("bug", mode=SearchMode.BM25)
+            await search.search("???")
+            assert asked == []
+            await search.search("bug")
+            await search.search("bug", mode=SearchMode.VECTOR, limit=2)
+            assert asked == ["bug"]
+
+    asyncio.run(main())

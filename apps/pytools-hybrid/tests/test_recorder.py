@@ -1,0 +1,224 @@
+"""The usage record: written beside searches, complete, optional, and never in their way."""
+
+import asyncio
+import logging
+from contextlib import closing, suppress
+
+import apsw
+import pytest
+from pytools_hybrid import Scope, SearchMode, ToolSearch
+from pytools_hybrid.recorder import Recorder
+from pytools_hybrid.store import SQLiteStore
+from toolindex import SearchRecord, ToolFilter, ToolIndexError
+
+
+def use(settings, root, job):
+    """Run an async function on an open ToolSearch whose index is up to date."""
+
+    async def main():
+        async with ToolSearch(settings, root) as search:
+            await search.refresh()
+            return await job(search)
+
+    return asyncio.run(main())
+
+
+def rows(settings, sql="SELECT query FROM searches ORDER BY rowid"):
+    with closing(apsw.Connection(str(settings.db_path), flags=apsw.SQLITE_OPEN_READONLY)) as opened:
+        return [row if len(row) > 1 else row[0] for row in opened.execute(sql)]
+
+
+@pytest.fixture
+def by_words(settings):
+    def make(**values):
+        return settings(embedding_model="none", **values)
+
+    return make
+
+
+def test_searches_are_written_down_after_a_while(by_words, root):
+    async def job(search):
+        await search.search("report a bug")
+        async with asyncio.timeout(20):
+            while rows(by_words()) != ["report a bug"]:
+                await asyncio.sleep(0.05)
+
+    use(by_words(), root, job)
+
+
+def test_searches_are_written_down_at_the_end(by_words, root):
+    async def job(search):
+        for number in range(5):
+            await search.search(f"report bug {number}")
+
+    use(by_words(), root, job)
+
+    assert rows(by_words()) == [f"report bug {number}" for number in range(5)]
+
+
+def test_a_record_holds_how_a_search_was_asked_and_answered(settings, root):
+    async def job(search):
+        return await search.search(
+            "report a bug",
+            scope=Scope.MCPTOOLS,
+            where=ToolFilter(categories=["github"]),
+            limit=3,
+        )
+
+    response = use(settings(), root, job)
+
+    ((id_, mode, parameters, results, latency, degraded),) = rows(
+        settings(), "SELECT id, mode, parameters, results, latency_ms, degraded FROM searches"
+    )
+    assert id_ == response.search_id
+    assert mode == "hybrid"
+    assert parameters == '{"limit": 3, "source": "mcptools", "categories": ["github"]}'
+    assert results.startswith('["mcptools:github:create_issue"')
+    assert latency > 0
+    assert "no tool has a vector yet" in degraded
+
+
+def test_without_a_usage_log_nothing_is_written_down(by_words, root):
+    async def job(search):
+        response = await search.search("report a bug")
+        await search.record_outcome(
+            "mcptools:github:create_issue", success=True, search_id=response.search_id
+        )
+        return await search.statistics()
+
+    statistics = use(by_words(usage_log=False), root, job)
+
+    assert rows(by_words()) == []
+    assert rows(by_words(), "SELECT count(*) FROM outcomes") == [0]
+    assert statistics.searches == 0
+
+
+def test_switching_the_usage_log_off_deletes_what_was_written_when_the_index_is_tidied(
+    by_words, root
+):
+    async def one_search(search):
+        await search.search("report a bug")
+
+    use(by_words(), root, one_search)
+    use(by_words(usage_log=False), root, lambda search: search.tidy())
+
+    assert rows(by_words()) == []
+
+
+def test_a_locked_database_delays_the_record_and_fails_no_search(by_words, root, caplog):
+    caplog.set_level(logging.INFO, logger="pytools_hybrid")
+
+    async def job(search):
+        with closing(apsw.Connection(str(search.index.path))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert (await search.search("report a bug")).tools
+            async with asyncio.timeout(30):
+                while "not written down yet" not in caplog.text:
+                    await asyncio.sleep(0.05)
+            other.execute("ROLLBACK")
+        # Without another search: there may be none.
+        async with asyncio.timeout(30):
+            while rows(by_words()) != ["report a bug"]:
+                await asyncio.sleep(0.05)
+
+    use(by_words(), root, job)
+
+
+def record(number):
+    return SearchRecord(
+        id=f"{number}", at=number, query=f"query {number}", mode="bm25", results=(), latency_ms=1.0
+    )
+
+
+def test_what_waits_is_bounded_and_the_oldest_goes_first(tmp_path):
+    path = tmp_path / "index.db"
+
+    async def main():
+        with SQLiteStore(path) as store:
+            recorder = Recorder(store, keeps_searches=True)
+            for number in range(1_500):
+                recorder.search(record(number))
+            await recorder.aclose()
+            with store.reading() as reader:
+                return reader.connection.execute(
+                    "SELECT count(*), min(at), max(at) FROM searches"
+                ).get
+
+    assert asyncio.run(main()) == (1_000, 500, 1_499)
+
+
+def test_searches_noted_while_others_are_written_are_not_lost(tmp_path):
+    async def main():
+        with SQLiteStore(tmp_path / "index.db") as store:
+            recorder = Recorder(store, keeps_searches=True)
+            writing = []
+            for number in range(200):
+                recorder.search(record(number))
+                if number % 20 == 0:
+                    writing.append(asyncio.create_task(recorder.flush()))
+                await asyncio.sleep(0)
+            await asyncio.gather(*writing)
+            await recorder.aclose()
+            with store.reading() as reader:
+                return reader.connection.execute("SELECT count(*) FROM searches").get
+
+    assert asyncio.run(main()) == 200
+
+
+def test_many_searches_at_once_are_each_written_down_once(by_words, root):
+    async def job(search):
+        await asyncio.gather(*(search.search("report a bug") for _ in range(50)))
+
+    use(by_words(), root, job)
+
+    assert len(rows(by_words())) == 50
+
+
+def test_statistics_tell_what_came_of_searches_also_of_the_last_one(by_words, root):
+    async def job(search):
+        for success in (True, True, False):
+            response = await search.search("report a bug")
+            await search.record_outcome(
+                "mcptools:github:create_issue",
+                success=success,
+                latency_ms=20.0,
+                search_id=response.search_id,
+            )
+        await search.search("zxqv", mode=SearchMode.BM25)
+        return await search.statistics()
+
+    statistics = use(by_words(), root, job)
+
+    assert statistics.searches == 4
+    (tool,) = statistics.tools
+    assert tool.tool_id == "mcptools:github:create_issue"
+    assert tool.success_rate == pytest.approx(2 / 3)
+
+
+PAGE = 16384
+
+
+@pytest.mark.parametrize("table", ["searches", "outcomes"])
+def test_a_usage_record_that_is_damaged_is_set_aside_and_begun_anew(by_words, root, table):
+    async def fill(search):
+        await search.search("report a bug")
+        await search.record_outcome("mcptools:github:create_issue", success=True)
+
+    use(by_words(), root, fill)
+    (page,) = rows(by_words(), f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
+    with by_words().db_path.open("r+b") as file:
+        file.seek((page - 1) * PAGE)
+        file.write(b"\xff" * PAGE)
+
+    async def go_on(search):
+        for _ in range(2):
+            assert (await search.search("report a bug")).tools
+            with suppress(ToolIndexError):
+                await search.record_outcome("mcptools:github:create_issue", success=True)
+            with suppress(ToolIndexError):
+                await search.statistics()
+
+    use(by_words(), root, go_on)
+
+    assert rows(by_words(), "SELECT max(query) FROM searches") == ["report a bug"]
+    assert rows(by_words(), "SELECT max(tool_id || at) IS NULL FROM outcomes") == [0]

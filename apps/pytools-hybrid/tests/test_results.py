@@ -1,0 +1,182 @@
+"""Answers that are remembered are never old ones, and filters never starve an answer."""
+
+import asyncio
+
+import pytest
+from pytools_hybrid import Scope, SearchMode, ToolSearch
+from toolindex import FilterError, ToolFilter
+
+CREATE = "mcptools:github:create_issue"
+
+
+def use(settings, root, job):
+    """Run an async function on an open ToolSearch whose index is up to date."""
+
+    async def main():
+        async with ToolSearch(settings, root) as search:
+            await search.refresh()
+            await search.embed_pending()
+            return await job(search)
+
+    return asyncio.run(main())
+
+
+def ids(response):
+    return [str(found.entry.id) for found in response.tools]
+
+
+def test_a_search_made_again_has_the_same_answer(settings, root):
+    async def job(search):
+        return [await search.search("report a bug") for _ in range(2)]
+
+    first, again = use(settings(), root, job)
+
+    assert first.tools == again.tools
+    assert first.generation == again.generation
+    assert first.search_id != again.search_id
+
+
+def test_an_answer_is_new_after_every_change_of_the_files(settings, root, write_tool):
+    async def job(search):
+        answers = []
+        for number in range(5):
+            write_tool("mcptools/zoo/feed.py", f"Feed the penguins, as in version {number}.")
+            await search.refresh()
+            (found,) = (await search.search("penguins", mode=SearchMode.BM25)).tools
+            answers.append(found.entry.description)
+        (root / "mcptools/zoo/feed.py").unlink()
+        await search.refresh()
+        assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
+        return answers
+
+    assert use(settings(), root, job) == [
+        f"Feed the penguins, as in version {number}." for number in range(5)
+    ]
+
+
+def test_an_answer_is_new_after_a_change_that_another_process_made(settings, root, write_tool):
+    async def job(search):
+        assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
+        async with ToolSearch(settings(), root) as other:
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            await other.refresh()
+        return await search.search("penguins", mode=SearchMode.BM25)
+
+    assert ids(use(settings(), root, job)) == ["mcptools:zoo:feed"]
+
+
+def test_an_answer_is_new_as_vectors_come(settings, root):
+    async def main():
+        async with ToolSearch(settings(), root) as search:
+            await search.refresh()
+            by_words = await search.search("combine papers", mode=SearchMode.VECTOR)
+            await search.embed_pending()
+            return by_words, await search.search("combine papers", mode=SearchMode.VECTOR)
+
+    by_words, by_meaning = asyncio.run(main())
+
+    assert ids(by_words) == []
+    assert ids(by_meaning)[0] == "mcptools:pdf:merge_pdfs"
+
+
+def test_an_answer_by_outcomes_is_new_after_each_outcome(settings, root):
+    proven = ToolFilter(min_success_rate=0.5, min_observations=1, unobserved="exclude")
+
+    async def job(search):
+        answers = [ids(await search.search("report a bug", where=proven))]
+        for success in (True, False, False):
+            await search.record_outcome(CREATE, success=success)
+            answers.append(ids(await search.search("report a bug", where=proven)))
+        return answers
+
+    assert use(settings(), root, job) == [[], [CREATE], [CREATE], []]
+
+
+def test_answers_to_other_questions_are_not_confused(settings, root):
+    async def job(search):
+        return [
+            ids(await search.search("name of a file", mode=mode, scope=scope, limit=limit))
+            for _ in range(2)
+            for mode in SearchMode
+            for scope in Scope
+            for limit in (1, 4)
+        ]
+
+    answers = use(settings(), root, job)
+
+    half = len(answers) // 2
+    assert answers[:half] == answers[half:]
+    assert len({tuple(answer) for answer in answers}) > 4
+
+
+@pytest.fixture
+def crowd(root, write_tool):
+    """Many tools that fit the same words, and few in one category."""
+    for number in range(300):
+        write_tool(f"mcptools/crowd/send_{number}.py", "Send a message to a person.")
+    for number in range(5):
+        write_tool(f"mcptools/few/send_{number}.py", "Send a message to a person by pigeon post.")
+    return root
+
+
+@pytest.mark.parametrize("mode", list(SearchMode))
+def test_a_filter_that_lets_five_tools_through_gives_five(settings, crowd, mode):
+    async def job(search):
+        return await search.search(
+            "send a message to a person", mode=mode, where=ToolFilter(categories=["few"]), limit=5
+        )
+
+    assert sorted(ids(use(settings(), crowd, job))) == [
+        f"mcptools:few:send_{number}" for number in range(5)
+    ]
+
+
+def test_filters_hold_together(settings, root, write_tool):
+    tagged = root / "mcptools/github/close_issue.py"
+    tagged.write_text('__tags__ = ["danger"]\ndef run():\n    """Close an issue."""\n')
+
+    async def job(search):
+        async def found(**filters):
+            scope = filters.pop("scope", Scope.ALL)
+            response = await search.search("an issue", where=ToolFilter(**filters), scope=scope)
+            return sorted(ids(response))
+
+        close = "mcptools:github:close_issue"
+        github = sorted([CREATE, close, "mcptools:github:list_commits"])
+        assert await found(categories=["github"]) == github
+        assert await found(tags=["danger"]) == [close]
+        assert await found(path_prefix="mcptools/github") == github
+        assert await found(path_prefix="mcptools/git") == []
+        assert await found(categories=["github"], scope=Scope.GENTOOLS) == []
+        assert await found(categories=["text", "github"], scope=Scope.GENTOOLS) == [
+            "gentools:text:slugify"
+        ]
+
+    use(settings(), root, job)
+
+
+def test_a_filter_that_nothing_passes_says_so(settings, root):
+    async def job(search):
+        return await search.search("report a bug", where=ToolFilter(categories=["absent"]))
+
+    response = use(settings(), root, job)
+
+    assert response.tools == ()
+    assert "none of the 4 tools passes the filters and fits" in response.notes[0]
+
+
+def test_a_slow_tool_is_left_out_once_it_has_proved_slow(settings, root):
+    fast = ToolFilter(max_latency_ms=100, min_observations=2)
+
+    async def job(search):
+        assert CREATE in ids(await search.search("report a bug", where=fast))
+        for _ in range(2):
+            await search.record_outcome(CREATE, success=True, latency_ms=5_000)
+        return await search.search("report a bug", where=fast)
+
+    assert CREATE not in ids(use(settings(), root, job))
+
+
+def test_a_filter_that_cannot_be_is_refused():
+    with pytest.raises(FilterError, match="categories"):
+        ToolFilter(categories="github")

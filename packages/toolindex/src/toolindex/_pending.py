@@ -1,0 +1,73 @@
+"""What a model has yet to embed, and what it has refused and is not asked about again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from toolscan import ToolId, embedding_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import apsw
+
+__all__ = ["count_pending", "pending_texts", "refuse", "refused_tools"]
+
+# A provider that takes longer texts now, or a filter that has been mended, is not missed for ever.
+_REFUSED_SECONDS = 30 * 24 * 3600.0
+# A refusal from the future is that of a clock that was wrong.
+_REFUSED = f"abs(at - :now) < {_REFUSED_SECONDS}"
+# The order makes SQLite merge three indexes, reading each once from its beginning; without it,
+# every text is looked up in two of them.
+_PENDING = (
+    "SELECT text_hash FROM entries "  # noqa: S608 - constants
+    "EXCEPT SELECT text_hash FROM embeddings WHERE model_id = :model "
+    f"EXCEPT SELECT text_hash FROM refusals WHERE model_id = :model AND {_REFUSED} "
+    "ORDER BY text_hash LIMIT :limit"
+)
+
+
+def count_pending(connection: apsw.Connection, model_id: str) -> int:
+    """Count the texts that have no vector of this model yet, without those it refused."""
+    parameters = {"model": model_id, "now": time.time(), "limit": -1}
+    return int(connection.execute(f"SELECT count(*) FROM ({_PENDING})", parameters).get)  # noqa: S608
+
+
+def pending_texts(connection: apsw.Connection, model_id: str, *, limit: int) -> dict[str, str]:
+    """Give up to `limit` texts, by hash, that have no vector of this model yet."""
+    # By rowid, so that the vectors of neighbours are stored together.
+    rows = connection.execute(
+        f"WITH pending AS MATERIALIZED ({_PENDING}) "  # noqa: S608
+        "SELECT e.text_hash, e.id, e.description FROM pending CROSS JOIN entries AS e ON e.rowid = "
+        "(SELECT min(rowid) FROM entries WHERE entries.text_hash = pending.text_hash) "
+        "ORDER BY e.rowid",
+        {"model": model_id, "now": time.time(), "limit": limit},
+    )
+    # The text is made of no parameters, and to read them would take longer than all the rest.
+    return {
+        str(text_hash): embedding_text(ToolId.parse(str(id_)), str(description), ())
+        for text_hash, id_, description in rows
+    }
+
+
+def refuse(connection: apsw.Connection, model_id: str, reasons: Mapping[str, str]) -> None:
+    """Keep the reasons why a model refused some texts, and forget those that are out of date."""
+    now = time.time()
+    connection.execute(f"DELETE FROM refusals WHERE NOT {_REFUSED}", {"now": now})  # noqa: S608
+    connection.executemany(
+        "INSERT INTO refusals (model_id, text_hash, reason, at) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (model_id, text_hash) "
+        "DO UPDATE SET reason = excluded.reason, at = excluded.at",
+        ((model_id, text_hash, reason, now) for text_hash, reason in reasons.items()),
+    )
+
+
+def refused_tools(connection: apsw.Connection, model_id: str) -> dict[str, str]:
+    """Give the reasons, by tool, why a model refused their texts."""
+    rows = connection.execute(
+        "SELECT e.id, r.reason FROM refusals AS r CROSS JOIN entries AS e "  # noqa: S608
+        f"ON e.text_hash = r.text_hash WHERE r.model_id = :model AND {_REFUSED} ORDER BY e.id",
+        {"model": model_id, "now": time.time()},
+    )
+    return {str(id_): str(reason) for id_, reason in rows}

@@ -1,0 +1,107 @@
+"""The installed command with a model that writes down what it is asked, and that can be broken.
+
+    python counted.py COMMAND [ARGUMENT ...]
+
+`COUNTED_LOG` names the file that gets one line as the work starts, and one for each request,
+before it is answered, with the process's `COUNTED_NAME`. `COUNTED_MODEL` is the model's name,
+`COUNTED_DIMENSIONS` its vectors' length, `COUNTED_SECONDS` how long a request takes. While the
+file `COUNTED_FAULT` exists, its content says what goes wrong. `COUNTED_CLOCK` is by how many
+seconds this process's clock is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from toolindex import EmbeddingError, EmbeddingLimits, FailureKind
+
+_POLL_SECONDS = 0.01
+
+
+class CountedEmbedder:
+    """Gives a bag of words as a vector; each model puts the words elsewhere."""
+
+    def __init__(self) -> None:
+        self.model_id = f"counted:{os.environ.get('COUNTED_MODEL', 'words')}"
+        self.dimensions = int(os.environ.get("COUNTED_DIMENSIONS", "256"))
+        self.limits = EmbeddingLimits(texts_per_request=64)
+        self._seconds = float(os.environ.get("COUNTED_SECONDS", "0"))
+        self._fault = Path(os.environ.get("COUNTED_FAULT", os.devnull))
+        self.write_down("start", [])
+
+    def write_down(self, kind: str, texts: Sequence[str]) -> None:
+        """Add a line to the log."""
+        hashes = [hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts]
+        line = {
+            "pid": os.getpid(),
+            "name": os.environ.get("COUNTED_NAME"),
+            "model": self.model_id,
+            "kind": kind,
+            "texts": hashes,
+        }
+        log = os.open(os.environ["COUNTED_LOG"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            # On a line of its own, also behind one that a kill has cut short.
+            os.write(log, f"\n{json.dumps(line)}\n".encode())
+        finally:
+            os.close(log)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        return await self._embed("document", texts)
+
+    async def embed_query(self, text: str) -> list[float]:
+        return (await self._embed("query", [text]))[0]
+
+    async def _embed(self, kind: str, texts: Sequence[str]) -> list[list[float]]:
+        self.write_down(kind, texts)
+        await asyncio.sleep(self._seconds)
+        while self._fault.is_file():
+            match self._fault.read_text(encoding="utf-8"):
+                case "down":
+                    raise EmbeddingError(self.model_id, "no route to host")
+                case "no key":
+                    raise EmbeddingError(
+                        self.model_id, "set COUNTED_KEY", kind=FailureKind.UNAVAILABLE
+                    )
+                case "hang":
+                    await asyncio.sleep(_POLL_SECONDS)
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        vector = [0.001] * self.dimensions
+        for word in re.findall("[a-z]+", text.lower()):
+            digest = hashlib.sha256(f"{self.model_id} {word}".encode()).digest()
+            vector[int.from_bytes(digest[:4], "big") % self.dimensions] += 1.0
+        return vector
+
+
+def main() -> None:
+    """Run the command."""
+    from pytools_hybrid import cli, service
+
+    if clock := float(os.environ.get("COUNTED_CLOCK", "0")):
+        right, right_ns = time.time, time.time_ns
+        time.time = lambda: right() + clock
+        time.time_ns = lambda: right_ns() + int(clock * 1e9)
+
+    class CountedSearch(service.ToolSearch):
+        """Embeds with the counted model, whatever the setting."""
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self._embedder = CountedEmbedder()
+
+    service.ToolSearch = CountedSearch
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

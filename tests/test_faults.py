@@ -1,0 +1,341 @@
+"""What breaks under a server costs what it must, is told in plain words, and mends by itself."""
+
+import subprocess
+import sys
+from contextlib import closing, suppress
+
+import anyio
+import apsw
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+PAGE = 16384
+MERGE = "merge pdfs into one"
+NEW = "def run() -> str:\n    '''Feed penguins with herring.'''\n"
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def database(tmp_path):
+    return tmp_path / "indexes" / "index.db"
+
+
+@pytest.fixture
+def server(connect, counted, tree):
+    """Start a server with a model that counts."""
+
+    def start(database, **variables):
+        return connect(
+            "--root", tree, "--db", database,
+            program=counted.command, seconds=150, **counted.variables, **variables,
+        )  # fmt: skip
+
+    return start
+
+
+@pytest.fixture
+def feed(tree):
+    """A tool that is not there yet."""
+    file = tree / "mcptools" / "zoo" / "feed.py"
+    file.parent.mkdir()
+    return file
+
+
+async def ask(client, query, **arguments):
+    return await client.call_tool("search_tools", {"query": query, **arguments})
+
+
+def ids(result):
+    if result.is_error:
+        return []
+    return [tool["id"] for tool in result.structured_content["result"]]
+
+
+def notes(result):
+    return [] if result.is_error else result.meta["pytools/notes"]
+
+
+async def eventually(client, query, holds, *, seconds=60, **arguments):
+    """Repeat a search until its answer is right."""
+    with anyio.move_on_after(seconds):
+        while not holds(result := await ask(client, query, **arguments)):
+            await anyio.sleep(0.02)
+        return result
+    raise AssertionError(f"not within {seconds} s: {ids(result)}, {notes(result)}")
+
+
+async def has_started(client):
+    """Wait until all is indexed and embedded."""
+    await eventually(client, MERGE, finds_merge_pdfs)
+
+
+def finds_merge_pdfs(result):
+    return "mcptools:pdf:merge_pdfs" in ids(result) and notes(result) == []
+
+
+def finds_feed(result):
+    return ids(result)[:1] == ["mcptools:zoo:feed"] and notes(result) == []
+
+
+def says(words):
+    return lambda result: words in " ".join(notes(result))
+
+
+# The disk.
+
+
+def fill_up(file):
+    with file.open("wb", buffering=0) as filler, suppress(OSError):
+        while filler.write(b"x" * 65536):
+            pass
+
+
+async def test_a_disk_that_is_full_leaves_the_old_answers_and_mends_when_there_is_room(
+    server, feed, tmp_path, mounting, home
+):
+    with mounting(tmp_path / "small", "-t", "tmpfs", "-o", "size=32m", "tmpfs") as disk:
+        async with server(disk / "index.db") as client:
+            await has_started(client)
+            fill_up(disk / "filler")
+            for number in range(400):
+                feed.with_name(f"many_{number}.py").write_text(
+                    f"def run():\n    '''Number {number}: {'word ' * 400}'''\n"
+                )
+
+            result = await eventually(client, MERGE, says("may be out of date"))
+            assert "mcptools:pdf:merge_pdfs" in ids(result)
+            assert "disk is full" in " ".join(notes(result))
+
+            (disk / "filler").unlink()
+            feed.write_text(NEW)
+            await eventually(client, "feed penguins with herring", finds_feed)
+    assert "Traceback" not in (home / "stderr").read_text()
+
+
+def test_a_disk_that_is_too_small_for_an_index_is_an_error_in_plain_words(
+    run, tree, tmp_path, mounting
+):
+    with mounting(tmp_path / "small", "-t", "tmpfs", "-o", "size=192k", "tmpfs") as disk:
+        result = run("index", "--root", tree, "--db", disk / "index.db")
+
+    assert result.returncode == 1
+    assert "the disk is full" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture
+def read_only(run, tree, database, tmp_path, mounting):
+    """The folder of an index, where nothing can be written."""
+    assert run("index", "--root", tree, "--db", database).returncode == 0
+    with mounting(tmp_path / "read_only", "--bind", str(database.parent)) as target:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(target)], check=True)
+        yield target
+
+
+def test_the_command_searches_an_index_that_cannot_be_written(run, tree, read_only):
+    result = run("search", MERGE, "--root", tree, "--db", read_only / "index.db")
+
+    assert result.returncode == 0
+    assert "mcptools:pdf:merge_pdfs" in result.stdout
+    assert "cannot be written" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_indexing_what_cannot_be_written_is_an_error_in_plain_words(run, tree, read_only):
+    result = run("index", "--root", tree, "--db", read_only / "index.db")
+
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert "read" in result.stderr
+
+
+async def test_a_server_answers_from_an_index_that_cannot_be_written(
+    connect, tree, read_only, feed, home
+):
+    feed.write_text(NEW)
+    async with connect("--root", tree, "--db", read_only / "index.db") as client:
+        result = await ask(client, MERGE)
+
+        assert ids(result)[0] == "mcptools:pdf:merge_pdfs"
+        assert "cannot be written" in notes(result)[0]
+        assert "mcptools:zoo:feed" not in ids(await ask(client, "feed penguins"))
+    assert "Traceback" not in (home / "stderr").read_text()
+
+
+# The file.
+
+
+def remove(database):
+    for file in database.parent.iterdir():
+        file.unlink()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being removed")
+async def test_an_index_that_is_removed_is_made_anew_by_the_next_search_or_change(
+    server, database, feed, home
+):
+    async with server(database) as client:
+        await has_started(client)
+        for turn in range(3):
+            remove(database)
+
+            assert ids(await ask(client, MERGE))[0] == "mcptools:pdf:merge_pdfs", turn
+        remove(database)
+
+        feed.write_text(NEW)
+
+        with anyio.fail_after(30):
+            while not database.exists():
+                await anyio.sleep(0.02)
+        await eventually(client, "feed penguins with herring", finds_feed)
+        await eventually(client, MERGE, finds_merge_pdfs)
+    assert "Traceback" not in (home / "stderr").read_text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being removed")
+async def test_garbage_in_place_of_the_index_is_told_and_kept_and_its_removal_mends_all(
+    server, database, feed, home
+):
+    garbage = b"My only copy of a novel. " * 10_000
+    async with server(database) as client:
+        await has_started(client)
+        remove(database)
+        database.write_bytes(garbage)
+
+        result = await ask(client, MERGE)
+        assert result.is_error
+        assert "not a tool index and was left as it is" in result.content[0].text
+        feed.write_text(NEW)
+        assert (await ask(client, "feed penguins")).is_error
+        assert database.read_bytes() == garbage
+
+        remove(database)
+        await eventually(client, MERGE, finds_merge_pdfs)
+        await eventually(client, "feed penguins with herring", finds_feed)
+    assert "Traceback" not in (home / "stderr").read_text()
+
+
+def damage(database, table):
+    """Break a table's first page, where it lies in the file and not in the log."""
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.execute("PRAGMA busy_timeout = 5000")
+        assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+        page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get
+    with database.open("r+b") as file:
+        file.seek((page - 1) * PAGE)
+        file.write(b"\xff" * PAGE)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being renamed")
+async def test_a_damaged_index_is_set_aside_and_made_anew_with_the_vectors_it_had(
+    server, database, feed, counted, dump, home
+):
+    async with server(database) as client:
+        await has_started(client)
+        embedded = sum(counted.times_embedded().values())
+        damage(database, "entries")
+
+        feed.write_text(NEW)
+        await eventually(client, "feed penguins with herring", finds_feed)
+        await eventually(client, MERGE, finds_merge_pdfs)
+
+        kept = [file for file in database.parent.iterdir() if ".corrupt-" in file.name]
+        assert kept
+        assert sum(counted.times_embedded().values()) == embedded + 1
+    assert len(dump(database)["entries"]) == embedded + 1
+    assert "Traceback" not in (home / "stderr").read_text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being renamed")
+async def test_a_damaged_index_is_made_anew_by_a_search_where_no_file_changes(
+    server, database, counted
+):
+    async with server(database, PYTOOLS_WATCH="false") as client:
+        await has_started(client)
+        embedded = sum(counted.times_embedded().values())
+        damage(database, "entries")
+
+        # Of an answer that is remembered nothing is read again.
+        result = await ask(client, "send a message to somebody")
+
+        assert not result.is_error, result.content
+        assert len(ids(result)) == 5
+        await eventually(client, MERGE, finds_merge_pdfs)
+        assert sum(counted.times_embedded().values()) == embedded
+
+
+async def test_a_lock_that_is_held_is_told_and_searches_go_on(server, database, feed, home):
+    async with server(database) as client:
+        await has_started(client)
+        with closing(apsw.Connection(str(database))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            feed.write_text(NEW)
+
+            result = await eventually(client, MERGE, says("may be out of date"))
+            assert ids(result)[0] == "mcptools:pdf:merge_pdfs"
+            assert "another process holds the index locked" in notes(result)[0]
+            other.execute("ROLLBACK")
+        await eventually(client, "feed penguins with herring", finds_feed)
+    assert "Traceback" not in (home / "stderr").read_text()
+
+
+# The model.
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"), [("down", "no route to host"), ("no key", "set COUNTED_KEY")]
+)
+async def test_a_model_that_fails_at_the_start_is_told_and_used_when_it_is_back(
+    server, database, counted, fault, words
+):
+    counted.fault.write_text(fault)
+    async with server(database) as client:
+        result = await ask(client, MERGE)
+        assert ids(result)[0] == "mcptools:pdf:merge_pdfs"
+        assert "vector channel lost" in notes(result)[0]
+        assert words in notes(result)[0]
+
+        counted.fault.unlink()
+        await eventually(client, MERGE, finds_merge_pdfs)
+        await eventually(client, MERGE, finds_merge_pdfs, mode="vector")
+
+
+async def test_a_model_that_fails_later_is_told_and_used_when_it_is_back(
+    server, database, counted, feed
+):
+    async with server(database) as client:
+        await has_started(client)
+        counted.fault.write_text("no key")
+        feed.write_text(NEW)
+
+        result = await eventually(
+            client,
+            "feed penguins with herring",
+            lambda result: ids(result)[:1] == ["mcptools:zoo:feed"],
+        )
+        assert "set COUNTED_KEY" in notes(result)[0]
+        # The vector of a question asked before is there already, and so are most tools' vectors.
+        result = await eventually(client, MERGE, says("tools have vectors so far"))
+        assert "set COUNTED_KEY" in notes(result)[0]
+
+        counted.fault.unlink()
+        await eventually(client, "feed penguins with herring", finds_feed)
+
+
+async def test_a_model_that_hangs_holds_no_search_by_words_up_and_is_used_when_it_goes_on(
+    server, database, counted
+):
+    counted.fault.write_text("hang")
+    async with server(database) as client:
+        result = await ask(client, MERGE, mode="bm25")
+        assert ids(result)[0] == "mcptools:pdf:merge_pdfs"
+        assert len(counted.requests()) == 1
+
+        counted.fault.unlink()
+        await eventually(client, MERGE, finds_merge_pdfs)
+    assert max(counted.times_embedded().values()) == 1

@@ -1,0 +1,43 @@
+"""Filters of the command line: only the tools that pass are searched."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def search(run, tree):
+    tool = tree / "mcptools" / "github" / "erase_repository.py"
+    tool.write_text(
+        '__tags__ = ["danger", "github"]\ndef run():\n    """Erase a repository on GitHub."""\n'
+    )
+
+    def found(*arguments):
+        result = run("search", *arguments, "--root", tree, "--output", "json", "--limit", "50")
+        assert result.returncode == 0, result.stderr
+        return {tool["id"] for tool in json.loads(result.stdout)}, result.stderr
+
+    return found
+
+
+def test_categories_are_alternatives(search):
+    one, _ = search("make a list", "--category", "github")
+    two, _ = search("make a list", "--category", "github", "--category", "pdf")
+
+    assert {id_.split(":")[1] for id_ in one} == {"github"}
+    assert {id_.split(":")[1] for id_ in two} == {"github", "pdf"}
+    assert one < two
+
+
+def test_tags_must_all_be_there(search):
+    assert search("erase", "--tag", "danger", "--tag", "github")[0] == {
+        "mcptools:github:erase_repository"
+    }
+    assert search("erase", "--tag", "danger", "--tag", "harmless")[0] == set()
+
+
+def test_filters_hold_together_with_the_scope_and_say_where_nothing_passes(search):
+    found, said = search("erase", "--tag", "danger", "--scope", "gentools")
+
+    assert found == set()
+    assert "passes the filters" in said
