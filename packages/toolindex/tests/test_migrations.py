@@ -138,18 +138,23 @@ def test_processes_that_open_an_older_index_at_once_all_get_the_new_one(old, sta
         assert len(index.stored(reader_version="1").entries) == 2
 
 
-def test_a_migration_that_fails_leaves_the_older_index_whole(old, path):
-    """Here because a table is in the way; the same holds for a kill and a full disk."""
+def test_an_older_index_that_is_not_what_it_should_be_is_set_aside(old, path):
+    """Here because a table is in the way; its vectors are taken over."""
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute("CREATE TABLE outcomes (x)")
-        version = connection.execute("PRAGMA user_version").get
-    with pytest.raises(DatabaseError, match="already exists"):
-        ToolIndex(path)
-    with closing(apsw.Connection(str(path))) as connection:
-        assert connection.execute("PRAGMA user_version").get == version
-        connection.execute("DROP TABLE outcomes")
     with ToolIndex(path) as index:
-        assert len(index.stored(reader_version="1").entries) == 2
+        assert index.damaged is not None
+        assert index.stored(reader_version="1").entries == {}
+        assert index.use_model("m")
+
+
+@pytest.mark.parametrize("version", [-1, 0, 1])
+def test_a_version_that_cannot_be_true_is_damage(path, version):
+    ToolIndex(path).close()
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    with ToolIndex(path) as index:
+        assert index.damaged is not None
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")

@@ -63,6 +63,9 @@ class Answering:
         vector, why = await self._vector(request, wanted)
         uses_vectors = self._searcher.uses_vectors(request.mode)
         response = await self._looked_up(request, vector, why or (failure if uses_vectors else ""))
+        if response.misfit:
+            # Neither remembered nor kept: the model may give the right one the next time.
+            self._queries[wanted.model_id].forget(request.text)
         for fuller in response.fuller_models:
             other = await self._stand_in(fuller, wanted.model_id)
             if other is None:

@@ -27,6 +27,9 @@ __all__ = ["app", "main"]
 
 T = TypeVar("T")
 
+# Who searches does not wait for ever for a model that is slow to begin with.
+_PATIENCE_SECONDS = 15.0
+
 app = typer.Typer(
     name="pytools-hybrid",
     help="Find the right Python tools for a request in plain language.",
@@ -235,7 +238,7 @@ async def _search(
             with suppress(ToolIndexError, RootUnreadableError):
                 report, embedded = await tools.refresh(), 0
                 if tools.uses_vectors(SearchMode(mode)):
-                    _, embedded = await _embed(tools)
+                    _, embedded = await _embed(tools, patience=_PATIENCE_SECONDS)
                 if report.added or report.updated or report.removed or embedded:
                     print_sync(report, embedded, tools.index.path)
         return await tools.search(
@@ -261,12 +264,31 @@ async def _index(settings: Settings, root: Path) -> None:
             raise failure
 
 
-async def _embed(tools: ToolSearch) -> tuple[EmbeddingError | None, int]:
-    """Embed what is new; a model that fails is given back, for searches go on without it."""
+async def _embed(
+    tools: ToolSearch, *, patience: float | None = None
+) -> tuple[EmbeddingError | None, int]:
+    """Embed what is new; a model that fails is given back, for searches go on without it.
+
+    Args:
+        tools: Whose texts.
+        patience: How many seconds a model may give no vector before it is not waited for.
+    """
+    import asyncio
+
     from toolindex import EmbeddingError
 
+    loop = asyncio.get_running_loop()
     with Progress("embedding") as progress:
         try:
-            return None, await tools.embed_pending(progress)
+            async with asyncio.timeout(patience) as limit:
+
+                def note(done: int, total: int) -> None:
+                    progress(done, total)
+                    if patience is not None:
+                        limit.reschedule(loop.time() + patience)
+
+                return None, await tools.embed_pending(note)
         except EmbeddingError as error:
             return error, progress.done
+        except TimeoutError:
+            return None, progress.done

@@ -47,6 +47,7 @@ class QueryEmbedder:
         # To look on the disk would take longer than to compute these.
         self._is_kept = not isinstance(embedder, StaticEmbedder)
         self._remembered: OrderedDict[str, Sequence[float]] = OrderedDict()
+        self._useless: set[str] = set()
         self._asking: dict[str, asyncio.Task[Sequence[float]]] = {}
         self._failures = 0
         self._failure = ""
@@ -54,7 +55,7 @@ class QueryEmbedder:
 
     async def vector(self, text: str) -> tuple[QueryVector | None, str]:
         """Give a query's vector, or None and the reason why there is none."""
-        if text not in self._remembered and self._is_kept:
+        if text not in self._remembered and self._is_kept and text not in self._useless:
             values = await self._kept(text)
             if values is not None:
                 self._remember(text, values)
@@ -74,6 +75,12 @@ class QueryEmbedder:
                 return None, str(error)
             self._failures = 0
         return QueryVector(model_id=self.embedder.model_id, values=values), ""
+
+    def forget(self, text: str) -> None:
+        """Do not give this vector again: it has turned out to be of no use."""
+        self._remembered.pop(text, None)
+        self._useless.add(text)
+        self._recorder.forget_query(self.embedder.model_id, text)
 
     async def _kept(self, text: str) -> Sequence[float] | None:
         try:
@@ -111,6 +118,7 @@ class QueryEmbedder:
         if not any(values) or not all(map(math.isfinite, values)):
             reason = "gave the query a vector of zeros, or one that is not finite"
             raise EmbeddingError(self.embedder.model_id, reason)
+        self._useless.discard(text)
         self._remember(text, values)
         if self._is_kept:
             self._recorder.query_vector(self.embedder.model_id, text, values)

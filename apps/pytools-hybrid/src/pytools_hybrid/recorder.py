@@ -72,6 +72,10 @@ class Recorder:
             self._vectors[model_id][text] = values
             self._schedule()
 
+    def forget_query(self, model_id: str, text: str) -> None:
+        """Do not keep a vector that was noted."""
+        self._vectors[model_id].pop(text, None)
+
     def query_used(self, model_id: str, text: str) -> None:
         """Note that a kept vector was used."""
         if len(self._used[model_id]) < _WAITING:

@@ -113,6 +113,7 @@ class SearchResponse:
         generation: The state of the index that answered.
         tool_count: How many tools that state has.
         is_complete: Whether the whole tree has been indexed since the database was made.
+        misfit: Whether the query's vector is of another length than those of the index.
         fuller_models: Models that could find more tools than the one that was asked, best first.
         search_id: How the usage record names this search.
     """
@@ -123,6 +124,7 @@ class SearchResponse:
     generation: int = 0
     tool_count: int = 0
     is_complete: bool = True
+    misfit: bool = False
     fuller_models: tuple[str, ...] = ()
     search_id: str = ""
 
@@ -174,11 +176,13 @@ class Searcher:
         """
         lost: list[str] = []
         notes: list[str] = []
+        misfit = False
         with self._store.reading() as reader:
             wanted = model_id if self.uses_vectors(request.mode) else None
             coverage = reader.coverage(vector.model_id if vector else wanted or "")
             if coverage.tools and vector is not None:
                 missing = _unsearchable(coverage.vectors, coverage.dimensions, vector)
+                misfit = missing is not None and coverage.vectors > 0
                 if missing:
                     vector, why = None, why or missing
                 elif vector.model_id != wanted:
@@ -195,6 +199,7 @@ class Searcher:
                 generation=reader.generation(),
                 tool_count=coverage.tools,
                 is_complete=reader.is_complete(),
+                misfit=misfit,
                 fuller_models=() if wanted is None else _fuller(reader, wanted),
             )
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
@@ -240,7 +245,9 @@ class Searcher:
         query = Query(text=request.text)
         hits = HybridRanker(channels, fuse=self._fuse).rank(query, limit=request.limit)
         entries = reader.entries([hit.id for hit in hits])
-        return tuple(FoundTool(entry=entries[hit.id], score=hit.score) for hit in hits)
+        # An id that is not among the entries of the same state is damaged.
+        found = [hit for hit in hits if hit.id in entries]
+        return tuple(FoundTool(entry=entries[hit.id], score=hit.score) for hit in found)
 
     def _weights(self, mode: SearchMode, *, has_vector: bool) -> tuple[float, float]:
         if mode is SearchMode.HYBRID and has_vector:
@@ -279,9 +286,14 @@ def _fuller(reader: StoreReader, wanted: str) -> tuple[str, ...]:
     return tuple(sorted(fuller, key=lambda model: (-counts[model], model)))
 
 
-def why_empty(request: SearchRequest, tool_count: int, *, root: object, syncs: bool) -> str:
+def why_empty(
+    request: SearchRequest, response: SearchResponse, *, root: object, syncs: bool
+) -> str:
     """Say why nothing was found, and what to try."""
-    if tool_count == 0:
+    count = response.tool_count
+    if not response.is_complete and syncs:
+        return f"the tools of {root} are still being indexed: ask again in a moment"
+    if count == 0:
         remedy = "" if syncs else "; syncing is off: run pytools-hybrid index"
         return (
             f"no tools of {root} in the index: looked for mcptools/<category>/<tool>.py "
@@ -291,5 +303,5 @@ def why_empty(request: SearchRequest, tool_count: int, *, root: object, syncs: b
     if not query_terms(request.text):
         return "the query holds no words: describe what the tool should do"
     if request.where != ToolFilter():
-        return f"none of the {tool_count} tools passes the filters and fits: ask for less"
-    return f"none of the {tool_count} tools fits: try other words"
+        return f"none of the {count} tools passes the filters and fits: ask for less"
+    return f"none of the {count} tools fits: try other words"

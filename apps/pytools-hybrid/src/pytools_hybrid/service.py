@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -15,6 +16,7 @@ from toolindex import (
     OutcomeRecord,
     SearchRecord,
     ToolFilter,
+    ToolIndexError,
     embed_pending,
 )
 
@@ -106,6 +108,9 @@ class ToolSearch:
         self.sync = TreeSync(index, self.root, completes=settings.sync)
         self._recorder = Recorder(index, keeps_searches=settings.usage_log, mend=self.sync.mend)
         self._answering = Answering(index, searcher, self._recorder, self._embedder)
+        if not settings.usage_log and not index.read_only:
+            with suppress(ToolIndexError):
+                await asyncio.to_thread(index.usage.clear)
         return self
 
     async def __aexit__(
@@ -217,7 +222,7 @@ class ToolSearch:
             response = await self._answering.answer(request, self._embedding_failure)
         if not response.tools:
             syncs = self.settings.sync
-            notes = (*notes, why_empty(request, response.tool_count, root=self.root, syncs=syncs))
+            notes = (*notes, why_empty(request, response, root=self.root, syncs=syncs))
         response = replace(response, notes=(*notes, *response.notes), search_id=uuid.uuid4().hex)
         self._record(request, response, at=at, milliseconds=1000 * (time.perf_counter() - started))
         return response
@@ -307,6 +312,8 @@ class ToolSearch:
             return (f"the index may be out of date ({self.sync.failure})",)
         if self.index.read_only:
             return ("the index may be out of date: it cannot be written",)
+        if self.sync.is_first_look:
+            return ("the index may be out of date: the files are still being looked at",)
         return ()
 
     def _record(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolindex import (
     CONTENT_TABLE,
     FTS_COLUMNS,
     FTS_TABLE,
+    DamagedDatabaseError,
     DatabaseBusyError,
     DatabaseError,
     ForeignDatabaseError,
@@ -25,12 +27,12 @@ from toolrank import (
     Filter,
     NumpyVectorRetriever,
     Query,
+    RetrievalError,
     VectorRetriever,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
-    from pathlib import Path
 
     from toolindex import ToolFilter, VectorTable
     from toolrank import Hit, VectorMatrix
@@ -87,7 +89,19 @@ class SQLiteReader(IndexReader):
 
         Raises:
             VectorError: The vector is of another length than the model's.
+            DamagedDatabaseError: The vectors cannot be read.
         """
+        try:
+            return self._nearest(vector, model_id=model_id, where=where, depth=depth)
+        except RetrievalError as error:
+            # What the driver's errors are is for the index to tell.
+            if isinstance(error.__cause__, ValueError | LookupError):
+                raise DamagedDatabaseError(Path(self.connection.filename)) from error
+            raise
+
+    def _nearest(
+        self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
+    ) -> list[Hit]:
         table = self.vector_table(model_id)
         if table is None:
             return []
@@ -150,8 +164,15 @@ def open_store(database: Path, root: Path) -> SQLiteStore:
     store = _opened(database)
     if store.damaged is not None:
         _log.warning("%s was damaged; it was kept as %s and is made anew", database, store.damaged)
+    name = os.fsencode(os.path.realpath(root)).decode("utf-8", "backslashreplace")
     try:
-        store.bind(os.fsencode(os.path.realpath(root)).decode("utf-8", "backslashreplace"))
+        try:
+            store.bind(name)
+        except DamagedDatabaseError:
+            if store.read_only or store.set_aside() is None:
+                raise
+            _log.warning("%s was damaged; it was kept as %s", database, store.damaged)
+            store.bind(name)
     except DatabaseError:
         store.close()
         raise

@@ -57,6 +57,11 @@ class TreeSync:
         self._rebuilding: asyncio.Task[None] | None = None
         self._rebuilt_at = float("-inf")
 
+    @property
+    def is_first_look(self) -> bool:
+        """Whether the files are being looked at for the first time."""
+        return self.report is None and self._lock.locked()
+
     async def refresh(self, within: Iterable[PurePosixPath] | None = None) -> SyncReport:
         """Make the store equal to the files: all, or those at some paths.
 

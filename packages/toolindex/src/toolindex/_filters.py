@@ -77,6 +77,8 @@ class ToolFilter:
             # A string is a collection of strings too, and would be taken letter by letter.
             if isinstance(given, str):
                 raise FilterError(argument, f"is the one string {given!r}; give it in a list")
+            if not all(isinstance(name, str) for name in given):
+                raise FilterError(argument, f"holds something else than text: {list(given)!r}")
             object.__setattr__(self, argument, frozenset(given))
         if self.path_prefix is not None:
             prefix = str(PurePosixPath(self.path_prefix))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import apsw
+import apsw
 
 from toolindex.errors import DamagedDatabaseError, DatabaseError, NewerSchemaError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "migrate"]
 
@@ -37,7 +37,10 @@ def migrate(connection: apsw.Connection, path: Path, *, read_only: bool) -> None
         DamagedDatabaseError: Tables are missing.
         NewerSchemaError: A later version wrote it.
     """
+    is_ours = connection.pragma("application_id") == APPLICATION_ID
     while (version := _version(connection)) < SCHEMA_VERSION:
+        if version < 0 or (version == 0 and is_ours):
+            raise DamagedDatabaseError(path)
         if read_only:
             raise DatabaseError(
                 path,
@@ -45,7 +48,11 @@ def migrate(connection: apsw.Connection, path: Path, *, read_only: bool) -> None
                 if version == 0
                 else "the index is of an older version; open it once where it can be written",
             )
-        _step(connection, version)
+        try:
+            _step(connection, version)
+        except apsw.SQLError as error:
+            # Our own statements are right: what they are for is not as it was made.
+            raise DamagedDatabaseError(path) from error
     if version > SCHEMA_VERSION:
         raise NewerSchemaError(path, found=version, supported=SCHEMA_VERSION)
     tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import suppress
 from importlib.util import find_spec
@@ -27,6 +28,13 @@ BUSY_TIMEOUT_MS = 5_000
 
 _RETRY_SECONDS = 0.005
 _LOG_BYTES = 32 << 20
+# What SQLite and sqlite-vec say when something of ours is not as it was made.
+_OUR_TABLE = re.compile(
+    r"no such table: (main\.)?(meta|entries|embeddings|models|refusals|query_embeddings|searches|"
+    r"outcomes)|no such column|has no column|no such module|vectors blob|chunk|validity|"
+    r"sqlite-vec|vtable constructor|fts5: ",
+    re.IGNORECASE,
+)
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _APPLICATION_ID_BYTES = slice(68, 72)
@@ -76,6 +84,8 @@ def translated(path: Path, error: apsw.Error, *, is_open: bool = False) -> Datab
         case apsw.NotADBError() | apsw.CorruptError():
             is_ours = is_open or _is_ours(path)
             return DamagedDatabaseError(path) if is_ours else ForeignDatabaseError(path)
+        case apsw.SQLError() if is_open and _OUR_TABLE.search(str(error)):
+            return DamagedDatabaseError(path)
         case apsw.FullError():
             return DatabaseError(path, "the disk is full; free some space and run again")
         case apsw.BusyError() | apsw.LockedError():

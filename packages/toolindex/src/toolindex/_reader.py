@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from toolscan import ToolScanError
 
 from toolindex._meta import generation, get_meta
 from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._usage import usage_generation
 from toolindex._vectors import kept_dimensions, vector_tables
+from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +62,10 @@ class IndexReader:
             f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608
             (json.dumps(list(ids)),),
         )
-        return {row[0]: to_entry(row) for row in rows}
+        try:
+            return {row[0]: to_entry(row) for row in rows}
+        except (ValueError, TypeError, KeyError, ToolScanError) as error:
+            raise DamagedDatabaseError(Path(self.connection.filename)) from error
 
     def coverage(self, model_id: str) -> Coverage:
         """Count the tools, and those with a searchable vector of a model."""

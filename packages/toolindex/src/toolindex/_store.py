@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
@@ -31,6 +31,7 @@ from toolindex._vectors import (
 )
 from toolindex.errors import (
     DamagedDatabaseError,
+    DatabaseBusyError,
     DatabaseError,
     ForeignRootError,
     VectorError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["ToolIndex"]
 
 _RESCUE_SECONDS = 60.0
+_BIND_MS = 500
 
 
 class ToolIndex:
@@ -141,7 +143,8 @@ class ToolIndex:
         with self._pool.read() as connection:
             if self._is_bound(connection) or self.read_only:
                 return
-        with self._pool.write() as connection:
+        # Else the next sync does it: who cannot write yet can search all the same.
+        with suppress(DatabaseBusyError), self._pool.write(patience_ms=_BIND_MS) as connection:
             self._bind(connection)
 
     def lease(self, purpose: str) -> Lease:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolindex._meta import get_meta, set_meta
+from toolindex._meta import get_number, set_meta
 from toolindex._statistics import compute_statistics
 from toolindex.errors import UsageError
 
@@ -177,7 +177,13 @@ class UsageLog:
         Raises:
             DatabaseError: The database cannot be written.
         """
+        with self._pool.read() as connection:
+            sql = "SELECT EXISTS (SELECT 1 FROM searches) OR EXISTS (SELECT 1 FROM outcomes)"
+            if not connection.execute(sql).get:
+                return RemovedRecords(searches=0, outcomes=0)
         with self._pool.write() as connection:
+            # Otherwise the words would stay in the file until something is written over them.
+            connection.execute("PRAGMA secure_delete = ON")
             return _removed(
                 connection,
                 searches=_delete(connection, "DELETE FROM searches"),
@@ -227,7 +233,7 @@ class UsageLog:
 
 def usage_generation(connection: apsw.Connection) -> int:
     """Give the counter that moves on whenever outcomes are written or deleted."""
-    return int(get_meta(connection, _GENERATION) or 0)
+    return get_number(connection, _GENERATION)
 
 
 def _bump(connection: apsw.Connection) -> None:

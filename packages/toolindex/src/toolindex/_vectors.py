@@ -90,7 +90,8 @@ def vector_tables(connection: apsw.Connection) -> list[VectorTable]:
 
 def kept_dimensions(connection: apsw.Connection, model_id: str) -> int | None:
     """Give the length of a model's kept vectors, or None where there are none."""
-    return connection.execute("SELECT dimensions FROM models WHERE model_id = ?", (model_id,)).get  # type: ignore[no-any-return]
+    sql = "SELECT length(vector) / 4 FROM embeddings WHERE model_id = ? LIMIT 1"
+    return connection.execute(sql, (model_id,)).get  # type: ignore[no-any-return]
 
 
 def is_in_use(connection: apsw.Connection, model_id: str) -> bool:

@@ -127,7 +127,8 @@ class ProviderEmbedder:
                 kind=FailureKind.UNAVAILABLE,
             )
         lengths = set(map(len, vectors))
-        expected = self.dimensions or len(vectors[0])
+        # One answer that went wrong must not make the right ones wrong for ever.
+        expected = self._chosen or len(vectors[0])
         if lengths != {expected}:
             found = " and ".join(map(str, sorted(lengths)))
             raise EmbeddingError(
