@@ -64,3 +64,73 @@ def test_many_searches_that_find_the_index_broken_are_all_answered_by_one_new_in
     names = [file.name for file in database.parent.iterdir()]
     aside = [name for name in names if ".corrupt-" in name]
     assert len({name.removesuffix("-wal").removesuffix("-shm") for name in aside}) == kept
+
+
+WRONG = {
+    "a number that is none": "UPDATE meta SET value = 'x' WHERE key = 'generation'",
+    "another number that is none": "INSERT INTO meta VALUES ('usage_generation', 'x')",
+    "parameters that are no JSON": "UPDATE entries SET parameters = '{'",
+    "tags of another kind": "UPDATE entries SET tags = '7'",
+    "an id that is none": "UPDATE entries SET id = 'x' || rowid",
+    "a table that is gone": "DROP TABLE entries",
+    "a column that is gone": "ALTER TABLE entries DROP COLUMN summary",
+    "a vector table that is gone": "DROP TABLE entries_vec_vector_chunks00",
+    "a chunk that is too short": "UPDATE entries_vec_vector_chunks00 SET vectors = x'00'",
+    "a chunk without its rows": "UPDATE entries_vec_chunks SET rowids = x'00'",
+    "models that are forgotten": "DELETE FROM models",
+}
+
+
+@pytest.mark.parametrize("statement", WRONG.values(), ids=WRONG.keys())
+@pytest.mark.parametrize("searches", [1, 4], ids=["once", "often"])
+def test_an_index_with_values_that_cannot_be_is_mended_by_a_search_or_a_refresh(
+    settings, root, statement, searches
+):
+    """Searched once as by the command, and often as by a server, which searches in another way."""
+
+    async def main():
+        async with ToolSearch(settings(), root) as search:
+            await search.refresh()
+            await search.embed_pending()
+        with closing(apsw.Connection(str(settings().db_path))) as connection:
+            connection.execute(statement)
+        async with ToolSearch(settings(), root) as search:
+            for _ in range(searches):
+                await search.search("report a bug")
+            await search.refresh()
+            await search.embed_pending()
+            return await search.search("report a bug", mode="vector"), await search.search("bug")
+
+    by_meaning, by_words = asyncio.run(main())
+
+    assert by_meaning.notes == by_words.notes == ()
+    assert str(by_meaning.tools[0].entry.id) == "mcptools:github:create_issue"
+    assert str(by_words.tools[0].entry.id) == "mcptools:github:create_issue"
+
+
+def test_an_older_copy_of_the_index_put_back_is_never_taken_for_the_newer_one(
+    settings, root, write_tool
+):
+    database = settings().db_path
+    backup = database.with_name("backup.db")
+
+    async def texts(search):
+        return [found.entry.description for found in (await search.search("commits")).tools]
+
+    async def main():
+        async with ToolSearch(settings(), root) as search:
+            await search.refresh()
+        backup.write_bytes(database.read_bytes())
+        async with ToolSearch(settings(), root) as search:
+            write_tool("mcptools/github/list_commits.py", "Show commits in one way.")
+            await search.refresh()
+            assert "Show commits in one way." in await texts(search)
+            backup.replace(database)
+            write_tool("mcptools/github/list_commits.py", "Show commits in another way.")
+            await search.refresh()
+            return await texts(search)
+
+    found = asyncio.run(main())
+
+    assert "Show commits in another way." in found
+    assert "Show commits in one way." not in found

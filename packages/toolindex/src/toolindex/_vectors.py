@@ -222,6 +222,8 @@ def put_vectors(
 
 
 def _create(connection: apsw.Connection, table: VectorTable) -> None:
+    # It can only be there where the list of models is damaged.
+    connection.execute(f"DROP TABLE IF EXISTS {table.name}")
     connection.execute(
         f"CREATE VIRTUAL TABLE {table.name} USING vec0 "
         f"(embedding float[{table.dimensions}] distance_metric=cosine, chunk_size={_CHUNK_ROWS})"
