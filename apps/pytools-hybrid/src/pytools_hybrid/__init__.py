@@ -14,6 +14,8 @@ The command `pytools-hybrid` and the MCP server (`pytools-hybrid serve`) are bui
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toolindex import ToolFilter
+
     from pytools_hybrid.errors import PytoolsError, RootUnreadableError, SettingsError
     from pytools_hybrid.search import FoundTool, Scope, SearchMode, SearchResponse
     from pytools_hybrid.service import ToolSearch
@@ -29,21 +31,23 @@ __all__ = [
     "SearchResponse",
     "Settings",
     "SettingsError",
+    "ToolFilter",
     "ToolSearch",
     "Upkeep",
 ]
 
 _HOMES = {
-    "PytoolsError": "errors",
-    "RootUnreadableError": "errors",
-    "SettingsError": "errors",
-    "FoundTool": "search",
-    "Scope": "search",
-    "SearchMode": "search",
-    "SearchResponse": "search",
-    "ToolSearch": "service",
-    "Settings": "settings",
-    "Upkeep": "upkeep",
+    "ToolFilter": "toolindex",
+    "PytoolsError": "pytools_hybrid.errors",
+    "RootUnreadableError": "pytools_hybrid.errors",
+    "SettingsError": "pytools_hybrid.errors",
+    "FoundTool": "pytools_hybrid.search",
+    "Scope": "pytools_hybrid.search",
+    "SearchMode": "pytools_hybrid.search",
+    "SearchResponse": "pytools_hybrid.search",
+    "ToolSearch": "pytools_hybrid.service",
+    "Settings": "pytools_hybrid.settings",
+    "Upkeep": "pytools_hybrid.upkeep",
 }
 
 
@@ -53,4 +57,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)
