@@ -22,7 +22,6 @@ from pytools_hybrid.service import ToolSearch
 from pytools_hybrid.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from pathlib import Path
     from types import FrameType
 
@@ -112,21 +111,21 @@ def serve(settings: Settings, root: Path) -> None:
     Raises:
         ToolIndexError: The index cannot be opened.
     """
-    asyncio.run(_until_stopped(_serve(settings, root)))
+    asyncio.run(_until_stopped(ToolSearch(settings, root)))
 
 
-async def _until_stopped(serving: Coroutine[None, None, None]) -> None:
+async def _until_stopped(search: ToolSearch) -> None:
     stopped = asyncio.Event()
     _on_signals(stopped)
-    client = asyncio.create_task(serving)
+    client = asyncio.create_task(_serve(search))
     signalled = asyncio.create_task(stopped.wait())
     await asyncio.wait({client, signalled}, return_when=asyncio.FIRST_COMPLETED)
     status = 0
     if not client.done():
         # What is noted of the last searches is written, if that can be done at once.
-        client.cancel()
-        await asyncio.wait({client}, timeout=_SHUTDOWN_SECONDS)
-    if client.done() and not client.cancelled() and (error := client.exception()) is not None:
+        flushing = asyncio.create_task(search.flush())
+        await asyncio.wait({flushing}, timeout=_SHUTDOWN_SECONDS)
+    if client.done() and (error := client.exception()) is not None:
         if isinstance(error, ToolIndexError):
             raise error
         error = _innermost(error)
@@ -139,8 +138,8 @@ async def _until_stopped(serving: Coroutine[None, None, None]) -> None:
     os._exit(status)
 
 
-async def _serve(settings: Settings, root: Path) -> None:
-    async with ToolSearch(settings, root) as search:
+async def _serve(search: ToolSearch) -> None:
+    async with search:
         upkeep = Upkeep(search)
         following = asyncio.create_task(upkeep.run())
         await create_server(search, upkeep).run_stdio_async()

@@ -257,6 +257,11 @@ class ToolSearch:
             self._recorder.outcome(outcome)
             await self._recorder.flush()
 
+    async def flush(self) -> None:
+        """Write what has been noted of searches, which else happens a moment later."""
+        if self._index is not None:
+            await self._recorder.flush()
+
     async def statistics(self, *, since: float | None = None) -> UsageStatistics:
         """Sum the usage record up.
 
