@@ -1,0 +1,165 @@
+"""What it costs to make an index, to find it unchanged, and to follow one file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+import toolscan
+from index_figures import Figure, Times, best
+from pytools_hybrid import SearchMode, Settings, ToolSearch
+from pytools_hybrid.embedding import StaticEmbedder
+from pytools_hybrid.refresh import refresh
+from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.upkeep import Upkeep
+from tool_tree import reword
+from toolindex import embed_pending
+
+__all__ = ["cold", "one_file", "restart", "watched"]
+
+_MODEL_ID = StaticEmbedder().model_id
+_READER = str(toolscan.RECORD_VERSION)
+_STEP_SECONDS = 0.01
+_PATIENCE_SECONDS = 60.0
+_POLL_SECONDS = 0.001
+# Batches that follow each other within a quarter of a second are held back.
+_APART_SECONDS = 0.4
+_LETTERS = "abcdefghij"
+
+
+def cold(root: Path, database: Path, tools: int) -> list[Figure]:
+    """Scan, index and embed a tree in an empty database, which is left for what follows."""
+    (scanning,) = best(1, lambda: toolscan.scan(root))
+    with SQLiteStore(database) as store:
+        (indexing,) = best(1, lambda: refresh(store, root))
+        embedder = StaticEmbedder()
+        embedder.encode(["loads the model"])
+        (embedding,) = best(
+            1, lambda: asyncio.run(embed_pending(store, embedder, limits=embedder.limits))
+        )
+        if store.count_pending(_MODEL_ID):
+            raise SystemExit("some texts were not embedded")
+    size = sum(file.stat().st_size for file in database.parent.glob(f"{database.name}*"))
+    return [
+        Figure(
+            what="cold index, CPU",
+            value=indexing,
+            unit="s",
+            floor="scan",
+            least=scanning,
+            grows=True,
+        ),
+        Figure(what="embed all, CPU", value=embedding, unit="s", grows=True),
+        Figure(what="embedded in a CPU second", value=tools / embedding, unit="texts"),
+        Figure(what="database, a tool", value=size / tools / 1000, unit="kB"),
+    ]
+
+
+def restart(root: Path, database: Path, *, repeat: int) -> list[Figure]:
+    """Open an index whose tree has not changed, and find that out."""
+    with SQLiteStore(database) as store:
+        stamps = store.stored(reader_version=_READER).stamps
+
+    def start() -> None:
+        with SQLiteStore(database) as store:
+            report = refresh(store, root)
+        if report.added or report.updated or report.removed:
+            raise SystemExit("the tree has changed")
+
+    started, scanned = best(repeat, start, lambda: toolscan.scan(root, known=stamps))
+    return [
+        Figure(
+            what="restart, nothing changed, CPU",
+            value=1000 * started,
+            unit="ms",
+            floor="unchanged scan",
+            least=1000 * scanned,
+            aim=1.5,
+            grows=True,
+        )
+    ]
+
+
+def one_file(root: Path, database: Path, paths: list[str]) -> list[Figure]:
+    """Bring the index up to date after the write of one file, known by its path."""
+    changed, scanned = Times(), Times()
+    with SQLiteStore(database) as store:
+        for path in paths:
+            reword(root / path, "reworded")
+            within = [PurePosixPath(path)]
+            changed.add(partial(refresh, store, root, within))
+            scanned.add(partial(toolscan.scan, root, within=[path]))
+    return changed.figures("one file → searchable", "its scan", scanned)
+
+
+def watched(root: Path, database: Path, paths: list[str]) -> list[Figure]:
+    """Write files below a running service, and search until what was written is found."""
+    settings = Settings.from_flags({"db_path": database, "usage_log": False})
+    found = asyncio.run(_watched(settings, root, paths))
+    beyond = Times([wall - _STEP_SECONDS for wall in found.wall], found.cpu)
+    p50, p95, cpu = beyond.figures("write → found by search, beyond the debounce")
+    return [
+        Figure(what=p50.what, value=p50.value, unit="ms", aim=30),
+        p95,
+        Figure(what="write → found and embedded, CPU", value=cpu.value, unit="ms", grows=True),
+    ]
+
+
+async def _watched(settings: Settings, root: Path, paths: list[str]) -> Times:
+    times = Times()
+    async with ToolSearch(settings, root) as search:
+        upkeep = Upkeep(search)
+        following = asyncio.create_task(upkeep.run())
+        await upkeep.ready()
+        await _until(partial(_is_embedded, search))
+        for number, path in enumerate(paths):
+            await asyncio.sleep(_APART_SECONDS)
+            # Of letters alone, with no ending to cut: only this file has any part of it.
+            digits = f"{os.getpid()}{number}"
+            word = f"reworded{''.join(_LETTERS[int(digit)] for digit in digits)}x"
+            generation = _generation(search)
+            wall, cpu = time.perf_counter(), time.process_time()
+            reword(root / path, word)
+            while not await _finds(search, word, path):
+                # Asking only this does not keep busy what is measured.
+                await _until(partial(_has_moved_on, search, generation))
+                generation = _generation(search)
+            wall = time.perf_counter() - wall
+            await _until(partial(_is_embedded, search))
+            cpu = time.process_time() - cpu
+            if number:  # The first also begins the watch.
+                times.wall.append(wall)
+                times.cpu.append(cpu)
+        following.cancel()
+        await asyncio.wait({following})
+    return times
+
+
+async def _finds(search: ToolSearch, word: str, path: str) -> bool:
+    response = await search.search(word, mode=SearchMode.BM25, limit=1)
+    return [found.entry.path for found in response.tools] == [path]
+
+
+def _generation(search: ToolSearch) -> int:
+    with search.index.reading() as reader:
+        return reader.generation()
+
+
+def _has_moved_on(search: ToolSearch, generation: int) -> bool:
+    return _generation(search) != generation
+
+
+def _is_embedded(search: ToolSearch) -> bool:
+    with search.index.reading() as reader:
+        coverage = reader.coverage(_MODEL_ID)
+    return coverage.vectors == coverage.tools
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while not condition():
+            await asyncio.sleep(_POLL_SECONDS)
