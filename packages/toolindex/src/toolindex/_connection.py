@@ -13,6 +13,7 @@ from toolindex._opening import BUSY_TIMEOUT_MS, open_connection, translated
 from toolindex._recovery import finish_renewal
 from toolindex.errors import (
     DamagedDatabaseError,
+    DatabaseBusyError,
     DatabaseError,
     ReadOnlyIndexError,
     ToolIndexError,
@@ -28,6 +29,7 @@ RESCUE = "rescue"
 """The purpose for whose lease a database is made, or set aside."""
 
 _RESCUE_SECONDS = 60.0
+_OPENINGS = 20
 
 
 class _File(NamedTuple):
@@ -121,9 +123,7 @@ class ConnectionPool:
 
     def damaged_file(self) -> tuple[int, int] | None:
         """Tell which file was found damaged, if it is the one that is still there."""
-        found = self._look()
-        is_there = found is not None and found.identity == self._damaged
-        return self._damaged if is_there else None
+        return self._damaged if self._leads_to(self._damaged) else None
 
     def try_writing(self) -> bool:
         """Write from now on, if the file can be written by now; whether that is so."""
@@ -156,6 +156,9 @@ class ConnectionPool:
             # What it remembers of the file may be as wrong as the file, or a transaction
             # that could not be rolled back may still be open on it.
             connection.close()
+            if isinstance(error.__cause__, apsw.IOError) and not self._leads_to(file):
+                # It was found damaged, and another has been put in its place, log and all.
+                raise DamagedDatabaseError(self.path) from error
             raise
         except BaseException:
             self._give_back(connection, epoch)
@@ -165,21 +168,27 @@ class ConnectionPool:
     def _take(self) -> tuple[apsw.Connection, int, tuple[int, int] | None]:
         if self.closed:
             raise DatabaseError(self.path, "the index has been closed")
-        found = self._look()
-        if self._has_changed(found):
-            self._finish_log()
-            self.drop_idle()
-        self._file = found
-        epoch, file = self._epoch, found.identity if found else None
-        try:
-            return self._idle.get_nowait(), epoch, file
-        except queue.Empty:
-            pass
-        try:
-            return self._open(), epoch, file
-        except DamagedDatabaseError:
-            self._damaged = file
-            raise
+        for _ in range(_OPENINGS):
+            found = self._look()
+            if self._has_changed(found):
+                self._finish_log()
+                self.drop_idle()
+            self._file = found
+            epoch, file = self._epoch, found.identity if found else None
+            try:
+                return self._idle.get_nowait(), epoch, file
+            except queue.Empty:
+                pass
+            try:
+                return self._open(), epoch, file
+            except DamagedDatabaseError:
+                self._damaged = file
+                raise
+            except DatabaseError:
+                # Another may have been putting a new one in its place at this moment.
+                if file is None or self._leads_to(file):
+                    raise
+        raise DatabaseBusyError(self.path)
 
     def _open(self) -> apsw.Connection:
         if self._file is None and not self.read_only:
@@ -217,6 +226,10 @@ class ConnectionPool:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             finally:
                 connection.close()
+
+    def _leads_to(self, file: tuple[int, int] | None) -> bool:
+        found = self._look()
+        return found is not None and found.identity == file
 
     def _look(self) -> _File | None:
         try:
