@@ -303,5 +303,8 @@ def why_empty(
     if not query_terms(request.text):
         return "the query holds no words: describe what the tool should do"
     if request.where != ToolFilter():
-        return f"none of the {count} tools passes the filters and fits: ask for less"
+        return (
+            f"none of the {count} tools passes the filters and fits: ask for less, and mind that "
+            "names of categories and tags are compared as they are written"
+        )
     return f"none of the {count} tools fits: try other words"

@@ -70,6 +70,11 @@ def print_sync(
         f"{report.removed} removed, {embedded} embedded, {len(report.issues)} files left out) "
         f"in {database}"
     )
+    if with_issues and tools == 0:
+        say(
+            "no tools: looked for mcptools/<category>/<tool>.py and "
+            "gentools/<category>/<tool>/api.py with a documented run() or run_parsed()"
+        )
     if with_issues:
         for issue in report.issues[:_SHOWN_ISSUES]:
             say(f"  left out {issue.path}: {issue.detail}")
