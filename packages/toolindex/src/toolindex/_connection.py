@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["RESCUE", "ConnectionPool"]
-
-RESCUE = "rescue"
-"""The purpose for whose lease a database is made, or set aside."""
+__all__ = ["ConnectionPool"]
 
 _RESCUE_SECONDS = 60.0
 _OPENINGS = 20
@@ -116,6 +113,16 @@ class ConnectionPool:
                     connection.execute("ROLLBACK")
                 raise
 
+    @contextmanager
+    def making(self) -> Generator[None]:
+        """Be the only process that makes a database at the path, or puts one in another's place.
+
+        Raises:
+            LeaseHeldError: Another has been at it for a minute.
+        """
+        with Lease(self.path, "rescue").held(timeout=_RESCUE_SECONDS):
+            yield
+
     def close(self) -> None:
         """Close the idle connections; a lent one is closed when it comes back."""
         self.closed = True
@@ -202,7 +209,7 @@ class ConnectionPool:
         except OSError as error:
             raise DatabaseError(self.path, f"its folder cannot be made ({error})") from error
         # None may be made while another process renames a damaged one, which takes several steps.
-        with Lease(self.path, RESCUE).held(timeout=_RESCUE_SECONDS):
+        with self.making():
             finish_renewal(self.path)
             connection, _ = open_connection(self.path, read_only=False)
         self._file = self._look()

@@ -12,7 +12,7 @@ from toolscan import ToolScanError
 from toolindex._meta import generation, get_meta
 from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._usage import usage_generation
-from toolindex._vectors import kept_dimensions, vector_tables
+from toolindex._vectors import kept_dimensions, vector_table, vector_tables
 from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from toolindex._vectors import VectorTable
 
 __all__ = ["Coverage", "IndexReader"]
+
+_COUNTS = 16
+"""How many counts are remembered at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,7 @@ class IndexReader:
     ) -> None:
         self.connection = connection
         self.counts = {} if counts is None else counts
+        self._generation: int | None = None
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
         """Give the entries of some ids, in one statement; an id that is gone is left out."""
@@ -79,8 +83,7 @@ class IndexReader:
 
     def vector_table(self, model_id: str) -> VectorTable | None:
         """Give the table in which a model's vectors are searched, or None where there is none."""
-        tables = vector_tables(self.connection)
-        return next((table for table in tables if table.model_id == model_id), None)
+        return vector_table(self.connection, model_id)
 
     def models(self) -> tuple[str, ...]:
         """Name the models whose vectors can be searched."""
@@ -88,7 +91,10 @@ class IndexReader:
 
     def generation(self) -> int:
         """Give the counter that moves on with every change that a search could see."""
-        return generation(self.connection)
+        # Of one state there is one, and a search asks for it many times.
+        if self._generation is None:
+            self._generation = generation(self.connection)
+        return self._generation
 
     def usage_generation(self) -> int:
         """Give the counter that moves on with every change of what is known of tools' outcomes."""
@@ -108,6 +114,3 @@ class IndexReader:
                 self.counts.clear()
             self.counts[key] = count
         return count
-
-
-_COUNTS = 16

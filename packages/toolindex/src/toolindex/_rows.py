@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,7 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "tag_words": _words(record.tags),
         "file_hash": record.file_hash,
         "text_hash": record.text_hash,
+        "indexed_at": time.time(),
         "size": size,
         "mtime_ns": mtime_ns,
         "ctime_ns": ctime_ns,

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
-from toolindex._connection import RESCUE, ConnectionPool
+from toolindex._connection import ConnectionPool
 from toolindex._lease import Lease
 from toolindex._meta import bump_generation, get_meta, set_meta
 from toolindex._pending import count_pending, pending_texts, refuse, refused_tools
@@ -28,6 +28,7 @@ from toolindex._vectors import (
     put_vectors,
     to_blob,
     use_model,
+    vector_table,
 )
 from toolindex.errors import (
     DamagedDatabaseError,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolIndex"]
 
-_RESCUE_SECONDS = 60.0
 _BIND_MS = 500
 
 
@@ -278,7 +278,7 @@ class ToolIndex:
         with self._pool.read() as connection:
             dimensions = kept_dimensions(connection, model_id)
             if self.read_only:
-                return any(model_id == used for used in self._reader(connection).models())
+                return vector_table(connection, model_id) is not None
             if dimensions is None or is_in_use(connection, model_id):
                 return dimensions is not None
         with self._pool.write() as connection:
@@ -316,7 +316,7 @@ class ToolIndex:
         damaged = self._pool.damaged_file()
         if damaged is None:
             return None
-        with self._rescuing, self.lease(RESCUE).held(timeout=_RESCUE_SECONDS):
+        with self._rescuing, self._pool.making():
             # Others have found it damaged too; the first one has put another in its place.
             if self._pool.damaged_file() != damaged:
                 return None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolindex._meta import bump_generation
 from toolindex._rows import row_values
@@ -14,7 +13,7 @@ from toolindex._vectors import close_holes, fill, forget, forget_superseded, vec
 
 if TYPE_CHECKING:
     import apsw
-    from toolscan import ScanIssue, ToolRecord
+    from toolscan import ScanIssue
 
     from toolindex._plan import SyncPlan
 
@@ -68,7 +67,7 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
         forget(connection, table, stale)
     _keep_vectors_of_moved(connection, plan)
     connection.executemany("DELETE FROM entries WHERE id = ?", ((id_,) for id_ in plan.removed))
-    connection.executemany(_UPSERT, (_with_time(record) for record in changed))
+    connection.executemany(_UPSERT, map(row_values, changed))
     connection.executemany(
         "UPDATE entries SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE id = ?",
         ((*stamp_columns(record.stamp), str(record.id)) for record in plan.touched),
@@ -105,7 +104,3 @@ def _keep_vectors_of_moved(connection: apsw.Connection, plan: SyncPlan) -> None:
         "ON e.model_id = m.model_id AND e.text_hash = ?2",
         moved,
     )
-
-
-def _with_time(record: ToolRecord) -> dict[str, Any]:
-    return row_values(record) | {"indexed_at": time.time()}

@@ -27,6 +27,7 @@ __all__ = [
     "put_vectors",
     "to_blob",
     "use_model",
+    "vector_table",
     "vector_tables",
 ]
 
@@ -88,6 +89,12 @@ def vector_tables(connection: apsw.Connection) -> list[VectorTable]:
     return [VectorTable(name=row[0], model_id=row[1], dimensions=row[2]) for row in rows]
 
 
+def vector_table(connection: apsw.Connection, model_id: str) -> VectorTable | None:
+    """Give the table in which a model's vectors are searched, or None where there is none."""
+    tables = vector_tables(connection)
+    return next((table for table in tables if table.model_id == model_id), None)
+
+
 def kept_dimensions(connection: apsw.Connection, model_id: str) -> int | None:
     """Give the length of a model's kept vectors, or None where there are none."""
     sql = "SELECT length(vector) / 4 FROM embeddings WHERE model_id = ? LIMIT 1"
@@ -121,9 +128,8 @@ def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> Ve
         "ON CONFLICT (model_id) DO UPDATE SET used_at = excluded.used_at",
         (model_id, dimensions, now),
     )
-    found = [table for table in vector_tables(connection) if table.model_id == model_id]
-    if found:
-        return found[0]
+    if (used := vector_table(connection, model_id)) is not None:
+        return used
     table = VectorTable(name=_free_name(connection), model_id=model_id, dimensions=dimensions)
     _create(connection, table)
     connection.execute("UPDATE models SET vec_table = ? WHERE model_id = ?", (table.name, model_id))
