@@ -37,7 +37,7 @@ from pytools_hybrid.syncing import TreeSync
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
     from pathlib import PurePosixPath
     from types import TracebackType
 
@@ -211,15 +211,15 @@ class ToolSearch:
             where = replace(where, source=scope.value)
         request = SearchRequest(text=query[:_QUERY_CHARACTERS], mode=mode, where=where, limit=limit)
         notes = self._stale_notes()
-        try:
-            response = await self._answering.answer(request, self._embedding_failure)
-        except DamagedDatabaseError as error:
-            await self.sync.mend(error)
-            response = await self._answering.answer(request, self._embedding_failure)
+
+        def answer() -> Coroutine[None, None, SearchResponse]:
+            return self._answering.answer(request, self._embedding_failure)
+
+        response = await self.sync.mending(answer)
         if not response.is_complete:
             # It is new: the file was removed or damaged, or has not been filled yet.
             await self.sync.complete()
-            response = await self._answering.answer(request, self._embedding_failure)
+            response = await answer()
         if not response.tools:
             syncs = self.settings.sync
             notes = (*notes, why_empty(request, response, root=self.root, syncs=syncs))
@@ -272,11 +272,9 @@ class ToolSearch:
             DatabaseError: The index cannot be read.
         """
         await self._recorder.flush()
-        try:
-            return await asyncio.to_thread(self.index.usage.statistics, since=since)
-        except DamagedDatabaseError as error:
-            await self.sync.mend(error)
-            return await asyncio.to_thread(self.index.usage.statistics, since=since)
+        return await self.sync.mending(
+            lambda: asyncio.to_thread(self.index.usage.statistics, since=since)
+        )
 
     async def tidy(self) -> None:
         """Forget old vectors that no tool needs, and the oldest of the usage record.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import DamagedDatabaseError, ToolIndexError, finish_in_thread
 
@@ -13,7 +13,7 @@ from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.refresh import refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path, PurePosixPath
 
     from toolindex import SyncReport
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pytools_hybrid.store import SQLiteStore
 
 __all__ = ["SYNC_ERRORS", "TreeSync"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -84,6 +86,18 @@ class TreeSync:
         self.failure, self.report = None, report
         self.changed.set()
         return report
+
+    async def mending(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, and once more on a new store if it finds the store damaged.
+
+        Raises:
+            DatabaseError: The store cannot be mended, or the second call fails too.
+        """
+        try:
+            return await call()
+        except DamagedDatabaseError as error:
+            await self.mend(error)
+            return await call()
 
     async def mend(self, error: DamagedDatabaseError) -> None:
         """Set a damaged store aside; what it held is made again by the next refresh.
