@@ -1,15 +1,17 @@
-"""What toolrank needs from others: a database connection, and retrievers to fuse."""
+"""What toolrank needs from others: a database connection, retrievers to fuse, second opinions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from toolrank._records import Hit, Query
+    from toolrank._rerank import Candidate, RerankOutcome
+    from toolrank._rewrite import RewriteOutcome
 
-__all__ = ["Connection", "Retriever"]
+__all__ = ["Connection", "QueryRewriter", "Reranker", "Retriever"]
 
 
 class Connection(Protocol):
@@ -39,4 +41,32 @@ class Retriever(Protocol):
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         """Give the best `depth` candidates (at least 1) for the query."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """A second opinion on the order of hits that were found.
+
+    An implementation gives back every hit that it was given, once, and nothing else; scores
+    stay with the places, so that they are sorted as before. A failure of its own leaves the
+    order as it was, with the reason in the outcome; only a cancellation is raised.
+    """
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:
+        """Order the candidates (best first, any number) by how well they answer the query."""
+        ...
+
+
+@runtime_checkable
+class QueryRewriter(Protocol):
+    """A way to say what a request needs in the words of those who describe what there is.
+
+    An implementation gives few short queries, without the request itself, to be searched
+    besides it. A failure of its own gives none, with the reason in the outcome; only a
+    cancellation is raised.
+    """
+
+    async def rewrite(self, query: str) -> RewriteOutcome:
+        """Name what the query (any string) asks for, one query each."""
         ...

@@ -1,0 +1,178 @@
+"""One question to a language model, asked through pydantic-ai: bounded, cached, never fatal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+from toolrank.errors import RankingArgumentError, ToolRankError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
+    from pydantic_ai.models import Model
+
+    ModelOrName: TypeAlias = Model | str
+
+__all__ = ["LanguageModel", "NoAnswerError", "as_data", "one_line"]
+
+OutputT = TypeVar("OutputT")
+AnswerT = TypeVar("AnswerT")
+
+_REASON_LENGTH = 200
+
+
+class NoAnswerError(ToolRankError):
+    """A question without a usable answer; it ends as the reason in an outcome.
+
+    Attributes:
+        reason: What went wrong, in one short line.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = one_line(reason, limit=_REASON_LENGTH)
+        super().__init__(self.reason)
+
+
+class LanguageModel(Generic[OutputT, AnswerT]):
+    """Ask a model questions of one kind, and remember the answers.
+
+    What is wrong at construction is a mistake in the settings and raises; what goes wrong
+    later is an outage or a bad answer, and the one error of `ask`.
+
+    Args:
+        model: A pydantic-ai model, or the name of one.
+        instructions: What to do with each prompt.
+        output_type: The type of the model's output, enforced by pydantic-ai in whichever way
+            the model supports.
+        timeout_s: The longest that one question may take, in seconds.
+        cache_size: How many answers to remember, the least recently used forgotten first.
+
+    Raises:
+        RankingArgumentError: pydantic-ai is not installed; the model's name is unknown, its
+            provider's package or key is missing; a number that is out of range.
+    """
+
+    def __init__(
+        self,
+        model: ModelOrName,
+        *,
+        instructions: str,
+        output_type: type[OutputT],
+        timeout_s: float,
+        cache_size: int,
+    ) -> None:
+        if not (math.isfinite(timeout_s) and timeout_s > 0):
+            raise RankingArgumentError("timeout_s", f"{timeout_s} is not a finite number above 0")
+        if cache_size < 0:
+            raise RankingArgumentError("cache_size", f"{cache_size} is below 0; 0 is no cache")
+        try:
+            # Where it is used, not where it is defined: the package works without.
+            from pydantic_ai import Agent
+            from pydantic_ai.models import infer_model
+        except ImportError as error:
+            raise RankingArgumentError(
+                "model",
+                'language models need pydantic-ai: pip install "toolrank-hybrid[rerank]"',
+            ) from error
+        try:
+            resolved = infer_model(model)
+        except Exception as error:
+            # Unknown names, missing packages and missing keys have no common root.
+            raise RankingArgumentError(
+                "model",
+                f"cannot use {model!r}: {error}. Name it as provider:model, and give that "
+                "provider its package and its key.",
+            ) from error
+        # A second try would cost as much time as the whole ranking may take.
+        self._agent = Agent(
+            resolved,
+            name="toolrank",
+            instructions=instructions,
+            output_type=output_type,
+            retries=0,
+        )
+        self._timeout_s = timeout_s
+        self._answers: _Answers[AnswerT] = _Answers(cache_size)
+        self._turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def ask(self, prompt: str, *, read: Callable[[OutputT], AnswerT]) -> AnswerT:
+        """Give the answer to a prompt, of the cache or of the model.
+
+        Callers with the same prompt wait for one call and share its answer. Answers that
+        `read` refuses are not remembered: the next call may do better.
+
+        Args:
+            prompt: The question.
+            read: Makes an answer of the model's output, or raises `NoAnswerError`.
+
+        Raises:
+            NoAnswerError: Out of time, the model failed, or `read` refused what it said.
+        """
+        if (known := self._answers.get(prompt)) is not None:
+            return known
+        # A lock serves one event loop only.
+        key = (id(asyncio.get_running_loop()), prompt)
+        turn = self._turns.setdefault(key, asyncio.Lock())
+        deadline = asyncio.timeout(self._timeout_s)
+        try:
+            async with deadline, turn:
+                if (known := self._answers.get(prompt)) is not None:
+                    return known
+                output = (await self._agent.run(prompt)).output
+        except Exception as error:
+            # Providers' errors have no common root; a cancellation is none of them.
+            if deadline.expired():
+                raise NoAnswerError(f"no answer within {self._timeout_s:g} s") from error
+            raise NoAnswerError(f"the model failed: {type(error).__name__}: {error}") from error
+        answer = read(output)
+        self._answers.put(prompt, answer)
+        return answer
+
+
+class _Answers(Generic[AnswerT]):
+    """Answers by prompt, at most `size`; threads may share it, as they may share a ranker."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: OrderedDict[str, AnswerT] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, prompt: str) -> AnswerT | None:
+        with self._lock:
+            if prompt in self._kept:
+                self._kept.move_to_end(prompt)
+            return self._kept.get(prompt)
+
+    def put(self, prompt: str, answer: AnswerT) -> None:
+        with self._lock:
+            self._kept[prompt] = answer
+            self._kept.move_to_end(prompt)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+
+
+def as_data(content: Mapping[str, object]) -> str:
+    """Write what others wrote as JSON, so that it stays inside its strings.
+
+    Angle brackets are escaped too: some servers read `<|im_end|>` in a text as the end of a turn.
+    """
+    encoded = json.dumps(content, ensure_ascii=False)
+    return encoded.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def one_line(text: str, *, limit: int) -> str:
+    """Give the first `limit` characters that a reader could see, whitespace folded.
+
+    What cannot be seen can carry instructions (the tag characters of Unicode do), and half of a
+    surrogate pair cannot be sent at all.
+    """
+    # Cut before too, so that a megabyte costs no more than a page.
+    seen = "".join(char if char.isprintable() else " " for char in text[: 4 * limit])
+    return " ".join(seen.split())[:limit].rstrip()

@@ -1,0 +1,172 @@
+"""How good one ranking is for one query.
+
+Every function takes the ids that were found, best first, and those that are relevant. An id that
+is listed twice counts once, at its first rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from toolrank.errors import RankingArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "Relevant",
+    "check_ids",
+    "check_k",
+    "completeness",
+    "distinct_ids",
+    "hit",
+    "ndcg",
+    "positive_gains",
+    "precision",
+    "recall",
+    "reciprocal_rank",
+]
+
+Relevant: TypeAlias = Collection[str] | Mapping[str, float]
+"""The relevant ids of a query, each worth 1, or the gain of each; no gain above 0: irrelevant."""
+
+
+def recall(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
+    """Give the share of the relevant ids that are among the first k.
+
+    Raises:
+        RankingArgumentError: A k below one, no relevant ids, or something that is no id.
+    """
+    found, gains = _found(ranked, relevant, k)
+    return len(found) / len(gains)
+
+
+def precision(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
+    """Give the share of the first k places that hold a relevant id.
+
+    A list shorter than k is divided by k all the same, as in trec_eval.
+
+    Raises:
+        RankingArgumentError: As for `recall`.
+    """
+    found, _ = _found(ranked, relevant, k)
+    return len(found) / k
+
+
+def hit(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
+    """Give 1.0 if any relevant id is among the first k (trec_eval's `success`), or 0.0.
+
+    Raises:
+        RankingArgumentError: As for `recall`.
+    """
+    found, _ = _found(ranked, relevant, k)
+    return float(bool(found))
+
+
+def completeness(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
+    """Give 1.0 if all relevant ids are among the first k (COMP@k of Qu et al. 2024), or 0.0.
+
+    A request that needs three tools is served by nothing less than the three.
+
+    Raises:
+        RankingArgumentError: As for `recall`.
+    """
+    found, gains = _found(ranked, relevant, k)
+    return float(len(found) == len(gains))
+
+
+def reciprocal_rank(ranked: Sequence[str], relevant: Relevant, k: int | None = None) -> float:
+    """Give 1 / rank of the first relevant id, or 0.0 where none is found (Voorhees 1999).
+
+    Its mean over queries is the MRR.
+
+    Args:
+        ranked: The ids found, best first.
+        relevant: The relevant ids.
+        k: How many places to look at; all of them by default.
+
+    Raises:
+        RankingArgumentError: As for `recall`.
+    """
+    found, _ = _found(ranked, relevant, k)
+    return 1 / min(found) if found else 0.0
+
+
+def ndcg(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
+    """Give the discounted cumulative gain of the first k, divided by the best attainable.
+
+    After Järvelin & Kekäläinen (2002), in the form of trec_eval's `ndcg_cut`: gains as they are
+    given, divided by log2(rank + 1); the best attainable is that of all relevant ids by gain.
+
+    Raises:
+        RankingArgumentError: As for `recall`.
+    """
+    found, gains = _found(ranked, relevant, k)
+    ideal = sorted(gains.values(), reverse=True)[:k]
+    # The largest gain as 1.0: only proportions count, and like this no sum overflows.
+    largest = ideal[0]
+    gained = _discounted((rank, gains[id_] / largest) for rank, id_ in found.items())
+    attainable = _discounted((rank, gain / largest) for rank, gain in enumerate(ideal, start=1))
+    # Rounding can pass the quotient over 1 by one part in 10^16.
+    return min(1.0, gained / attainable)
+
+
+def check_k(k: int | None) -> None:
+    """Refuse a number of places that cannot be looked at; None stands for all."""
+    if k is not None and k < 1:
+        raise RankingArgumentError("k", f"{k} is below 1, the first place")
+
+
+def check_ids(ids: Collection[str], *, argument: str, of: str) -> None:
+    """Refuse what would be taken for ids and match none."""
+    if isinstance(ids, str):
+        raise RankingArgumentError(argument, f"{of}: {ids!r} is one string; put it into a list")
+    for id_ in ids:
+        # The types forbid it, but a mistake here would pass for a ranking that finds nothing.
+        if not isinstance(id_, str):
+            raise RankingArgumentError(
+                argument, f"{of}: {id_!r} is not an id; give strings (of hits: `ranked_ids`)"
+            )
+
+
+def distinct_ids(
+    ranked: Sequence[str], *, argument: str = "ranked", of: str = "the ranking"
+) -> list[str]:
+    """Give each id of a ranking once, at its first rank; refuse what would match nothing."""
+    check_ids(ranked, argument=argument, of=of)
+    return list(dict.fromkeys(ranked))
+
+
+def positive_gains(
+    relevant: Relevant, *, argument: str = "relevant", of: str = "the query"
+) -> dict[str, float]:
+    """Give the gain of each relevant id; refuse judgements that no ranking can be held to."""
+    check_ids(relevant, argument=argument, of=of)
+    given = relevant if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1.0)
+    for id_, gain in given.items():
+        if not math.isfinite(gain):
+            raise RankingArgumentError(
+                argument, f"{of}: the gain of {id_!r} is {gain}; give a finite number"
+            )
+    gains = {id_: gain for id_, gain in given.items() if gain > 0}
+    if not gains:
+        raise RankingArgumentError(
+            argument, f"{of} has no relevant ids, so nothing can be measured; leave it out"
+        )
+    return gains
+
+
+def _found(
+    ranked: Sequence[str], relevant: Relevant, k: int | None
+) -> tuple[dict[int, str], dict[str, float]]:
+    """Give the relevant ids among the first k by their rank, and the gains of all."""
+    check_k(k)
+    gains = positive_gains(relevant)
+    places = enumerate(distinct_ids(ranked)[:k], start=1)
+    return {rank: id_ for rank, id_ in places if id_ in gains}, gains
+
+
+def _discounted(gains: Iterable[tuple[int, float]]) -> float:
+    return math.fsum(gain / math.log2(rank + 1) for rank, gain in gains)

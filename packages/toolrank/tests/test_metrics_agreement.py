@@ -1,0 +1,114 @@
+"""The measures agree with trec_eval, by its Python binding."""
+
+import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
+from toolrank import Hit
+from toolrank.metrics import evaluate, ranked_ids, read_qrels, read_run, write_qrels, write_run
+
+CUTS = (1, 3, 5, 10)
+# Ours by theirs. They have no completeness and no MRR with a cut; see the tests of these.
+SAME = {
+    f"{ours}@{k}": f"{theirs}_{k}"
+    for ours, theirs in [
+        ("recall", "recall"),
+        ("precision", "P"),
+        ("hit", "success"),
+        ("ndcg", "ndcg_cut"),
+    ]
+    for k in CUTS
+} | {"mrr": "recip_rank"}
+THEIRS = {
+    f"{name}.{','.join(map(str, CUTS))}" for name in ("recall", "P", "success", "ndcg_cut")
+} | {"recip_rank"}
+
+queries = st.sampled_from(["q1", "q2", "q3", "q4"])
+ids = st.sampled_from([f"tool-{number}" for number in range(16)])
+rankings = st.dictionaries(queries, st.lists(ids, min_size=1, unique=True))
+judgements = st.dictionaries(
+    queries,
+    st.dictionaries(ids, st.integers(min_value=-1, max_value=4), min_size=1).filter(
+        lambda gains: max(gains.values()) > 0
+    ),
+    min_size=1,
+)
+
+
+def scored(ranked):
+    """Give scores that fall with the rank: trec_eval orders equal ones by id, backwards."""
+    return {id_: float(len(ranked) - place) for place, id_ in enumerate(ranked)}
+
+
+def theirs_of(run, qrels):
+    """Give trec_eval's values; a query that the run lacks scores 0, as under its option -c."""
+    scores = {query: scored(ranked) for query, ranked in run.items()}
+    found = pytrec_eval.RelevanceEvaluator(qrels, THEIRS).evaluate(scores)
+    return {
+        ours: {query: found[query][theirs] if query in found else 0.0 for query in qrels}
+        for ours, theirs in SAME.items()
+    }
+
+
+@given(run=rankings, qrels=judgements)
+def test_every_measure_of_every_query_is_that_of_trec_eval(run, qrels):
+    ours, theirs = evaluate(run, qrels, SAME).values, theirs_of(run, qrels)
+    for measure in SAME:
+        assert ours[measure] == pytest.approx(theirs[measure]), measure
+
+
+@given(run=rankings, qrels=judgements)
+def test_completeness_is_full_recall(run, qrels):
+    measures = [f"completeness@{k}" for k in CUTS]
+    ours, theirs = evaluate(run, qrels, measures).values, theirs_of(run, qrels)
+    for k in CUTS:
+        full = {query: float(value == 1) for query, value in theirs[f"recall@{k}"].items()}
+        assert ours[f"completeness@{k}"] == full
+
+
+@given(run=rankings, qrels=judgements)
+def test_a_cut_mrr_is_that_of_a_cut_run(run, qrels):
+    for k in CUTS:
+        cut = {query: ranked[:k] for query, ranked in run.items()}
+        ours = evaluate(run, qrels, [f"mrr@{k}"]).values
+        assert ours[f"mrr@{k}"] == pytest.approx(theirs_of(cut, qrels)["mrr"])
+
+
+def test_the_files_mean_to_trec_eval_what_they_mean_to_us(tmp_path):
+    run = {
+        "merge files": [Hit(id="pdf merge", score=3.0), Hit(id="100 %", score=2.0)],
+        "send": [Hit(id="mail:send", score=0.5), Hit(id="größe", score=0.25)],
+    }
+    qrels = {"merge files": {"100 %": 2, "zip": 1}, "send": {"mail:send": 1}}
+    write_run(tmp_path / "run", run)
+    write_qrels(tmp_path / "qrels", qrels)
+
+    with (tmp_path / "run").open(encoding="utf-8") as lines:
+        their_run = pytrec_eval.parse_run(lines)
+    with (tmp_path / "qrels").open(encoding="utf-8") as lines:
+        their_qrels = pytrec_eval.parse_qrel(lines)
+    theirs = pytrec_eval.RelevanceEvaluator(their_qrels, THEIRS).evaluate(their_run)
+
+    ours = evaluate(
+        ranked_ids(read_run(tmp_path / "run")), read_qrels(tmp_path / "qrels"), SAME
+    ).values
+    for measure, name in SAME.items():
+        assert ours[measure] == pytest.approx(
+            {
+                "merge files": theirs["merge%20files"][name],
+                "send": theirs["send"][name],
+            }
+        )
+
+
+@pytest.mark.parametrize("lead", [0.0, 1e-9])
+def test_equal_scores_are_the_one_thing_that_trec_eval_orders_in_its_own_way(tmp_path, lead):
+    write_run(tmp_path / "run", {"q": [Hit(id="a", score=1.0 + lead), Hit(id="z", score=1.0)]})
+    back = read_run(tmp_path / "run")
+    assert evaluate(ranked_ids(back), {"q": ["a"]}, ["mrr"]).mean("mrr") == 1.0
+
+    with (tmp_path / "run").open(encoding="utf-8") as lines:
+        theirs = pytrec_eval.RelevanceEvaluator({"q": {"a": 1}}, {"recip_rank"}).evaluate(
+            pytrec_eval.parse_run(lines)
+        )
+    assert theirs["q"]["recip_rank"] == 1 / 2

@@ -1,0 +1,185 @@
+"""Evaluation over many queries: means, how sure they are, and comparisons."""
+
+from itertools import pairwise
+from math import log2
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolrank import Hit, RankingArgumentError
+from toolrank.metrics import Difference, Evaluation, Interval, Measure, evaluate
+
+RUN = {"q1": ["a", "b"], "q2": ["x", "c"], "q4": ["a"]}
+QRELS = {"q1": {"a"}, "q2": {"c": 2.0}, "q3": ["d"]}
+
+values = st.dictionaries(
+    st.text(max_size=3), st.floats(min_value=0, max_value=1), min_size=1, max_size=20
+)
+
+
+def evaluation(**by_query):
+    return Evaluation(values={"recall@5": by_query})
+
+
+def test_each_query_has_its_own_value_of_each_measure():
+    assert evaluate(RUN, QRELS, ["mrr", "ndcg@5"]).values == {
+        "mrr": {"q1": 1.0, "q2": 1 / 2, "q3": 0.0},
+        "ndcg@5": {"q1": 1.0, "q2": pytest.approx(1 / log2(3)), "q3": 0.0},
+    }
+
+
+def test_the_mean_is_over_the_queries_of_the_qrels():
+    # q3 is not in the run and scores 0; q4 has no judgements and is left out.
+    assert evaluate(RUN, QRELS, ["mrr"]).mean("mrr") == (1 + 1 / 2 + 0) / 3
+
+
+def test_a_run_without_any_answer_scores_zero():
+    assert evaluate({}, QRELS, ["mrr"]).mean("mrr") == 0.0
+
+
+def test_measures_may_be_given_as_values_or_by_name():
+    by_name = evaluate(RUN, QRELS, ["recall@5"])
+    by_value = evaluate(RUN, QRELS, [Measure("recall", 5)])
+    assert by_name == by_value
+    assert by_name.mean(Measure("recall", 5)) == by_name.mean("recall@5")
+
+
+def test_a_measure_that_was_not_evaluated_is_answered_with_those_that_were():
+    evaluated = evaluate(RUN, QRELS, ["recall@5", "mrr"])
+    with pytest.raises(RankingArgumentError, match=r"recall@10 .* there are recall@5, mrr$"):
+        evaluated.mean("recall@10")
+
+
+def test_an_evaluation_needs_a_measure_and_a_query():
+    with pytest.raises(RankingArgumentError) as raised:
+        evaluate(RUN, QRELS, [])
+    assert raised.value.argument == "measures"
+    with pytest.raises(RankingArgumentError) as raised:
+        evaluate(RUN, {}, ["mrr"])
+    assert raised.value.argument == "qrels"
+
+
+def test_a_query_without_relevant_ids_is_named():
+    with pytest.raises(RankingArgumentError, match="'q9' has no relevant ids") as raised:
+        evaluate(RUN, {**QRELS, "q9": []}, ["mrr"])
+    assert raised.value.argument == "qrels"
+
+
+def test_hits_in_place_of_ids_are_refused_with_the_way_out():
+    with pytest.raises(RankingArgumentError, match=r"'q1': Hit\(.*ranked_ids") as raised:
+        evaluate({"q1": [Hit(id="a", score=1.0)]}, QRELS, ["mrr"])
+    assert raised.value.argument == "run"
+
+
+def test_equal_values_leave_no_doubt():
+    assert evaluation(a=0.5, b=0.5, c=0.5).confidence_interval("recall@5") == Interval(
+        low=0.5, high=0.5
+    )
+
+
+def test_the_interval_is_that_of_the_means_of_samples_with_replacement():
+    # Of two queries worth 0 and 1, a sample's mean is 0, 1/2 or 1, at odds of 1 : 2 : 1.
+    evaluated = evaluation(a=0.0, b=1.0)
+    assert evaluated.confidence_interval("recall@5", level=0.95) == Interval(low=0.0, high=1.0)
+    assert evaluated.confidence_interval("recall@5", level=0.3) == Interval(low=0.5, high=0.5)
+
+
+def test_the_interval_comes_near_the_normal_one_where_there_are_many_queries():
+    half = {f"q{number}": float(number % 2) for number in range(400)}
+    interval = evaluation(**half).confidence_interval("recall@5", resamples=2000)
+    error = (0.5 * 0.5 / 400) ** 0.5
+    assert interval.low == pytest.approx(0.5 - 1.96 * error, abs=0.006)
+    assert interval.high == pytest.approx(0.5 + 1.96 * error, abs=0.006)
+
+
+def test_a_quantile_between_two_samples_is_interpolated():
+    # Two samples: at a level of 1/2, the ends lie a quarter of the way from each.
+    wide = evaluation(a=0.0, b=0.1, c=0.4, d=1.0)
+    ends = wide.confidence_interval("recall@5", level=1 - 1e-12, resamples=2)
+    assert ends.low < ends.high
+    quarter = (ends.high - ends.low) / 4
+    inner = wide.confidence_interval("recall@5", level=0.5, resamples=2)
+    assert inner.low == pytest.approx(ends.low + quarter)
+    assert inner.high == pytest.approx(ends.high - quarter)
+
+
+@given(values, st.integers())
+def test_the_same_seed_gives_the_same_interval_whatever_the_order_of_the_queries(by_query, seed):
+    backwards = dict(reversed(by_query.items()))
+    intervals = [
+        Evaluation(values={"mrr": each}).confidence_interval("mrr", resamples=20, seed=seed)
+        for each in (by_query, by_query, backwards)
+    ]
+    assert intervals[0] == intervals[1] == intervals[2]
+
+
+@given(values)
+def test_an_interval_lies_within_the_values_and_grows_with_the_level(by_query):
+    evaluated = Evaluation(values={"mrr": by_query})
+    narrow = evaluated.confidence_interval("mrr", level=0.5, resamples=50)
+    wide = evaluated.confidence_interval("mrr", level=0.99, resamples=50)
+    ends = [min(by_query.values()), wide.low, narrow.low, narrow.high, wide.high]
+    ends.append(max(by_query.values()))
+    assert all(before <= after + 1e-12 for before, after in pairwise(ends))
+
+
+def test_another_seed_draws_other_samples():
+    spread = evaluation(**{f"q{number}": number / 97 for number in range(97)})
+    assert spread.confidence_interval("recall@5", seed=1) != spread.confidence_interval(
+        "recall@5", seed=2
+    )
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95, -0.1])
+def test_a_level_lies_between_zero_and_one(level):
+    with pytest.raises(RankingArgumentError) as raised:
+        evaluation(a=1.0).confidence_interval("recall@5", level=level)
+    assert raised.value.argument == "level"
+
+
+def test_at_least_one_sample_is_drawn():
+    with pytest.raises(RankingArgumentError) as raised:
+        evaluation(a=1.0).confidence_interval("recall@5", resamples=0)
+    assert raised.value.argument == "resamples"
+    one = evaluation(a=1.0).confidence_interval("recall@5", resamples=1)
+    assert one == Interval(low=1.0, high=1.0)
+
+
+def test_a_difference_is_taken_query_by_query():
+    ours, theirs = evaluation(a=0.25, b=0.5, c=1.0), evaluation(a=0.0, b=0.25, c=0.75)
+    # Each query gained 1/4: there is no doubt, though the values themselves spread widely.
+    assert ours.difference(theirs, "recall@5") == Difference(
+        mean=0.25, interval=Interval(low=0.25, high=0.25)
+    )
+
+
+@given(values, st.data())
+def test_a_difference_turns_its_sign_with_its_sides(by_query, data):
+    others = {query: data.draw(st.floats(min_value=0, max_value=1)) for query in by_query}
+    ours, theirs = Evaluation(values={"mrr": by_query}), Evaluation(values={"mrr": others})
+    gain = ours.difference(theirs, "mrr", resamples=50)
+    loss = theirs.difference(ours, "mrr", resamples=50)
+    assert gain.mean == pytest.approx(-loss.mean)
+    assert gain.interval.low == pytest.approx(-loss.interval.high)
+    assert gain.interval.high == pytest.approx(-loss.interval.low)
+
+
+def test_the_interval_of_a_difference_is_as_it_is_asked_for():
+    ours = evaluation(a=1.0, b=0.0, c=0.5, d=0.25)
+    theirs = evaluation(a=0.0, b=0.5, c=0.5, d=1.0)
+    differences = Evaluation(values={"mrr": {"a": 1.0, "b": -0.5, "c": 0.0, "d": -0.75}})
+    asked = {"level": 0.8, "resamples": 60, "seed": 7}
+    assert ours.difference(theirs, "recall@5", **asked) == Difference(
+        mean=-0.0625, interval=differences.confidence_interval("mrr", **asked)
+    )
+
+
+def test_only_evaluations_of_the_same_queries_compare():
+    with pytest.raises(RankingArgumentError, match=r"2 queries .* 'b' for one") as raised:
+        evaluation(a=1.0, b=1.0).difference(evaluation(a=1.0, c=1.0), "recall@5")
+    assert raised.value.argument == "other"
+
+
+def test_a_difference_needs_the_measure_on_both_sides():
+    with pytest.raises(RankingArgumentError, match="recall@5 was not evaluated"):
+        evaluation(a=1.0).difference(Evaluation(values={"mrr": {"a": 1.0}}), "recall@5")
