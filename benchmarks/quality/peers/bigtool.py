@@ -1,0 +1,44 @@
+"""langgraph-bigtool: its own retrieval tool over a store that is filled as its README does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from langgraph.store.memory import InMemoryStore
+from langgraph_bigtool.tools import get_default_retrieval_tool
+from pytools_hybrid.embedding import StaticEmbedder
+from sets import Tool
+from typing_extensions import override
+
+from peers import Method
+
+__all__ = ["Bigtool"]
+
+_NAMESPACE = ("tools",)
+
+
+class Bigtool(Method):
+    """Nearest "name: description" in LangGraph's InMemoryStore; it takes any embedder."""
+
+    def __init__(self) -> None:
+        self._embedder = StaticEmbedder()
+
+    @override
+    def index(self, tools: Sequence[Tool], tree: Path) -> None:
+        self._store = InMemoryStore(
+            index={
+                "embed": self._embedder.encode,
+                "dims": self._embedder.dimensions,
+                "fields": ["description"],
+            }
+        )
+        for tool in tools:
+            self._store.put(
+                _NAMESPACE, tool.id, {"description": f"{tool.name}: {tool.description}"}
+            )
+
+    @override
+    def search(self, query: str, k: int) -> list[str]:
+        retrieve, _ = get_default_retrieval_tool(_NAMESPACE, limit=k)
+        return list(retrieve(query, store=self._store))
