@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import signal
 import struct
 from contextlib import closing
@@ -12,13 +13,22 @@ import pytest
 import sqlite_vec
 from toolindex import Coverage, DatabaseError, NewerSchemaError, ToolIndex
 from toolindex._migrations import SCHEMA_VERSION, migrate
-from toolscan import FileStamp, ScanReport
+from toolindex._rows import row_values
+from toolscan import FileStamp, Parameter, ScanReport
 
 SCHEMAS = Path(__file__).parent / "schemas"
 VERSIONS = sorted(int(file.stem) for file in SCHEMAS.glob("*.sql"))
 SEND = ("mcptools:mail:send", "mcptools/mail/send.py")
 READ = ("mcptools:mail:read", "mcptools/mail/read.py")
 STAMP = {"size": 1, "mtime_ns": 2, "ctime_ns": 3, "inode": 4}
+UNIT = struct.pack("<2f", 1.0, 0.0)
+# How many columns `entries` has in each version.
+COLUMNS = {1: 19, 2: 22, 3: 25}
+ODD_RECORDS = (
+    ("mcptools:mail:createHTTPMessage2", "Send it."),
+    ("mcptools:メール:送信する", "メールを送信します。ส่งข้อความ"),
+    ("gentools:größe:Ⅷ_ﬁle", "\u304b\u3099 to be composed"),
+)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -35,27 +45,53 @@ def old(request, path):
     return path
 
 
-def write_version_1(connection):
-    stamps = [json.dumps(STAMP), json.dumps(STAMP | {"inode": 2**64 - 1})]
-    for (id_, file), stamp in zip((SEND, READ), stamps, strict=True):
+def write_tools(connection, stamps):
+    shared = {
+        "signature": "",
+        "summary": "",
+        "description": "Does something.",
+        "parameters": "[]",
+        "parameter_words": "",
+        "file_hash": "f",
+        "indexed_at": 0,
+    }
+    tags = ({"tags": '["メール"]', "tag_words": "メール"}, {"tags": "[]", "tag_words": ""})
+    for (id_, file), stamp, own in zip((SEND, READ), stamps, tags, strict=True):
         source, category, name = id_.split(":")
-        connection.execute(
-            "INSERT INTO entries (id, source, category, name, path, signature, summary, "
-            "description, parameters, tags, name_words, category_words, parameter_words, "
-            "tag_words, file_hash, text_hash, stamp, indexed_at) VALUES (?, ?, ?, ?, ?, '', '', "
-            "'Does something.', '[]', '[]', ?, ?, '', '', 'f', ?, ?, 0)",
-            (id_, source, category, name, file, name, category, f"text of {name}", stamp),
-        )
-    vector = struct.pack("<2f", 1.0, 0.0)
-    connection.execute("INSERT INTO embeddings VALUES ('text of send', 'm', ?)", (vector,))
+        place = {"id": id_, "source": source, "category": category, "name": name, "path": file}
+        words = {"name_words": name, "category_words": category, "text_hash": f"text of {name}"}
+        insert(connection, "entries", shared | place | words | own | stamp)
+    insert(connection, "embeddings", {"text_hash": "text of send", "model_id": "m", "vector": UNIT})
+
+
+def insert(connection, table, values):
+    marks = ", ".join(f":{column}" for column in values)
+    connection.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", values)
+
+
+def write_version_1(connection):
+    stamps = (json.dumps(STAMP), json.dumps(STAMP | {"inode": 2**64 - 1}))
+    write_tools(connection, [{"stamp": stamp} for stamp in stamps])
     connection.execute("CREATE VIRTUAL TABLE entries_vec USING vec0 (embedding float[2])")
-    connection.execute("INSERT INTO entries_vec (rowid, embedding) VALUES (1, ?)", (vector,))
+    connection.execute("INSERT INTO entries_vec (rowid, embedding) VALUES (1, ?)", (UNIT,))
     meta = {"model_id": "m", "dimensions": "2", "root": "/", "reader_version": "1"}
     meta["generation"] = "7"
     connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
 
 
-WRITERS = {1: write_version_1}
+def write_version_2(connection):
+    write_tools(connection, [STAMP, dict.fromkeys(STAMP)])
+    connection.execute(
+        "CREATE VIRTUAL TABLE entries_vec USING vec0 "
+        "(embedding float[2] distance_metric=cosine, chunk_size=256)"
+    )
+    connection.execute("INSERT INTO entries_vec (rowid, embedding) VALUES (1, ?)", (UNIT,))
+    connection.execute("INSERT INTO models VALUES ('m', 2, 'entries_vec', 0)")
+    meta = {"root": "/", "reader_version": "1"}
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+
+
+WRITERS = {1: write_version_1, 2: write_version_2}
 
 
 def layout(path):
@@ -78,7 +114,8 @@ def layout(path):
             for name in tables
         }
         others = connection.execute(
-            "SELECT name, tbl_name, sql FROM sqlite_schema WHERE type IN ('index', 'trigger')"
+            "SELECT name, tbl_name, sql FROM sqlite_schema WHERE type IN ('index', 'trigger') "
+            "AND tbl_name NOT LIKE 'entries_vec%'"
         )
         return columns, sorted(others, key=str)
 
@@ -102,6 +139,60 @@ def test_what_an_older_version_indexed_is_still_there(old, contents, matches, ch
         # A stamp that was not kept exactly is not trusted.
         assert index.stored(reader_version="1").stamps == {SEND[1]: FileStamp(**STAMP)}
     check_sound(old)
+
+
+def test_what_is_written_without_spaces_is_found_in_an_older_index(old, matches):
+    with ToolIndex(old) as index:
+        assert matches(index, 'segments: "ール"') == {SEND[0]}
+
+
+@pytest.mark.parametrize("old", [2], indirect=True)
+def test_an_older_index_holds_what_a_new_one_would_hold(old, tmp_path, make_record):
+    parameter = Parameter(name="x", annotation="", required=True, description="宛先", alias="件名")
+    records = [
+        make_record(id_, text, tags=("送信", "mail"), parameters=(parameter,))
+        for id_, text in ODD_RECORDS
+    ]
+    with closing(apsw.Connection(str(old))) as connection:
+        connection.execute("DELETE FROM entries")
+        known = [row[1] for row in connection.execute("SELECT * FROM pragma_table_info('entries')")]
+        for record in records:
+            values = row_values(record)
+            insert(connection, "entries", {key: values[key] for key in known if key in values})
+    with ToolIndex(old) as migrated, ToolIndex(tmp_path / "new.db") as new:
+        new.sync(ScanReport(records=tuple(records)), reader_version="1")
+        assert rows_of(migrated) == rows_of(new)
+
+
+def rows_of(index):
+    """Give all that an index holds of the tools."""
+    with index.reading() as reader:
+        cursor = reader.connection.execute("SELECT * FROM entries")
+        names = [name for name, _ in cursor.get_description()]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor]
+    own = ("rowid", "indexed_at")
+    return {row["id"]: {k: v for k, v in row.items() if k not in own} for row in rows}
+
+
+@pytest.mark.parametrize("broken", ["{", "[1]", '["a"]', '[{"alias": 1}]', "\udcff"])
+@pytest.mark.parametrize("old", [2], indirect=True)
+def test_an_older_index_whose_values_cannot_be_read_is_set_aside(old, broken):
+    with closing(apsw.Connection(str(old))) as connection:
+        value = broken.encode(errors="surrogateescape")
+        connection.execute("UPDATE entries SET parameters = CAST(? AS TEXT)", (value,))
+    with ToolIndex(old) as index:
+        assert index.damaged is not None
+        assert index.use_model("m")
+
+
+def test_a_connection_that_is_lent_has_none_of_the_functions_of_a_migration(old):
+    with ToolIndex(old) as index:
+        for call in ("name_key('x')", "segments('', '', '[]', '', '[]')"):
+            with (
+                pytest.raises(DatabaseError, match="no such function"),
+                index.reading() as reader,
+            ):
+                reader.connection.execute(f"SELECT {call}")
 
 
 def test_no_text_is_embedded_again_for_a_new_version(old, check_sound):
@@ -141,7 +232,8 @@ def test_processes_that_open_an_older_index_at_once_all_get_the_new_one(old, sta
 def test_an_older_index_that_is_not_what_it_should_be_is_set_aside(old, path):
     """Here because a table is in the way; its vectors are taken over."""
     with closing(apsw.Connection(str(path))) as connection:
-        connection.execute("CREATE TABLE outcomes (x)")
+        version = connection.execute("PRAGMA user_version").get
+        connection.execute(f"CREATE TABLE {'outcomes' if version == 1 else 'entries_3'} (x)")
     with ToolIndex(path) as index:
         assert index.damaged is not None
         assert index.stored(reader_version="1").entries == {}
@@ -184,14 +276,54 @@ print(count)
     killed = start(program, old, 1 + int(share * int(count)))
     killed.communicate(timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    with closing(apsw.Connection(str(old))) as connection:
-        version = connection.execute("PRAGMA user_version").get
-        columns = connection.execute("SELECT count(*) FROM pragma_table_info('entries')").get
-    assert (version, columns) in {(1, 19), (SCHEMA_VERSION, 22)}
+    check_whole(old)
     with ToolIndex(old) as index:
         assert contents(index) == dict.fromkeys((SEND[0], READ[0]), "Does something.")
     check_sound(old)
     assert layout(old) == layout(copy)
+
+
+def check_whole(path):
+    """Check that a database is of one version, whichever."""
+    with closing(apsw.Connection(str(path))) as connection:
+        version = connection.execute("PRAGMA user_version").get
+        columns = connection.execute("SELECT count(*) FROM pragma_table_info('entries')").get
+    assert columns == COLUMNS[version]
+
+
+def test_a_migration_can_be_cut_off_before_each_of_its_statements(
+    old, tmp_path, contents, check_sound
+):
+    """What lies on the disk at that moment is what a kill would leave there."""
+    cuts = []
+
+    def keep(*_):
+        cut = tmp_path / f"cut_{len(cuts)}"
+        cut.mkdir()
+        for file in old.parent.glob(f"{old.name}*"):
+            if file.is_file() and not file.name.endswith("-shm"):
+                shutil.copy(file, cut)
+        cuts.append(cut / old.name)
+        return True
+
+    def hook(connection):
+        # A cache of no size puts what is not yet committed on the disk too.
+        connection.execute("PRAGMA cache_size = 1")
+        connection.set_exec_trace(keep)
+
+    apsw.connection_hooks.append(hook)
+    try:
+        ToolIndex(old).close()
+    finally:
+        apsw.connection_hooks.remove(hook)
+    assert len(cuts) > 20
+    for cut in cuts:
+        check_whole(cut)
+        with ToolIndex(cut) as index:
+            assert index.damaged is None
+            assert contents(index) == dict.fromkeys((SEND[0], READ[0]), "Does something.")
+        check_sound(cut)
+        assert layout(cut) == layout(old)
 
 
 def test_an_index_that_has_no_room_for_a_step_stays_as_it_was(old):

@@ -18,6 +18,7 @@ from toolindex import (
     ToolIndex,
     ToolIndexError,
 )
+from toolindex._migrations import SCHEMA_VERSION
 
 ONE = {"mcptools:mail:send": "Send a message."}
 
@@ -152,7 +153,7 @@ def test_an_index_of_a_later_version_is_refused(path, refuses, fill, journal_mod
     )
     with pytest.raises(NewerSchemaError) as caught:
         ToolIndex(path)
-    assert (caught.value.found, caught.value.supported) == (7, 2)
+    assert (caught.value.found, caught.value.supported) == (7, SCHEMA_VERSION)
 
 
 def test_a_folder_is_refused(tmp_path, refuses):

@@ -1,6 +1,7 @@
 """Looking at the index: entries by id, coverage, the generation."""
 
-from toolindex import CONTENT_TABLE, FTS_COLUMNS, FTS_TABLE, ToolEntry
+import pytest
+from toolindex import CONTENT_TABLE, FTS_COLUMNS, FTS_TABLE, ToolEntry, name_key
 from toolscan import ScanReport, ToolId
 
 TWO = {"mcptools:mail:send": "Send a message.", "gentools:pdf:merge": "Merge files."}
@@ -81,3 +82,39 @@ def test_words_of_identifiers_parameters_and_tags_are_searched(index, make_recor
         "tag_words: cloud",
     ):
         assert matches(index, query) == {"mcptools:s3_storage:putObject2"}, query
+
+
+@pytest.mark.parametrize(
+    ("typed", "key"),
+    [
+        ("createPullRequest", "createpullrequest"),
+        ("create_pull-request", "createpullrequest"),
+        ("  Create pull request! ", "createpullrequest"),
+        ("HTTPServer2", "httpserver2"),
+        ("ﬁle_Ⅷ", "fileviii"),
+        ("Größe", "größe"),
+        ("送信する", "送信する"),
+        ("_?!", ""),
+    ],
+)
+def test_a_name_s_key_is_its_letters_and_digits_in_lower_case(typed, key):
+    assert name_key(typed) == key
+
+
+@pytest.mark.parametrize(
+    ("column", "typed"),
+    [
+        ("name_key", "createpullrequest"),
+        ("name_key", "create-pull-request"),
+        ("qualified_key", "github.createPullRequest"),
+        ("qualified_key", "github create pull request"),
+    ],
+)
+def test_a_tool_is_looked_up_by_its_name_however_that_is_typed(index, fill, column, typed):
+    id_ = "mcptools:github:create_pull_request"
+    fill(index, {id_: "Ask for a review.", "mcptools:gitlab:create_merge_request": "Ask too."})
+    sql = f"SELECT id FROM {CONTENT_TABLE} WHERE {column} = ?"
+    with index.reading() as reader:
+        assert list(reader.connection.execute(sql, (name_key(typed),))) == [(id_,)]
+        (plan,) = reader.connection.execute(f"EXPLAIN QUERY PLAN {sql}", ("",))
+    assert f"entries_by_{column}" in plan[3]

@@ -105,7 +105,7 @@ def test_a_lock_held_by_another_process_is_said_to_be_one(index, path, fill, rep
 
 
 def test_a_full_disk_keeps_the_old_state(tmp_path, mounting, fill, report, contents, check_sound):
-    with mounting(tmp_path / "small", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as disk:
+    with mounting(tmp_path / "small", "-t", "tmpfs", "-o", "size=1536k", "tmpfs") as disk:
         path = disk / "search.db"
         with ToolIndex(path) as index:
             fill(index, ONE, model_id="m")

@@ -49,6 +49,7 @@ _COLUMN_WEIGHTS = {
     "parameter_words": 0.5,
     "category_words": 0.75,
     "tag_words": 1.0,
+    "segments": 1.0,
 }
 _WEIGHTS = tuple(_COLUMN_WEIGHTS[column] for column in FTS_COLUMNS)
 _CONTENT = Content(table=CONTENT_TABLE, column="id")

@@ -17,7 +17,8 @@ Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsag
 Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageStore`,
 `VectorCache`, `PendingTexts` and `WorkLease`; `toolindex.testing.check_store` checks one.
 Threads: `finish_in_thread`, for calls of all these from async code.
-Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`.
+Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
+`name_key`.
 """
 
 from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
@@ -28,7 +29,7 @@ from toolindex._pruning import PruneReport
 from toolindex._query_vectors import QueryVectors
 from toolindex._reader import Coverage, IndexReader
 from toolindex._requests import RetryPolicy
-from toolindex._rows import FTS_COLUMNS, ToolEntry
+from toolindex._rows import FTS_COLUMNS, ToolEntry, name_key
 from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics
 from toolindex._store import ToolIndex
 from toolindex._stored import StoredFiles
@@ -119,5 +120,6 @@ __all__ = [
     "WorkLease",
     "embed_pending",
     "finish_in_thread",
+    "name_key",
     "plan_sync",
 ]

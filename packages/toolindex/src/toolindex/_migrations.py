@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING
 
 import apsw
 
+from toolindex._rows import entry_segments, name_key, parameters_from_json
 from toolindex.errors import DamagedDatabaseError, DatabaseError, NewerSchemaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "migrate"]
@@ -17,7 +21,7 @@ __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "migrate"]
 APPLICATION_ID = 0x7079746C
 """SQLite's mark in the file header that says whose database this is (`pytl`)."""
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The newest schema this version reads; a database's own is its `user_version`."""
 
 _TABLES = frozenset(
@@ -50,7 +54,7 @@ def migrate(connection: apsw.Connection, path: Path, *, read_only: bool) -> None
             )
         try:
             _step(connection, version)
-        except apsw.SQLError as error:
+        except (apsw.SQLError, ValueError, TypeError, AttributeError) as error:
             # Our own statements are right: what they are for is not as it was made.
             raise DamagedDatabaseError(path) from error
     if version > SCHEMA_VERSION:
@@ -75,13 +79,33 @@ def _step(connection: apsw.Connection, version: int) -> None:
                 reached = SCHEMA_VERSION
             else:
                 reached = version + 1
-                connection.execute(_sql(f"migrations/{reached:04}.sql"))
+                with _functions(connection):
+                    connection.execute(_sql(f"migrations/{reached:04}.sql"))
             connection.execute(f"PRAGMA user_version = {reached}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def _functions(connection: apsw.Connection) -> Generator[None]:
+    """Let statements call what SQL cannot compute; a connection that is lent has none of it."""
+    functions: dict[str, Callable[..., str]] = {"segments": _segments, "name_key": name_key}
+    for name, function in functions.items():
+        connection.create_scalar_function(name, function, deterministic=True)
+    try:
+        yield
+    finally:
+        for name in functions:
+            connection.create_scalar_function(name, None)
+
+
+def _segments(name: str, description: str, parameters: str, category: str, tags: str) -> str:
+    return entry_segments(
+        name, description, parameters_from_json(parameters), category, json.loads(tags)
+    )
 
 
 def _sql(name: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
+import unicodedata
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolscan import Parameter, ToolId, split_identifier
 
+from toolindex._segments import segments
 from toolindex._stored import stamp_columns
 
 if TYPE_CHECKING:
@@ -21,12 +23,17 @@ __all__ = [
     "ENTRY_COLUMNS",
     "FTS_COLUMNS",
     "ToolEntry",
+    "entry_segments",
+    "name_key",
     "parameters_from_json",
     "row_values",
     "to_entry",
 ]
 
-FTS_COLUMNS = ("name_words", "description", "parameter_words", "category_words", "tag_words")
+FTS_COLUMNS = (
+    *("name_words", "description", "parameter_words", "category_words", "tag_words"),
+    "segments",
+)
 """The searched columns of `entries_fts`, in the table's order: a ranker's weights follow it."""
 
 _WORD = re.compile(r"[^\W_]+")
@@ -60,21 +67,27 @@ class ToolEntry:
 def row_values(record: ToolRecord) -> dict[str, Any]:
     """Give a record's values by column of `entries`."""
     size, mtime_ns, ctime_ns, inode = stamp_columns(record.stamp)
+    category, name = record.id.category, record.id.name
     return {
         "id": str(record.id),
         "source": record.id.source,
-        "category": record.id.category,
-        "name": record.id.name,
+        "category": category,
+        "name": name,
         "path": record.path,
         "signature": record.signature,
         "summary": record.summary,
         "description": record.description,
         "parameters": json.dumps([asdict(p) for p in record.parameters], ensure_ascii=False),
         "tags": json.dumps(record.tags, ensure_ascii=False),
-        "name_words": _words([record.id.name]),
-        "category_words": _words([record.id.category]),
+        "name_words": _words([name]),
+        "category_words": _words([category]),
         "parameter_words": _parameter_words(record.parameters),
         "tag_words": _words(record.tags),
+        "segments": entry_segments(
+            name, record.description, record.parameters, category, record.tags
+        ),
+        "name_key": name_key(name),
+        "qualified_key": name_key(category + name),
         "file_hash": record.file_hash,
         "text_hash": record.text_hash,
         "indexed_at": time.time(),
@@ -83,6 +96,27 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "ctime_ns": ctime_ns,
         "inode": inode,
     }
+
+
+def name_key(text: str) -> str:
+    """Reduce a name to the letters and digits of it, in lower case, to compare it with others.
+
+    >>> name_key("create_pull-request"), name_key("createPullRequest")
+    ('createpullrequest', 'createpullrequest')
+    """
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).lower()))
+
+
+def entry_segments(
+    name: str,
+    description: str,
+    parameters: Iterable[Parameter],
+    category: str,
+    tags: Iterable[str],
+) -> str:
+    """Give the value of `segments` for a tool."""
+    of_parameters = (text for p in parameters for text in (p.alias or p.name, p.description))
+    return segments([name, description, *of_parameters, category, *tags])
 
 
 def parameters_from_json(text: str) -> tuple[Parameter, ...]:

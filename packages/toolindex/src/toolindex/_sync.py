@@ -22,6 +22,7 @@ __all__ = ["SyncReport", "apply_plan"]
 _COLUMNS = (
     *("id", "source", "category", "name", "path", "signature", "summary", "description"),
     *("parameters", "tags", "name_words", "category_words", "parameter_words", "tag_words"),
+    *("segments", "name_key", "qualified_key"),
     *("file_hash", "text_hash", "indexed_at", "size", "mtime_ns", "ctime_ns", "inode"),
 )
 _UPSERT = (

@@ -1,4 +1,4 @@
--- Version 2: a new database is made from this file, an older one by the steps in migrations/.
+-- Version 3: a new database is made from this file, an older one by the steps in migrations/.
 -- The `entries_vec…` tables are not here: each is as wide as its model's vectors, is made when
 -- the model is put to use, and can always be rebuilt from `embeddings`.
 
@@ -8,7 +8,8 @@ CREATE TABLE meta (
 ) WITHOUT ROWID;
 
 -- The truth about each tool. `words` columns hold identifiers split into words, so that
--- full-text search meets `createPullRequest` where a user writes "create pull request".
+-- full-text search meets `createPullRequest` where a user writes "create pull request". FTS5 makes
+-- one word of a whole sentence of Chinese, Japanese or Thai: `segments` holds its pairs of letters.
 CREATE TABLE entries (
     rowid INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -25,6 +26,9 @@ CREATE TABLE entries (
     category_words TEXT NOT NULL,
     parameter_words TEXT NOT NULL,
     tag_words TEXT NOT NULL,
+    segments TEXT NOT NULL,         -- empty where words are written with spaces
+    name_key TEXT NOT NULL,         -- the name's letters and digits in lower case
+    qualified_key TEXT NOT NULL,    -- those of the category and the name
     file_hash TEXT NOT NULL,
     text_hash TEXT NOT NULL,
     indexed_at REAL NOT NULL,       -- seconds since 1970, UTC
@@ -37,26 +41,28 @@ CREATE TABLE entries (
 CREATE INDEX entries_by_path ON entries (path);
 CREATE INDEX entries_by_text ON entries (text_hash);
 CREATE INDEX entries_by_group ON entries (source, category);
+CREATE INDEX entries_by_name_key ON entries (name_key);
+CREATE INDEX entries_by_qualified_key ON entries (qualified_key);
 
 CREATE VIRTUAL TABLE entries_fts USING fts5 (
-    name_words, description, parameter_words, category_words, tag_words,
+    name_words, description, parameter_words, category_words, tag_words, segments,
     content = 'entries', content_rowid = 'rowid', tokenize = 'porter unicode61'
 );
 
 CREATE TRIGGER entries_fts_insert AFTER INSERT ON entries BEGIN
-    INSERT INTO entries_fts (rowid, name_words, description, parameter_words, category_words, tag_words)
-    VALUES (new.rowid, new.name_words, new.description, new.parameter_words, new.category_words, new.tag_words);
+    INSERT INTO entries_fts (rowid, name_words, description, parameter_words, category_words, tag_words, segments)
+    VALUES (new.rowid, new.name_words, new.description, new.parameter_words, new.category_words, new.tag_words, new.segments);
 END;
 CREATE TRIGGER entries_fts_delete AFTER DELETE ON entries BEGIN
-    INSERT INTO entries_fts (entries_fts, rowid, name_words, description, parameter_words, category_words, tag_words)
-    VALUES ('delete', old.rowid, old.name_words, old.description, old.parameter_words, old.category_words, old.tag_words);
+    INSERT INTO entries_fts (entries_fts, rowid, name_words, description, parameter_words, category_words, tag_words, segments)
+    VALUES ('delete', old.rowid, old.name_words, old.description, old.parameter_words, old.category_words, old.tag_words, old.segments);
 END;
 CREATE TRIGGER entries_fts_update
-AFTER UPDATE OF name_words, description, parameter_words, category_words, tag_words ON entries BEGIN
-    INSERT INTO entries_fts (entries_fts, rowid, name_words, description, parameter_words, category_words, tag_words)
-    VALUES ('delete', old.rowid, old.name_words, old.description, old.parameter_words, old.category_words, old.tag_words);
-    INSERT INTO entries_fts (rowid, name_words, description, parameter_words, category_words, tag_words)
-    VALUES (new.rowid, new.name_words, new.description, new.parameter_words, new.category_words, new.tag_words);
+AFTER UPDATE OF name_words, description, parameter_words, category_words, tag_words, segments ON entries BEGIN
+    INSERT INTO entries_fts (entries_fts, rowid, name_words, description, parameter_words, category_words, tag_words, segments)
+    VALUES ('delete', old.rowid, old.name_words, old.description, old.parameter_words, old.category_words, old.tag_words, old.segments);
+    INSERT INTO entries_fts (rowid, name_words, description, parameter_words, category_words, tag_words, segments)
+    VALUES (new.rowid, new.name_words, new.description, new.parameter_words, new.category_words, new.tag_words, new.segments);
 END;
 
 -- Every vector ever paid for, by what was embedded and by whom: it survives renames,
