@@ -51,7 +51,7 @@ def lexical(database: Path, queries: Sequence[str]) -> list[Figure]:
 
 def nearest(database: Path, queries: Sequence[str]) -> list[Figure]:
     """Compare the candidates by meaning with numpy over the same vectors, in memory."""
-    vectors = np.asarray(StaticEmbedder().encode(queries), dtype=np.float32)
+    vectors = np.asarray(StaticEmbedder().encode_queries(queries), dtype=np.float32)
     with SQLiteStore(database) as store:
         with store.reading() as reader:
             ids, matrix, categories = _vectors(reader)

@@ -37,7 +37,7 @@ def cold(root: Path, database: Path, tools: int) -> list[Figure]:
     with SQLiteStore(database) as store:
         (indexing,) = best(1, lambda: refresh(store, root))
         embedder = StaticEmbedder()
-        embedder.encode(["loads the model"])
+        embedder.encode_queries(["loads the model"])
         (embedding,) = best(
             1, lambda: asyncio.run(embed_pending(store, embedder, limits=embedder.limits))
         )

@@ -103,11 +103,12 @@ def cosine(one, other):
 
 
 def test_the_offline_default_knows_what_words_mean():
-    query, near, far = StaticEmbedder().encode(
-        ["delete a file", "remove documents from disk", "weather forecast for tomorrow"]
+    (query,) = StaticEmbedder().encode_queries(["delete a file"])
+    near, far = StaticEmbedder().encode_documents(
+        ["remove documents from disk", "weather forecast for tomorrow"]
     )
 
-    assert len(query) == 256
+    assert len(query) == len(near) == 256
     assert cosine(query, near) > cosine(query, far) + 0.1
 
 
@@ -116,21 +117,56 @@ def loaded():
     return StaticEmbedder()
 
 
-@given(st.lists(st.text(max_size=300), max_size=8))
+@given(st.lists(st.text(max_size=300), min_size=1, max_size=8))
 def test_a_text_has_the_same_vector_alone_and_in_any_batch(loaded, texts):
-    padding = ["a long text so that the batch takes the other way " * 20]
+    for encode in (loaded.encode_documents, loaded.encode_queries):
+        alone = [encode([text])[0] for text in texts]
+        together = encode([*texts, "a long text " * 200])[:-1]
+        for one, other in zip(alone, together, strict=True):
+            assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
 
-    assert [loaded.encode([text])[0] for text in texts] == loaded.encode(texts + padding)[:-1]
+
+def test_the_first_words_of_a_document_say_most(loaded):
+    (query,) = loaded.encode_queries(["merge"])
+    first, last = loaded.encode_documents(
+        [
+            "merge files: " + "of any kind " * 20 + "read",
+            "read files: " + "of any kind " * 20 + "merge",
+        ]
+    )
+    assert cosine(query, first) > cosine(query, last)
+
+
+def test_without_numpy_a_query_has_the_same_vector():
+    code = (
+        "import sys\n"
+        "from pytools_hybrid.embedding import StaticEmbedder\n"
+        "texts = ['open an issue', '', 'メール 🛠']\n"
+        "plain = StaticEmbedder().encode_queries(texts)\n"
+        "assert 'numpy' not in sys.modules\n"
+        "import numpy\n"
+        "assert numpy.allclose(plain, StaticEmbedder().encode_queries(texts), rtol=1e-9)\n"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_the_pydantic_ai_model_gives_the_same_vectors():
     texts = ["open an issue", "merge two files"]
 
     async def through_pydantic_ai():
-        result = await Embedder(StaticEmbeddingModel()).embed_documents(texts)
-        return [list(vector) for vector in result.embeddings]
+        embedder = Embedder(StaticEmbeddingModel())
+        documents, queries = (
+            await embedder.embed_documents(texts),
+            await embedder.embed_query(texts),
+        )
+        return [list(v) for v in documents.embeddings], [list(v) for v in queries.embeddings]
 
-    assert asyncio.run(through_pydantic_ai()) == StaticEmbedder().encode(texts)
+    static = StaticEmbedder()
+    assert asyncio.run(through_pydantic_ai()) == (
+        static.encode_documents(texts),
+        static.encode_queries(texts),
+    )
 
 
 def test_many_texts_go_in_requests_that_a_provider_takes():
@@ -356,18 +392,18 @@ def test_a_provider_without_a_key_is_unavailable(monkeypatch):
 @pytest.mark.parametrize(
     ("model_id", "wanted", "given"),
     [
-        ("wordllama:l2_supercat_256", "openai:text-embedding-3-small", "same"),
-        ("wordllama:l2_supercat_256", "sentence-transformers:x", "same"),
+        ("wordllama:l2_supercat_256+tools1", "openai:text-embedding-3-small", "same"),
+        ("wordllama:l2_supercat_256+tools1", "sentence-transformers:x", "same"),
         ("openai:text-embedding-3-small", "openai:text-embedding-3-large", "same"),
         ("openai:text-embedding-3-small@256", "openai:text-embedding-3-small", "same"),
         ("google:gemini-embedding-001@768", "google:gemini-embedding-001@3072", "same"),
         ("bedrock:amazon.titan-embed-text-v2:0", "bedrock:cohere.embed-v4:0@256", "same"),
         ("test@24", "test", None),
         ("openai:text-embedding-3-small", "openai:text-embedding-3-small", None),
-        ("openai:text-embedding-3-small", "wordllama:l2_supercat_256", None),
+        ("openai:text-embedding-3-small", "wordllama:l2_supercat_256+tools1", None),
         ("openai:text-embedding-3-small", "cohere:embed-v4.0", None),
         ("sentence-transformers:a", "sentence-transformers:b", None),
-        ("wordllama:of_another_version", "wordllama:l2_supercat_256", None),
+        ("wordllama:of_another_version", "wordllama:l2_supercat_256+tools1", None),
         ("hashing:sha256", "hashing:sha1", None),
     ],
 )
@@ -397,7 +433,7 @@ def test_an_unknown_provider_is_named():
 @pytest.mark.parametrize(
     ("setting", "dimensions", "model_id"),
     [
-        ("wordllama", None, "wordllama:l2_supercat_256"),
+        ("wordllama", None, "wordllama:l2_supercat_256+tools1"),
         ("openai:text-embedding-3-small", None, "openai:text-embedding-3-small"),
         ("openai:text-embedding-3-small", 512, "openai:text-embedding-3-small@512"),
         ("google-gla:gemini-embedding-001", 3072, "google:gemini-embedding-001@3072"),
@@ -413,9 +449,9 @@ def test_wordllamas_own_code_is_never_imported():
     code = (
         "import sys\n"
         "from pytools_hybrid.embedding import StaticEmbedder\n"
-        "StaticEmbedder().encode(['a query'])\n"
+        "StaticEmbedder().encode_queries(['a query'])\n"
         "assert not {'wordllama', 'numpy', 'pydantic_ai'} & set(sys.modules)\n"
-        "StaticEmbedder().encode(['many documents'] * 1000)\n"
+        "StaticEmbedder().encode_documents(['many documents'] * 1000)\n"
         "assert 'wordllama' not in sys.modules\n"
     )
 
@@ -439,11 +475,11 @@ def test_damaged_data_files_are_reported_and_not_used(tmp_path, monkeypatch, dam
     monkeypatch.syspath_prepend(str(tmp_path))
 
     with pytest.raises(EmbeddingError, match="wordllama"):
-        StaticEmbedder().encode(["anything"])
+        StaticEmbedder().encode_queries(["anything"])
 
 
 def test_a_missing_package_is_reported(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
 
     with pytest.raises(EmbeddingError, match="not installed"):
-        StaticEmbedder().encode(["anything"])
+        StaticEmbedder().encode_queries(["anything"])

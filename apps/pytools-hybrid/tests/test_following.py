@@ -374,7 +374,7 @@ class Watched(AnyFileOperations):
 
     def _has_all_vectors(self):
         with self.search.index.reading() as reader:
-            coverage = reader.coverage("wordllama:l2_supercat_256")
+            coverage = reader.coverage(StaticEmbedder().model_id)
         return coverage.vectors == coverage.tools
 
     def teardown(self):

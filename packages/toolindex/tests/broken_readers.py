@@ -35,6 +35,26 @@ class ReadsQueriesAsExpressions(MemoryReader):
         return super().lexical(query, where=where, depth=depth)
 
 
+class KnowsNoNames(MemoryReader):
+    def named(self, query, *, where):
+        return []
+
+
+class TakesWordsForNames(MemoryReader):
+    def named(self, query, *, where):
+        return super().named(query, where=where) or super().named("merge", where=where)
+
+
+class NamesWithoutFilter(MemoryReader):
+    def named(self, query, *, where):
+        return super().named(query, where=type(where)())
+
+
+class CountsOnlySuccesses(MemoryReader):
+    def outcomes(self):
+        return {id_: (good, 0) for id_, (good, _) in super().outcomes().items() if good}
+
+
 class WorstFirst(MemoryReader):
     def lexical(self, query, *, where, depth):
         return super().lexical(query, where=where, depth=depth)[::-1]
@@ -191,6 +211,10 @@ BROKEN = {
     with_reader(IsComplete): "a new store does not hold a whole tree",
     with_reader(IsNeverComplete): "a store that was synced holds a whole tree",
     with_reader(CountsToolsAsGeneration): "the generation is another after every change",
+    with_reader(KnowsNoNames): "a tool is found by its name",
+    with_reader(TakesWordsForNames): "a tool is found by its name",
+    with_reader(NamesWithoutFilter): "a tool is found by its name",
+    with_reader(CountsOnlySuccesses): "successes and failures are counted",
     with_reader(FindsAllWords): "tools that share words with a query are found, and no others",
     with_reader(ReadsQueriesAsExpressions): "Any string is a query.*But it raised ValueError",
     with_reader(WorstFirst): "candidates come best first",

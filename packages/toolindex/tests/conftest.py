@@ -83,7 +83,8 @@ def make_record(template: ToolRecord) -> Callable[..., ToolRecord]:
 
     def make(id_: str, description: str = "Does something.", **fields: Any) -> ToolRecord:
         tool_id = ToolId.parse(id_)
-        text = embedding_text(tool_id, description, template.parameters)
+        names = (p.alias or p.name for p in template.parameters)
+        text = embedding_text(tool_id, description, names)
         return replace(
             template,
             **{

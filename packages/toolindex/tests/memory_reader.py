@@ -6,7 +6,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolindex import Coverage, OutcomeRecord, SearchRecord, ToolEntry, ToolFilter, VectorError
+from toolindex import (
+    Coverage,
+    OutcomeRecord,
+    SearchRecord,
+    ToolEntry,
+    ToolFilter,
+    VectorError,
+    name_key,
+)
 from toolscan import ToolRecord
 
 from .memory_usage import latencies_of, percentile
@@ -66,6 +74,32 @@ class MemoryReader:
             depth,
             least=-math.inf,
         )
+
+    def named(self, query: str, *, where: ToolFilter) -> list[Found]:
+        wanted = name_key(query)
+        return self.best(
+            (
+                Found(str(record.id), 1.0)
+                for record in self.allowed(where)
+                if str(record.id) == query
+                or wanted
+                in (name_key(record.id.name), name_key(record.id.category + record.id.name))
+            ),
+            len(self.state.records),
+        )
+
+    def corrections(self, query: str) -> dict[str, str]:
+        return {}
+
+    def lexical_scale(self, query: str) -> float:
+        return float(len(words_of(query)))
+
+    def outcomes(self) -> dict[str, tuple[int, int]]:
+        counts: dict[str, tuple[int, int]] = {}
+        for outcome in self.state.outcomes:
+            successes, failures = counts.get(outcome.tool_id, (0, 0))
+            counts[outcome.tool_id] = successes + outcome.success, failures + (not outcome.success)
+        return counts
 
     def best(self, found: Iterable[Found], depth: int, *, least: float = 0.0) -> list[Found]:
         hits = [hit for hit in found if hit.score > least]

@@ -172,7 +172,9 @@ class MemoryStore:
         state = self.state
         done = {*state.vectors.get(model_id, {}), *self.place.refusals[model_id]}
         texts = {
-            record.text_hash: embedding_text(record.id, record.description, record.parameters)
+            record.text_hash: embedding_text(
+                record.id, record.description, (p.alias or p.name for p in record.parameters)
+            )
             for record in state.records.values()
             if record.text_hash not in done
         }

@@ -43,9 +43,9 @@ def test_pending_texts_are_those_of_tools_without_a_vector_of_that_model(index, 
     fill(index, THREE)
     pending = index.pending("m", limit=10)
     assert sorted(pending.values()) == [
-        "merge (pdf): Merge files.",
-        "read (mail): Read a message.",
-        "send (mail): Send a message.",
+        "merge (pdf): Merge files. title, body",
+        "read (mail): Read a message. title, body",
+        "send (mail): Send a message. title, body",
     ]
     first = next(iter(pending))
     index.put_vectors("m", {first: [1.0, 0.0]})
@@ -157,7 +157,8 @@ def test_a_pending_text_is_the_one_that_its_hash_stands_for(index, tmp_path, wri
     index.sync(scanned, reader_version="1")
     (record,) = scanned.records
     assert record.parameters
-    text = embedding_text(record.id, record.description, record.parameters)
+    names = (p.alias or p.name for p in record.parameters)
+    text = embedding_text(record.id, record.description, names)
     assert index.pending("m", limit=9) == {record.text_hash: text}
 
 

@@ -2,6 +2,8 @@
 
 import math
 from contextlib import closing
+from itertools import permutations
+from operator import ge
 
 import apsw
 import pytest
@@ -11,11 +13,15 @@ from toolrank import (
     BM25Retriever,
     Content,
     Filter,
+    Postings,
     Query,
     RankingArgumentError,
     RetrievalError,
     Retriever,
     ToolRankError,
+    match_expression,
+    query_terms,
+    quoted_phrases,
 )
 
 CONTENT = Content(table="docs", column="id")
@@ -153,3 +159,349 @@ def test_it_is_a_retriever_with_a_name(documents):
     assert isinstance(retriever, Retriever)
     assert retriever.name == "bm25"
     assert BM25Retriever(documents, table="docs_fts", name="titles").name == "titles"
+
+
+WORDS = ["merge", "pdf", "files", "send", "mail", "issue", "issues", "create", "list", "open"]
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
+REQUESTS = st.lists(
+    st.sampled_from([*WORDS, '"create issue"', '"send mail"', "createIssue", "absent"]), max_size=8
+).map(" ".join)
+ROWS = st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=12)
+
+
+def table_of(rows):
+    connection = apsw.Connection(":memory:")
+    connection.execute(
+        "CREATE VIRTUAL TABLE docs_fts USING fts5 (name, text, tokenize = 'porter unicode61')"
+    )
+    connection.executemany("INSERT INTO docs_fts (name, text) VALUES (?, ?)", rows)
+    return connection
+
+
+@given(ROWS, REQUESTS, st.integers(1, 5))
+@example([("create issue", "")] * 3, 'create "create issue"', 2)
+def test_scores_are_those_of_one_statement_for_all_terms(rows, text, depth):
+    """What the terms give one by one adds up to what SQLite gives for all of them together."""
+    expression = match_expression([*query_terms(text), *quoted_phrases(text)])
+    with closing(table_of(rows)) as connection:
+        sql = "SELECT rowid, -bm25(docs_fts, 3, 1) FROM docs_fts WHERE docs_fts MATCH ?"
+        expected = dict(connection.execute(sql, (expression,))) if expression else {}
+        found = find(connection, text, depth=len(rows), weights=(3, 1), common=1)
+        assert {int(hit.id): hit.score for hit in found} == pytest.approx(expected, abs=1e-9)
+        first = find(connection, text, depth=depth, weights=(3, 1), common=1)
+        assert first == found[:depth]
+
+
+@given(ROWS, st.lists(REQUESTS, max_size=4))
+def test_what_is_remembered_changes_no_answer(rows, texts):
+    postings = Postings()
+    with closing(table_of(rows)) as connection:
+        for text in [*texts, *texts]:
+            options = {"weights": (3, 1), "similar_weight": 0.7}
+            fresh = find(connection, text, **options)
+            assert find(connection, text, postings=postings, **options) == fresh
+
+
+def test_what_is_remembered_is_not_read_again(documents):
+    postings = Postings()
+    assert ids(find(documents, "merge pdf", content=CONTENT, postings=postings)) == ["pdf:merge"]
+    documents.execute("DROP TABLE docs_fts")
+    assert ids(find(documents, "pdf merge", content=CONTENT, postings=postings)) == ["pdf:merge"]
+
+
+def test_one_memory_serves_tables_and_weights_that_differ(documents):
+    postings = Postings()
+    for weights in ((3.0, 1.0), (1.0, 3.0)):
+        remembered = find(documents, "create issue", weights=weights, postings=postings)
+        assert remembered == find(documents, "create issue", weights=weights)
+
+
+@given(ROWS, st.sampled_from(["x", "x y", "x " * 30]), REQUESTS)
+def test_a_row_without_a_word_of_the_request_never_reorders_rows_of_equal_length(
+    rows, unrelated, text
+):
+    """It changes the IDF of each term and the mean length, so an order may change by the formula.
+
+    What cannot change: of two rows as long as each other, one that holds each term of the
+    request at least as often as the other, in each column, stays at least as high.
+    """
+
+    def lengths(row):
+        return sum(len(column.split()) for column in row)
+
+    def holds(row):
+        terms = query_terms(text)
+        stems = [[word.removesuffix("s") for word in column.split()] for column in row]
+        return [column.count(term.removesuffix("s")) for term in terms for column in stems]
+
+    with closing(table_of(rows)) as connection:
+        for _ in range(2):
+            found = {int(hit.id): hit.score for hit in find(connection, text, depth=99, common=1)}
+            for a, b in permutations(range(len(rows)), 2):
+                if lengths(rows[a]) == lengths(rows[b]) and all(
+                    map(ge, holds(rows[a]), holds(rows[b]))
+                ):
+                    assert found.get(a + 1, 0.0) >= found.get(b + 1, 0.0) - 1e-12
+            connection.execute("INSERT INTO docs_fts (name, text) VALUES ('', ?)", (unrelated,))
+
+
+@given(ROWS, st.sampled_from(WORDS))
+def test_a_row_without_the_word_asked_for_never_reorders_rows_where_it_is_as_long_as_the_mean(
+    rows, word
+):
+    """With the mean length as it was, the scores of one term all change by one factor: its IDF."""
+    length = sum(len(column.split()) for row in rows for column in row)
+    with closing(table_of([(f"{a} ", b) for a, b in rows])) as connection:
+        before = find(connection, word, depth=99, common=1)
+        if length % len(rows):
+            return
+        filler = " ".join(["x"] * (length // len(rows)))
+        connection.execute("INSERT INTO docs_fts (name, text) VALUES ('', ?)", (filler,))
+        after = find(connection, word, depth=99, common=1)
+    if before:
+        factor = after[0].score / before[0].score
+        expected = {hit.id: factor * hit.score for hit in before}
+        assert {hit.id: hit.score for hit in after} == pytest.approx(expected, rel=1e-9)
+
+
+def padded(connection, common, rare, total=1000):
+    """A table of rows of which some hold `common`, and fewer hold `rare`."""
+    connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
+    for row in range(total):
+        words = [f"row{row}"]
+        words += ["common"] * (row < common) + ["rare"] * (row >= total - rare)
+        connection.execute("INSERT INTO docs_fts VALUES (?)", (" ".join(words),))
+    return connection
+
+
+def test_a_term_of_too_many_rows_is_left_out_where_there_is_a_rarer_one(connection):
+    table = padded(connection, common=400, rare=3)
+    assert len(find(table, "common rare", depth=1000)) == 3
+    assert len(find(table, "common", depth=1000)) == 400
+    assert len(find(table, "common absent", depth=1000)) == 400
+    assert len(find(table, "common rare", depth=1000, common=0.5)) == 403
+
+
+def test_a_term_of_a_hundred_rows_is_never_left_out(connection):
+    table = padded(connection, common=100, rare=3, total=110)
+    assert len(find(table, "common rare", depth=1000, common=0.0)) == 103
+
+
+def test_a_term_that_was_once_left_out_is_read_when_it_is_needed(connection):
+    table, postings = padded(connection, common=400, rare=3), Postings()
+    for text, rows, share in [
+        ("common rare", 3, 0.3),
+        ("common", 400, 0.3),
+        ("common rare", 3, 0.3),
+        ("common rare", 403, 0.5),
+    ]:
+        found = find(table, text, depth=1000, postings=postings, common=share)
+        assert len(found) == rows
+    postings = Postings()
+    find(table, "common rare", postings=postings, common=0.3)
+    assert len(find(table, "common rare", depth=999, postings=postings, common=0.5)) == 403
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
+def test_the_share_of_rows_is_from_0_to_1(documents, share):
+    with pytest.raises(RankingArgumentError, match="is not a share") as caught:
+        find(documents, "merge", common=share)
+    assert caught.value.argument == "common"
+
+
+def test_a_phrase_in_quotation_marks_comes_first(connection):
+    connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
+    for text in ("request pull merge", "merge pull request", "x", "y", "z", "v", "w"):
+        connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
+    assert ids(find(connection, "merge pull request")) == ["1", "2"]
+    assert ids(find(connection, 'the "merge pull request" one')) == ["2", "1"]
+
+
+def test_equal_rows_at_the_cut_are_taken_in_the_order_of_their_ids(connection):
+    connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
+    for rowid in (2, 3, 10):
+        connection.execute("INSERT INTO docs_fts (rowid, text) VALUES (?, 'same')", (rowid,))
+    assert ids(find(connection, "same", depth=1)) == ["10"]
+    assert ids(find(connection, "same", depth=2)) == ["10", "2"]
+
+
+def test_a_row_that_the_content_table_lacks_is_not_found(documents):
+    documents.execute("DELETE FROM docs WHERE id = 'pdf:merge'")
+    assert find(documents, "merge", content=CONTENT) == []
+
+
+def test_a_table_without_a_record_of_sizes_is_searched_too(connection):
+    connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, columnsize = 0)")
+    connection.execute("INSERT INTO docs_fts VALUES ('merge'), ('x'), ('y')")
+    assert ids(find(connection, "merge")) == ["1"]
+
+
+class TestMisspeltWords:
+    def test_they_find_what_they_are_slips_from(self, documents):
+        """Without any model, from words alone."""
+        found = find(documents, "creat isue", content=CONTENT, similar_weight=0.7)
+        assert ids(found)[0] == "github:create_issue"
+        assert find(documents, "isue", content=CONTENT) == []
+
+    def test_they_count_less_than_the_word_itself(self, documents):
+        (right,) = find(documents, "attachments")
+        (wrong,) = find(documents, "atachments", similar_weight=0.7)
+        # One slip in ten letters, and half of one for the ending, which is no part of the stem.
+        assert wrong.score == pytest.approx(0.7 * (1 - 1.5 / 10) * right.score)
+
+    def test_terms_spelt_alike_share_the_weight(self, connection):
+        connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
+        for text in ("form", "farm", *"vwxyz"):
+            connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
+        (right,) = find(connection, "form")
+        found = find(connection, "fxrm", similar_weight=0.6)
+        # Both are 0.75 alike, together 1.5: each counts a half of 0.6.
+        assert [hit.score for hit in found] == pytest.approx([0.3 * right.score] * 2)
+
+    def test_a_word_that_rows_hold_is_never_taken_for_another(self, connection):
+        connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
+        for text in ("form", "farm", *"vwxyz"):
+            connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
+        assert ids(find(connection, "form", similar_weight=0.7)) == ["1"]
+
+    @pytest.mark.parametrize(
+        "text", ["open Isue", "ISUE", "isue2", "create xIsue", "open 名前isue2"]
+    )
+    def test_names_identifiers_and_acronyms_are_taken_as_they_are(self, documents, text):
+        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        assert retriever.corrections(text) == {}
+
+    def test_the_first_word_may_have_a_capital(self, documents):
+        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        assert retriever.corrections("Isue please") == {"isue": "issue"}
+
+    def test_a_request_in_another_language_is_not_corrected(self, documents):
+        text = "isue mesage repositry atachment"
+        assert len(find(documents, text.rpartition(" ")[0], similar_weight=0.7)) == 3
+        assert find(documents, text, similar_weight=0.7) == []
+
+    def test_a_stem_that_has_a_stem_of_its_own_is_found(self, connection):
+        """Porter's stem of "database" is "databas", and that of "databas" is "databa"."""
+        connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
+        for text in ("database", *"vwxyz"):
+            connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
+        assert ids(find(connection, "dtabase", similar_weight=0.7)) == ["1"]
+
+    def test_a_term_that_no_word_leads_to_is_left_out(self, connection):
+        """No word that is likely has the stem "gerosall", which is that of "gerosalll"."""
+        connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
+        for text in ("gerosalll", *"vwxyz"):
+            connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
+        assert find(connection, "gerosaxll", similar_weight=0.7) == []
+
+    def test_a_correction_is_a_word_as_the_rows_spell_it(self, documents):
+        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        found = retriever.corrections("list isues in my repositry")
+        assert found == {"isues": "issues", "repositry": "repository"}
+        assert retriever.corrections("list issues") == {}
+        assert BM25Retriever(documents, table="docs_fts").corrections("isue") == {}
+
+    def test_a_correction_of_a_table_without_its_texts_is_a_stem(self, connection):
+        connection.execute(
+            "CREATE VIRTUAL TABLE docs_fts USING fts5 (text, content = '', tokenize = porter)"
+        )
+        connection.execute("INSERT INTO docs_fts (rowid, text) VALUES (1, 'issues'), (2, 'x')")
+        retriever = BM25Retriever(connection, table="docs_fts", similar_weight=0.7)
+        assert retriever.corrections("isue") == {"isue": "issu"}
+
+    def test_a_vocabulary_that_cannot_be_read_is_a_retrieval_error(self, documents):
+        documents.execute("CREATE TEMP TABLE toolrank_vocabulary (x)")
+        with pytest.raises(RetrievalError, match="toolrank_vocabulary"):
+            find(documents, "isue", similar_weight=0.7)
+
+    @pytest.mark.parametrize("weight", [-1.0, math.nan])
+    def test_their_weight_is_a_finite_number_of_zero_or_more(self, documents, weight):
+        with pytest.raises(RankingArgumentError) as caught:
+            find(documents, "isue", similar_weight=weight)
+        assert caught.value.argument == "similar_weight"
+
+    @given(st.text(st.characters(codec=None), max_size=200))
+    @example("isue \0 isu\ud800")
+    @example("isue " + "x" * 100_000)
+    def test_no_text_makes_a_correction_fail(self, text):
+        with closing(table_of([("create issue", "x"), ("x", "y"), ("y", "z")])) as connection:
+            retriever = BM25Retriever(connection, table="docs_fts", similar_weight=0.7)
+            retriever.retrieve(Query(text=text), depth=3)
+            retriever.corrections(text)
+            retriever.statistics(text)
+            assert all(0 <= x <= 1 for x in retriever.coverage(Query(text=text), ["1"]).values())
+
+
+class TestCoverage:
+    def test_it_is_the_share_of_the_idf_of_the_terms_that_a_row_holds(self, documents):
+        retriever = BM25Retriever(documents, table="docs_fts", content=CONTENT)
+        shares = retriever.coverage(Query(text="merge issue"), ["pdf:merge", "github:list_issues"])
+        one, two = math.log(1 + 3.5 / 1.5), math.log(1 + 2.5 / 2.5)
+        assert shares == pytest.approx(
+            {"pdf:merge": one / (one + two), "github:list_issues": two / (one + two)}
+        )
+
+    def test_an_unknown_term_counts_as_the_rarest_there_can_be(self, documents):
+        retriever = BM25Retriever(documents, table="docs_fts", content=CONTENT)
+        shares = retriever.coverage(Query(text="merge zzzz"), ["pdf:merge"])
+        one, none = math.log(1 + 3.5 / 1.5), math.log(1 + 4.5 / 0.5)
+        assert shares == pytest.approx({"pdf:merge": one / (one + none)})
+
+    def test_a_term_found_in_place_of_an_unknown_one_covers_it_as_far_as_they_are_alike(
+        self, documents
+    ):
+        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        shares = retriever.coverage(Query(text="isue"), ["1", "4"])
+        assert shares == pytest.approx({"1": 1 - 1.1 / 4, "4": 0.0})
+
+    def test_the_whole_of_an_identifier_does_not_count_where_no_row_holds_it(self, documents):
+        retriever = BM25Retriever(documents, table="docs_fts")
+        assert retriever.coverage(Query(text="createIssue"), ["1"]) == {"1": 1.0}
+
+    def test_terms_that_are_too_common_do_not_count_where_there_are_rarer_ones(self, connection):
+        retriever = BM25Retriever(padded(connection, common=400, rare=3), table="docs_fts")
+        shares = retriever.coverage(Query(text="common rare"), ["1", "1000"])
+        assert shares == {"1": 0.0, "1000": 1.0}
+
+    def test_ids_that_no_row_has_and_requests_without_words_cover_nothing(self, documents):
+        plain = BM25Retriever(documents, table="docs_fts")
+        named = BM25Retriever(documents, table="docs_fts", content=CONTENT)
+        assert plain.coverage(Query(text="merge"), ["99", "x", "-1", "²"]) == dict.fromkeys(
+            ["99", "x", "-1", "²"], 0.0
+        )
+        assert named.coverage(Query(text="merge"), ["x"]) == {"x": 0.0}
+        assert named.coverage(Query(text="?!"), ["pdf:merge"]) == {"pdf:merge": 0.0}
+        assert named.coverage(Query(text="merge"), []) == {}
+
+
+def test_the_statistics_of_a_request_tell_what_the_table_knows(documents):
+    retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+    misspelt, *others = retriever.statistics("mergge listIssue zzzz")
+    assert [(each.term, each.documents) for each in misspelt.similar] == [("merg", 1)]
+    assert [(each.term, each.documents, each.similar) for each in others] == [
+        ("list", 1, ()),
+        ("issue", 2, ()),
+        ("zzzz", 0, ()),
+    ]
+    idfs = [misspelt.idf, *(each.idf for each in others)]
+    assert idfs == pytest.approx([math.log(1 + (4.5 - n) / (n + 0.5)) for n in (0, 1, 2, 0)])
+    assert retriever.statistics("") == ()
+
+
+def test_evenness_takes_each_terms_part_of_the_score_to_a_power():
+    with closing(apsw.Connection(":memory:")) as connection:
+        connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5(words)")
+        rows = ["pdf pdf pdf", "pdf merge", "merge", *["other words"] * 9]
+        connection.executemany("INSERT INTO docs_fts VALUES (?)", [(row,) for row in rows])
+        plain, even = find(connection, "pdf"), find(connection, "pdf", evenness=0.5)
+
+    idf = math.log((12 - 2 + 0.5) / (2 + 0.5))
+    assert ids(even) == ids(plain)
+    for before, after in zip(plain, even, strict=True):
+        assert after.score == pytest.approx(idf * (before.score / idf) ** 0.5)
+
+
+@pytest.mark.parametrize("evenness", [0.0, -1.0, 1.5, math.nan])
+def test_an_evenness_that_is_no_power_between_0_and_1_is_refused(documents, evenness):
+    with pytest.raises(RankingArgumentError, match="evenness"):
+        find(documents, "anything", evenness=evenness)

@@ -1,4 +1,4 @@
-"""Fusion: the assertions are the arithmetic, and one contract binds both ways."""
+"""Fusion: the assertions are the arithmetic, and one contract binds all ways."""
 
 import math
 from functools import partial
@@ -7,43 +7,47 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import (
-    Contribution,
+    FusedScores,
     Hit,
-    RankedHit,
     RankingArgumentError,
     linear_fusion,
     reciprocal_rank_fusion,
 )
 
+by_strength = partial(linear_fusion, units={"bm25": 0.5})
+
 FUSIONS = [
     pytest.param(reciprocal_rank_fusion, id="rrf"),
     pytest.param(partial(reciprocal_rank_fusion, rrf_k=0), id="rrf_k=0"),
     pytest.param(linear_fusion, id="linear"),
+    pytest.param(by_strength, id="linear by strength"),
 ]
 
 every_fusion = pytest.mark.parametrize("fuse", FUSIONS)
 
+numbers = st.floats(allow_nan=False, allow_infinity=False)
 hits = st.lists(
-    st.builds(
-        Hit,
-        id=st.sampled_from("abcdefgh"),
-        score=st.floats(allow_nan=False, allow_infinity=False),
-    ),
+    st.builds(Hit, id=st.sampled_from("abcdefgh"), score=numbers),
     unique_by=lambda hit: hit.id,
 ).map(lambda found: sorted(found, key=lambda hit: (-hit.score, hit.id)))
 rankings = st.dictionaries(st.sampled_from(["bm25", "vector", "fuzzy"]), hits)
-weights = st.dictionaries(
-    st.sampled_from(["bm25", "vector", "fuzzy", "unknown"]),
-    st.floats(min_value=0, allow_nan=False, allow_infinity=False),
-)
+positive = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+weights = st.dictionaries(st.sampled_from(["bm25", "vector", "fuzzy", "unknown"]), positive)
 
 
 def ranking(*pairs):
     return [Hit(id=id_, score=score) for id_, score in pairs]
 
 
-def scores(fused):
-    return {hit.id: hit.score for hit in fused}
+def lowest(lists):
+    """The floors of lists that are all cut."""
+    return {name: found[-1].score for name, found in lists.items() if found}
+
+
+LISTS = {
+    "bm25": ranking(("a", 8.0), ("b", 2.0)),
+    "vector": ranking(("b", 0.5), ("c", 0.4), ("d", -0.3)),
+}
 
 
 def test_reciprocal_rank_fusion_adds_reciprocal_ranks():
@@ -54,7 +58,7 @@ def test_reciprocal_rank_fusion_adds_reciprocal_ranks():
         }
     )
     most = 1 / 61 + 1 / 61
-    assert scores(fused) == pytest.approx(
+    assert fused.scores == pytest.approx(
         {
             "b": (1 / 62 + 1 / 61) / most,
             "a": (1 / 61) / most,
@@ -62,7 +66,7 @@ def test_reciprocal_rank_fusion_adds_reciprocal_ranks():
             "c": (1 / 63) / most,
         }
     )
-    assert [hit.id for hit in fused] == ["b", "a", "d", "c"]
+    assert [hit.id for hit in fused.ranking()] == ["b", "a", "d", "c"]
 
 
 def test_reciprocal_rank_fusion_weighs_lists_and_takes_another_k():
@@ -72,63 +76,100 @@ def test_reciprocal_rank_fusion_weighs_lists_and_takes_another_k():
         rrf_k=5,
     )
     most = 3 / 6 + 1 / 6
-    assert scores(fused) == pytest.approx({"a": (3 / 6) / most, "b": (3 / 7 + 1 / 6) / most})
+    assert fused.scores == pytest.approx({"a": (3 / 6) / most, "b": (3 / 7 + 1 / 6) / most})
+
+
+def test_reciprocal_rank_fusion_gives_nothing_for_a_list_that_does_not_hold_a_candidate():
+    fused = reciprocal_rank_fusion(LISTS, floors={"bm25": 2.0, "vector": -0.3})
+    assert fused == reciprocal_rank_fusion(LISTS)
+    assert fused.floor == 0
 
 
 def test_linear_fusion_is_the_weighted_mean_of_scores_divided_by_their_best():
-    fused = linear_fusion(
-        {
-            "bm25": ranking(("a", 8.0), ("b", 2.0)),
-            "vector": ranking(("b", 0.5), ("c", 0.4), ("d", -0.3)),
-        },
-        weights={"bm25": 1.0, "vector": 3.0},
-    )
-    assert scores(fused) == pytest.approx(
+    fused = linear_fusion(LISTS, weights={"bm25": 1.0, "vector": 3.0})
+    assert fused.scores == pytest.approx(
         {"b": (0.25 + 3 * 1.0) / 4, "c": 3 * 0.8 / 4, "a": 1 / 4, "d": 0.0}
     )
+    assert fused.floor == 0
 
 
-def test_linear_fusion_takes_a_list_without_a_score_above_zero_as_no_evidence():
-    assert scores(linear_fusion({"vector": ranking(("a", -0.1), ("b", -0.2))})) == {"a": 0, "b": 0}
+def test_linear_fusion_by_strength_is_the_weighted_sum_divided_by_that_of_the_best():
+    fused = linear_fusion(LISTS, weights={"bm25": 1.0, "vector": 3.0}, units={"bm25": 0.03})
+    most = 0.03 * 8.0 + 3 * 0.5
+    assert fused.scores == pytest.approx(
+        {
+            "b": (0.03 * 2.0 + 3 * 0.5) / most,
+            "c": 3 * 0.4 / most,
+            "a": 0.03 * 8.0 / most,
+            "d": 0.0,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("units", "shares"),
+    [
+        # bm25: 1 is the floor of 8; vector: 0.4 is that of 0.5
+        (None, {"a": 8 / 8 + 0.4 / 0.5, "b": 2 / 8 + 1, "c": 1 / 8 + 0.45 / 0.5, "": 1 / 8 + 0.8}),
+        ({"bm25": 0.1}, {"a": 0.8 + 0.4, "b": 0.2 + 0.5, "c": 0.1 + 0.45, "": 0.1 + 0.4}),
+    ],
+)
+def test_a_list_gives_its_floor_to_a_candidate_that_it_does_not_hold(units, shares):
+    lists = {
+        "bm25": ranking(("a", 8.0), ("b", 2.0)),
+        "vector": ranking(("b", 0.5), ("c", 0.45)),
+    }
+    fused = linear_fusion(lists, floors={"bm25": 1.0, "vector": 0.4}, units=units)
+    most = 2 if units is None else 0.1 * 8 + 0.5
+    none = shares.pop("")
+    assert fused.scores == pytest.approx({id_: share / most for id_, share in shares.items()})
+    assert (fused.floor, fused.of("nowhere")) == pytest.approx((none / most, none / most))
+    assert fused.of("a") == fused.scores["a"]
+
+
+@pytest.mark.parametrize("fuse", [linear_fusion, by_strength])
+def test_linear_fusion_takes_a_list_without_a_score_above_zero_as_no_evidence(fuse):
+    fused = fuse({"vector": ranking(("a", -0.1), ("b", -0.2))}, floors={"vector": -0.2})
+    assert fused == FusedScores({"a": 0.0, "b": 0.0}, 0.0)
 
 
 def test_linear_fusion_keeps_how_far_apart_candidates_are():
     close = linear_fusion({"bm25": ranking(("a", 1.0), ("b", 0.99))})
     far = linear_fusion({"bm25": ranking(("a", 1.0), ("b", 0.01))})
-    assert scores(close)["b"] > scores(far)["b"]
+    assert close.of("b") > far.of("b")
+
+
+def test_by_strength_a_list_whose_best_is_weak_has_little_say():
+    weak = {"bm25": ranking(("a", 0.2), ("b", 0.1)), "vector": ranking(("b", 0.9), ("a", 0.8))}
+    assert [hit.id for hit in linear_fusion(weak, units={"bm25": 0.03}).ranking()] == ["b", "a"]
+    assert [hit.id for hit in linear_fusion(weak).ranking()] == ["a", "b"]
 
 
 @every_fusion
 def test_the_first_of_every_list_has_score_1(fuse):
     fused = fuse({"bm25": ranking(("a", 7.0), ("b", 1.0)), "vector": ranking(("a", 0.2))})
-    assert fused[0].id == "a"
-    assert fused[0].score == pytest.approx(1.0)
+    assert fused.ranking()[0] == Hit(id="a", score=1.0)
 
 
-@every_fusion
-def test_a_hit_says_where_its_score_comes_from(fuse):
-    fused = fuse({"bm25": ranking(("a", 7.0), ("b", 1.0)), "vector": ranking(("b", 0.2))})
-    by_id = {hit.id: hit.contributions for hit in fused}
-    assert by_id["a"] == (Contribution(retriever="bm25", rank=1, score=7.0),)
-    assert by_id["b"] == (
-        Contribution(retriever="bm25", rank=2, score=1.0),
-        Contribution(retriever="vector", rank=1, score=0.2),
-    )
-
-
-@every_fusion
+@pytest.mark.parametrize("fuse", [reciprocal_rank_fusion, linear_fusion])
 def test_an_empty_list_lowers_the_scores(fuse):
     """A retriever that looked and found nothing is evidence against what others found."""
-    (alone,) = fuse({"bm25": ranking(("a", 7.0))})
-    (doubted,) = fuse({"bm25": ranking(("a", 7.0)), "vector": []})
-    assert (alone.score, doubted.score) == pytest.approx((1.0, 0.5))
+    alone = fuse({"bm25": ranking(("a", 7.0))})
+    doubted = fuse({"bm25": ranking(("a", 7.0)), "vector": []})
+    assert (alone.of("a"), doubted.of("a")) == pytest.approx((1.0, 0.5))
+
+
+def test_by_strength_an_empty_list_has_no_say():
+    assert by_strength({"bm25": ranking(("a", 7.0)), "vector": []}).of("a") == 1.0
 
 
 @every_fusion
 def test_nothing_to_fuse_gives_nothing(fuse):
-    assert fuse({}) == []
-    assert fuse({"bm25": []}) == []
-    assert fuse({"bm25": ranking(("a", 1.0))}, weights={"bm25": 0.0}) == []
+    nothing = FusedScores({}, 0.0)
+    assert fuse({}) == nothing
+    assert fuse({"bm25": []}) == nothing
+    assert fuse({"bm25": ranking(("a", 1.0))}, weights={"bm25": 0.0}) == nothing
+    assert nothing.ranking() == []
 
 
 @every_fusion
@@ -138,6 +179,13 @@ def test_a_weight_must_be_a_finite_number_of_zero_or_more(fuse, weight):
         fuse({"bm25": ranking(("a", 1.0))}, weights={"bm25": weight})
     assert caught.value.argument == "weights"
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("unit", [-0.1, math.nan, math.inf])
+def test_a_unit_must_be_a_finite_number_of_zero_or_more(unit):
+    with pytest.raises(RankingArgumentError, match="'bm25'") as caught:
+        linear_fusion({"bm25": ranking(("a", 1.0))}, units={"bm25": unit})
+    assert caught.value.argument == "units"
 
 
 @pytest.mark.parametrize("rrf_k", [-1, math.nan, math.inf])
@@ -154,17 +202,17 @@ def test_only_the_proportions_of_weights_count(fuse, weight):
 
 
 @every_fusion
-@given(lists=rankings, weights=weights)
+@given(lists=rankings, weights=weights, are_cut=st.booleans())
 def test_every_document_of_the_lists_that_are_on_comes_once_best_first_ties_by_id(
-    fuse, lists, weights
+    fuse, lists, weights, are_cut
 ):
     on = {name: found for name, found in lists.items() if weights.get(name, 1.0) > 0}
-    fused = fuse(lists, weights=weights)
-    assert sorted(hit.id for hit in fused) == sorted(
-        {hit.id for found in on.values() for hit in found}
-    )
-    assert [(-hit.score, hit.id) for hit in fused] == sorted((-hit.score, hit.id) for hit in fused)
-    assert all(0.0 <= hit.score <= 1.0 for hit in fused)
+    fused = fuse(lists, weights=weights, floors=lowest(lists) if are_cut else None)
+    assert set(fused.scores) == {hit.id for found in on.values() for hit in found}
+    ranked = fused.ranking()
+    assert {hit.id: hit.score for hit in ranked} == fused.scores
+    assert [(-hit.score, hit.id) for hit in ranked] == sorted((-h.score, h.id) for h in ranked)
+    assert all(0.0 <= fused.floor <= hit.score <= 1.0 for hit in ranked)
 
 
 @every_fusion
@@ -175,17 +223,59 @@ def test_weight_zero_is_as_if_the_list_were_not_there(fuse, lists, weights):
 
 
 @every_fusion
+@given(lists=rankings, weights=weights, shuffled=st.randoms())
+def test_the_order_of_the_lists_changes_nothing(fuse, lists, weights, shuffled):
+    names = list(lists)
+    shuffled.shuffle(names)
+    other = fuse({name: lists[name] for name in names}, weights=weights, floors=lowest(lists))
+    assert other == fuse(lists, weights=weights, floors=lowest(lists))
+
+
+@every_fusion
 @given(lists=rankings)
 def test_the_order_of_a_single_list_is_kept_where_its_scores_are_above_zero(fuse, lists):
     for name, found in lists.items():
         positive = [hit for hit in found if hit.score > 0]
         fused = fuse({name: positive})
-        by_id = scores(fused)
-        kept = [by_id[hit.id] for hit in positive]
+        kept = [fused.of(hit.id) for hit in positive]
         assert kept == sorted(kept, reverse=True)
 
 
-def test_a_ranked_hit_is_an_immutable_value():
-    hit = RankedHit(id="a", score=1.0, contributions=())
-    with pytest.raises(AttributeError):
-        hit.score = 0.5
+@given(
+    lists=st.dictionaries(
+        st.sampled_from(["bm25", "vector"]),
+        st.lists(
+            st.builds(Hit, id=st.sampled_from("abcdefgh"), score=st.floats(0, 100)),
+            unique_by=lambda hit: hit.id,
+        ),
+        min_size=1,
+    ),
+    scores=st.lists(st.floats(0, 100), min_size=2, max_size=2),
+)
+def test_by_strength_a_candidate_more_reorders_no_others(lists, scores):
+    """Whatever it scores: it changes what all are divided by, and nothing else.
+
+    By each list's maximum this holds while it is not the best of a list, by ranks while it is
+    behind the others in every list.
+    """
+    more = {
+        name: [*found, Hit(id="new", score=score)]
+        for (name, found), score in zip(lists.items(), scores, strict=False)
+    }
+    before, after = by_strength(lists), by_strength(more)
+    for one, score in before.scores.items():
+        for other, lower in before.scores.items():
+            # Nearer than this, rounding decides.
+            if score > lower + 1e-9:
+                assert after.of(one) >= after.of(other)
+
+
+@given(scores=st.lists(st.floats(0, 0.9), min_size=1, max_size=2))
+def test_by_the_maximum_a_candidate_more_changes_no_score_unless_it_is_the_best(scores):
+    lists = {"bm25": ranking(("a", 8.0), ("b", 2.0)), "vector": ranking(("b", 1.0), ("c", 0.9))}
+    more = {
+        name: [*found, Hit(id="new", score=score)]
+        for (name, found), score in zip(lists.items(), scores, strict=False)
+    }
+    after = linear_fusion({**lists, **more})
+    assert {id_: after.of(id_) for id_ in "abc"} == linear_fusion(lists).scores

@@ -6,7 +6,7 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank import MAX_TERMS, STOP_WORDS, match_expression, query_terms
+from toolrank import MAX_TERMS, STOP_WORDS, match_expression, query_terms, quoted_phrases
 
 HOSTILE = [
     "",
@@ -54,11 +54,44 @@ HOSTILE = [
         ("pdf PDF Pdf", ["pdf"]),
         ("ﬁle", ["file"]),
         ("名前", ["名前"]),
+        ("名", ["名"]),
+        ("名前を変える", ["名前を変える", "名前", "前を", "を変", "変え", "える"]),
+        ("PDF合并文件", ["pdf", "合并文件", "合并", "并文", "文件"]),
+        ("파일 이름", ["파일", "이름"]),
+        ("日本語한국어", ["日本語", "日本", "本語", "한국어", "한국", "국어"]),
+        ("ไฟล์ใหม่", ["ไฟล์ใหม่", "ไฟ", "ฟล", "ลใ", "ให", "หม"]),
+        ("ဖိုင် ឯកសារ ໄຟລ໌", ["ဖိုင်", "ဖင", "ឯកសារ", "ឯក", "កស", "សរ", "ໄຟລ໌", "ໄຟ", "ຟລ"]),
         ("?!… --", []),
     ],
 )
 def test_words_and_the_parts_of_identifiers_become_terms(text, terms):
     assert query_terms(text) == terms
+
+
+def test_a_long_run_without_spaces_is_cut_as_a_long_request_is():
+    letters = "".join(chr(0x4E00 + n) for n in range(20_000))
+    terms = query_terms(letters)
+    assert len(terms) == MAX_TERMS
+    assert terms[:2] == [letters, letters[:2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ('how to "merge pull request" now', ["merge pull request"]),
+        (
+            "“Create Issue” or «list issues» or `send-mail`",
+            ["create issue", "list issues", "send mail"],
+        ),
+        ('"one" and "" and "?!"', []),
+        ('"same words" "Same Words"', ["same words"]),
+        ('an "open quote and the rest', []),
+        ("it's mine and that's yours", []),
+        (" ".join(f'"word number{n}x"' for n in range(9)), [f"word number{n}x" for n in range(4)]),
+    ],
+)
+def test_phrases_are_what_quotation_marks_hold(text, phrases):
+    assert quoted_phrases(text) == phrases
 
 
 def test_stop_words_are_dropped_unless_nothing_else_is_left():

@@ -1,12 +1,17 @@
-"""The ranker as a whole: channels in, one ranking out."""
+"""The ranker as a whole: channels in, one ranking out, and every score can be computed again."""
 
 import math
+from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from toolrank import (
     BM25Retriever,
     Channel,
     Content,
+    Contribution,
+    Explanation,
     Hit,
     HybridRanker,
     Query,
@@ -21,18 +26,29 @@ from toolrank import (
 class FixedList:
     """A retriever of somebody else's: it needs to inherit nothing."""
 
-    def __init__(self, name, *ids):
+    def __init__(self, name, *ids, **answers):
         self.name = name
         self.ids = ids
+        self.answers = answers
         self.depths = []
 
     def retrieve(self, query, *, depth):
         self.depths.append(depth)
-        return [Hit(id=id_, score=1 / rank) for rank, id_ in enumerate(self.ids[:depth], 1)]
+        if query.text in self.answers:
+            pairs = self.answers[query.text].items()
+        else:
+            pairs = [(id_, 1 / rank) for rank, id_ in enumerate(self.ids, 1)]
+        return [Hit(id=id_, score=score) for id_, score in pairs][:depth]
 
 
-def rank(*channels, limit=10, **options):
-    return HybridRanker(channels).rank(Query(text="any"), limit=limit, **options)
+def rank(*channels, limit=10, parts=(), depth=None, pinned=(), **options):
+    query = Query(text="any", parts=tuple(Query(text=part) for part in parts))
+    ranker = HybridRanker(channels, **options)
+    return ranker.rank(query, limit=limit, depth=depth, pinned=pinned)
+
+
+def scores(hits):
+    return {hit.id: hit.score for hit in hits}
 
 
 def ids(hits):
@@ -97,12 +113,213 @@ def test_ties_are_broken_by_id():
 
 
 @pytest.mark.parametrize(
-    ("limit", "depth", "asked"), [(1, None, 100), (25, None, 100), (70, None, 140), (5, 7, 7)]
+    ("limit", "depth", "asked"), [(1, None, 300), (100, None, 300), (101, None, 303), (5, 7, 7)]
 )
-def test_each_retriever_is_asked_for_twice_the_limit_and_at_least_100(limit, depth, asked):
+def test_each_retriever_is_asked_for_thrice_the_limit_and_at_least_300(limit, depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), limit=limit, depth=depth)
     assert retriever.depths == [asked]
+
+
+@pytest.mark.parametrize(("depth", "asked"), [(None, [300, 100, 100]), (7, [7, 7, 7])])
+def test_for_a_part_100_candidates_are_enough(depth, asked):
+    retriever = FixedList("any", "a")
+    rank(Channel(retriever), parts=["one", "two"], depth=depth)
+    assert retriever.depths == asked
+
+
+def test_a_hit_says_what_each_channel_gave():
+    words = FixedList("words", any={"a": 7.0, "b": 1.0})
+    meaning = FixedList("meaning", any={"b": 0.2})
+    by_id = {hit.id: hit.contributions for hit in rank(Channel(words), Channel(meaning))}
+    first = Contribution(retriever="words", rank=1, score=7.0, background=1.0)
+    second = Contribution(retriever="words", rank=2, score=1.0, background=1.0)
+    other = Contribution(retriever="meaning", rank=1, score=0.2, background=0.2)
+    assert by_id == {"a": (first,), "b": (second, other)}
+
+
+@pytest.mark.parametrize(
+    ("count", "background"), [(1, 99), (10, 90), (11, 89), (40, 74.5), (60, 69.5)]
+)
+def test_the_background_of_a_list_is_the_mean_of_its_ranks_11_to_50(count, background):
+    found = {f"{n:02}": 100.0 - n for n in range(1, count + 1)}
+    (first, *_) = rank(Channel(FixedList("words", any=found)))
+    assert first.contributions[0].background == pytest.approx(background)
+
+
+def test_a_list_that_is_cut_gives_its_last_score_to_what_it_does_not_hold():
+    """What it left out can have no more than that."""
+    words = FixedList("words", any={"a": 4.0, "b": 2.0, "c": 1.0})
+    meaning = FixedList("meaning", any={"c": 0.5})
+    fuse = partial(linear_fusion, units={"words": 0.1})
+    found = scores(rank(Channel(words), Channel(meaning), depth=2, fuse=fuse))
+    most = 0.4 + 0.5
+    assert found == pytest.approx({"a": 0.4 / most, "b": 0.2 / most, "c": (0.2 + 0.5) / most})
+
+
+@pytest.mark.parametrize(("absent", "share"), [("zero", 0.0), ("last", 0.3)])
+def test_a_channel_says_what_a_candidate_is_worth_that_a_complete_list_does_not_hold(absent, share):
+    words = FixedList("words", any={"a": 1.0})
+    meaning = FixedList("meaning", any={"b": 0.5, "c": 0.3})
+    fuse = partial(linear_fusion, units={})
+    found = scores(rank(Channel(words), Channel(meaning, absent=absent), fuse=fuse))
+    assert found == pytest.approx({"a": (1 + share) / 1.5, "b": 0.5 / 1.5, "c": 0.3 / 1.5})
+
+
+def test_an_empty_list_has_no_floor():
+    nothing = Channel(FixedList("meaning"), absent="last")
+    found = rank(Channel(FixedList("words", any={"a": 2.0})), nothing, fuse=linear_fusion)
+    assert scores(found) == {"a": 0.5}
+
+
+WORDS = {"any": {"a": 4.0, "b": 3.0, "c": 1.0}, "one": {"b": 2.0, "d": 1.0}, "two": {"c": 8.0}}
+
+
+def test_a_part_lifts_what_answers_it_by_its_share():
+    found = rank(
+        Channel(FixedList("words", **WORDS)),
+        parts=["one", "two"],
+        part_share=0.4,
+        fuse=linear_fusion,
+    )
+    assert scores(found) == pytest.approx(
+        {
+            "a": 0.6 * 1.0 + 0.4 * 0.0,
+            "b": 0.6 * 0.75 + 0.4 * 1.0,
+            "c": 0.6 * 0.25 + 0.4 * 1.0,
+            "d": 0.6 * 0.0 + 0.4 * 0.5,
+        }
+    )
+    assert [(hit.id, hit.explanation) for hit in found] == [
+        ("b", Explanation(request=0.75, part=0, part_score=1.0, merged=pytest.approx(0.85))),
+        ("a", Explanation(request=1.0, part=0, part_score=0.0, merged=pytest.approx(0.6))),
+        ("c", Explanation(request=0.25, part=1, part_score=1.0, merged=pytest.approx(0.55))),
+        ("d", Explanation(request=0.0, part=0, part_score=0.5, merged=pytest.approx(0.2))),
+    ]
+
+
+def test_what_is_best_of_the_request_and_of_a_part_has_score_1():
+    words = FixedList("words", any={"a": 4.0, "b": 3.0}, one={"a": 2.0}, two={"b": 9.0})
+    found = rank(Channel(words), parts=["one", "two"], fuse=linear_fusion)
+    assert scores(found)["a"] == 1.0
+
+
+def test_parts_that_find_nothing_count_for_nothing():
+    answers = {"any": {"a": 4.0, "b": 2.0}, "one": {}}
+    found = rank(Channel(FixedList("words", **answers)), parts=["one"], fuse=linear_fusion)
+    assert scores(found) == {"a": 1.0, "b": 0.5}
+    assert found[0].explanation == Explanation(request=1.0, merged=1.0)
+
+
+def test_a_part_gives_its_floor_to_what_it_does_not_find():
+    answers = {"any": {"a": 4.0, "b": 2.0}, "one": {"b": 0.5, "c": 0.4}}
+    words = Channel(FixedList("words", **answers), absent="last")
+    found = scores(rank(words, parts=["one"], part_share=0.5, fuse=linear_fusion))
+    assert found == pytest.approx(
+        {"a": (1.0 + 0.8) / 2, "b": (0.5 + 1.0) / 2, "c": (0.5 + 0.8) / 2}
+    )
+
+
+def test_parts_without_a_share_are_not_asked():
+    retriever = FixedList("words", "a")
+    (hit,) = rank(Channel(retriever), parts=["one"], part_share=0.0)
+    assert len(retriever.depths) == 1
+    assert hit.explanation.part is None
+
+
+GROUPED = {"any": {"x:a": 4.0, "y:b": 3.0, "x:c": 2.0, "z:d": 1.0}}
+
+
+def group_of(id_):
+    return id_.partition(":")[0]
+
+
+def test_the_best_of_a_group_lifts_the_others():
+    words = Channel(FixedList("words", **GROUPED))
+    found = rank(words, group=group_of, group_weight=0.5, fuse=linear_fusion)
+    assert scores(found) == pytest.approx(
+        {
+            "x:a": 1.0,
+            "x:c": (0.5 + 0.5 * 1.0) / 1.5,
+            "y:b": 0.75,
+            "z:d": 0.25,
+        }
+    )
+    assert {hit.id: hit.explanation.group for hit in found} == {
+        "x:a": 1.0,
+        "y:b": 0.75,
+        "x:c": 1.0,
+        "z:d": 0.25,
+    }
+
+
+def test_past_use_changes_a_score_by_its_factor():
+    words = Channel(FixedList("words", **GROUPED))
+    found = rank(words, usage={"y:b": 1.1, "x:c": 0.95, "gone": 1.1}, fuse=linear_fusion)
+    assert scores(found) == pytest.approx(
+        {"x:a": 1.0, "y:b": 0.75 * 1.1, "x:c": 0.5 * 0.95, "z:d": 0.25}
+    )
+    assert {hit.id: hit.explanation.usage for hit in found}["y:b"] == 1.1
+
+
+def test_where_past_use_would_lift_the_best_above_1_all_are_divided_by_it():
+    words = Channel(FixedList("words", **GROUPED))
+    found = rank(words, usage={"x:a": 1.05, "y:b": 0.9}, fuse=linear_fusion)
+    assert scores(found) == pytest.approx(
+        {"x:a": 1.0, "y:b": 0.75 * 0.9 / 1.05, "x:c": 0.5 / 1.05, "z:d": 0.25 / 1.05}
+    )
+
+
+@pytest.mark.parametrize(("factor", "bounded"), [(7.0, 1.1), (0.0, 0.9), (math.nan, 0.9)])
+def test_past_use_is_bounded_whatever_the_factor(factor, bounded):
+    words = Channel(FixedList("words", **GROUPED))
+    found = rank(words, usage={"y:b": factor}, fuse=linear_fusion)
+    assert scores(found)["y:b"] == pytest.approx(0.75 * bounded)
+
+
+def test_use_decides_nothing_where_nothing_is_found():
+    assert rank(Channel(FixedList("words")), usage={"a": 1.1}) == []
+
+
+def test_pinned_hits_come_first_with_a_score_of_1_in_their_order():
+    words = Channel(FixedList("words", **GROUPED))
+    pinned = ["z:d", "nowhere", "y:b", "z:d"]
+    found = rank(words, pinned=pinned, fuse=linear_fusion, usage={"z:d": 0.9})
+    assert [(hit.id, hit.score) for hit in found] == [
+        ("z:d", 1.0),
+        ("nowhere", 1.0),
+        ("y:b", 1.0),
+        ("x:a", 1.0),
+        ("x:c", 0.5),
+    ]
+    assert [hit.explanation.pinned for hit in found] == [True, True, True, False, False]
+    assert found[0].explanation.merged == 0.25
+    assert [len(hit.contributions) for hit in found] == [1, 0, 1, 1, 1]
+
+
+def test_the_limit_cuts_pinned_hits_too():
+    assert ids(rank(Channel(FixedList("words", "c")), pinned=["b", "a"], limit=1)) == ["b"]
+
+
+def test_a_score_is_the_arithmetic_of_its_explanation():
+    words = FixedList("words", **WORDS)
+    (meaning, meanings) = FixedList("meaning", any={"d": 0.4, "a": 0.3}), {"a": 0.95, "b": 1.1}
+    found = rank(
+        Channel(words),
+        Channel(meaning, absent="last"),
+        parts=["one", "two"],
+        fuse=partial(linear_fusion, units={"words": 0.03}),
+        group=lambda id_: "ab" if id_ in "ab" else id_,
+        usage=meanings,
+    )
+    used = {}
+    for hit in found:
+        why = hit.explanation
+        merged = 0.7 * why.request + 0.3 * why.part_score
+        assert why.merged == pytest.approx(merged)
+        used[hit.id] = (merged + 0.3 * why.group) / 1.3 * why.usage
+    most = max(1.0, *used.values())
+    assert scores(found) == pytest.approx({id_: score / most for id_, score in used.items()})
 
 
 @pytest.mark.parametrize(
@@ -121,6 +338,22 @@ def test_a_weight_must_be_a_finite_number_of_zero_or_more(weight):
     assert caught.value.argument == "channels"
 
 
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"part_share": -0.1}, "part_share"),
+        ({"part_share": 1.1}, "part_share"),
+        ({"part_share": math.nan}, "part_share"),
+        ({"group_weight": -1.0}, "group_weight"),
+        ({"group_weight": math.inf}, "group_weight"),
+    ],
+)
+def test_a_share_is_in_0_to_1_and_the_weight_of_groups_finite(options, argument):
+    with pytest.raises(RankingArgumentError) as caught:
+        rank(Channel(FixedList("any", "a")), **options)
+    assert caught.value.argument == argument
+
+
 def test_two_channels_of_one_name_are_refused():
     with pytest.raises(RankingArgumentError, match="names must differ"):
         rank(Channel(FixedList("same", "a")), Channel(FixedList("same", "b")))
@@ -129,3 +362,47 @@ def test_two_channels_of_one_name_are_refused():
 def test_a_broken_source_is_not_hidden(connection):
     with pytest.raises(RetrievalError, match="'bm25' failed"):
         rank(Channel(BM25Retriever(connection, table="missing")))
+
+
+lists = st.dictionaries(st.sampled_from("abcdef"), st.floats(-1e9, 1e9), max_size=6).map(
+    lambda found: dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+)
+answers = st.fixed_dictionaries({"any": lists, "one": lists, "two": lists})
+
+
+@given(
+    given=st.lists(st.tuples(answers, st.sampled_from([0.0, 0.5, 2.0])), min_size=1, max_size=3),
+    fuse=st.sampled_from(
+        [reciprocal_rank_fusion, linear_fusion, partial(linear_fusion, units={"0": 0.03})]
+    ),
+    absent=st.sampled_from(["zero", "last"]),
+    usage=st.dictionaries(st.sampled_from("abcdef"), st.floats(0.9, 1.1)),
+    pinned=st.lists(st.sampled_from("abcxyz")),
+    depth=st.integers(1, 9),
+)
+def test_any_lists_are_ranked_in_one_order_with_scores_in_0_to_1(
+    given, fuse, absent, usage, pinned, depth
+):
+    channels = [
+        Channel(FixedList(str(number), **found), weight, absent)
+        for number, (found, weight) in enumerate(given)
+    ]
+    options = {
+        "parts": ["one", "two"],
+        "fuse": fuse,
+        "group": lambda id_: id_ < "c",
+        "usage": usage,
+        "pinned": pinned,
+        "depth": depth,
+        "limit": 99,
+    }
+    found = rank(*channels, **options)
+    first = list(dict.fromkeys(pinned))
+    assert ids(found)[: len(first)] == first
+    order = [(-hit.score, hit.id) for hit in found[len(first) :]]
+    assert order == sorted(order)
+    assert len(set(ids(found))) == len(found)
+    assert all(0.0 <= hit.score <= 1.0 for hit in found)
+    turned = rank(*reversed(channels), **options)
+    assert [(hit.id, hit.score) for hit in turned] == [(hit.id, hit.score) for hit in found]
+    assert ids(rank(*channels, **options | {"limit": 2})) == ids(found)[:2]

@@ -2,16 +2,15 @@
 
 import hashlib
 
-from toolscan import TEXT_VERSION, Parameter, ToolId, embedding_text
+from toolscan import TEXT_VERSION, ToolId, embedding_text
 
 
-def test_the_embedded_text_is_name_category_and_description():
+def test_the_embedded_text_is_name_category_description_and_the_names_of_parameters():
     tool = ToolId(source="mcptools", category="git_hub", name="createIssue")
-    text = embedding_text(tool, "Opens an issue.", [])
-    assert text == "create issue (git hub): Opens an issue."
+    assert embedding_text(tool, "Opens an issue.", []) == "create issue (git hub): Opens an issue."
     assert (
-        embedding_text(tool, "Opens an issue.", [Parameter(name="a", annotation="", required=True)])
-        == text
+        embedding_text(tool, "Opens an issue.", ["repoName", "body"])
+        == "create issue (git hub): Opens an issue. repo name, body"
     )
 
 
@@ -37,8 +36,9 @@ def test_reformatting_a_file_keeps_the_text_hash(tool):
     assert first.text_hash == second.text_hash
 
 
-def test_another_description_or_name_is_another_text_hash(tool):
+def test_another_description_name_or_parameter_is_another_text_hash(tool):
     first = tool("def run():\n    'Does it.'\n")
     second = tool("def run():\n    'Does that.'\n")
     third = tool("def run():\n    'Does it.'\n", "mcptools/demo/other.py")
-    assert len({first.text_hash, second.text_hash, third.text_hash}) == 3
+    fourth = tool("def run(whom):\n    'Does it.'\n")
+    assert len({each.text_hash for each in (first, second, third, fourth)}) == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from toolrank import query_terms
+from toolrank import query_terms, split_request
 
 from pytools_hybrid.embedding import stand_in
 from pytools_hybrid.queries import QueryEmbedder
@@ -63,9 +63,10 @@ class Answering:
         vector, why = await self._vector(request, wanted)
         uses_vectors = self._searcher.uses_vectors(request.mode)
         response = await self._looked_up(request, vector, why or (failure if uses_vectors else ""))
-        if response.misfit:
+        if response.misfit and vector is not None:
             # Neither remembered nor kept: the model may give the right one the next time.
-            self._queries[wanted.model_id].forget(request.text)
+            for text in (vector.text, *(part for part, _ in vector.parts)):
+                self._queries[wanted.model_id].forget(text)
         for fuller in response.fuller_models:
             other = await self._stand_in(fuller, wanted.model_id)
             if other is None:
@@ -100,4 +101,6 @@ class Answering:
         if queries is None:
             queries = QueryEmbedder(embedder, self._store, self._recorder)
             self._queries[embedder.model_id] = queries
-        return await queries.vector(request.text)
+        # A model that knows no such word knows nothing of it.
+        text = await asyncio.to_thread(self._searcher.corrected, request.text)
+        return await queries.vector(text, split_request(text))

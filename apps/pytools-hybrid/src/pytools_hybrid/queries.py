@@ -25,6 +25,7 @@ __all__ = ["QueryEmbedder"]
 _SECONDS = 10.0
 _REMEMBERED = 1024
 _PAUSES = (1.0, 5.0, 30.0, 120.0)
+_PAUSED = "left alone for a while"
 
 
 class QueryEmbedder:
@@ -53,28 +54,48 @@ class QueryEmbedder:
         self._failure = ""
         self._paused_until = 0.0
 
-    async def vector(self, text: str) -> tuple[QueryVector | None, str]:
-        """Give a query's vector, or None and the reason why there is none."""
+    async def vector(self, text: str, parts: Sequence[str] = ()) -> tuple[QueryVector | None, str]:
+        """Give the vectors of a query and of its parts, or None and the reason why there is none.
+
+        If that of a part is missing, the query is given as a whole.
+        """
+        values, *others = await asyncio.gather(*map(self._attempt, (text, *parts)))
+        if isinstance(values, EmbeddingError):
+            return None, self._failed(values)
+        self._failures = 0
+        found = [
+            (part, other)
+            for part, other in zip(parts, others, strict=True)
+            if not isinstance(other, EmbeddingError)
+        ]
+        vector = QueryVector(
+            model_id=self.embedder.model_id,
+            values=values,
+            text=text,
+            parts=tuple(found) if len(found) == len(parts) else (),
+        )
+        return vector, ""
+
+    async def _attempt(self, text: str) -> Sequence[float] | EmbeddingError:
+        try:
+            return await self._vector(text)
+        except EmbeddingError as error:
+            return error
+
+    async def _vector(self, text: str) -> Sequence[float]:
         if text not in self._remembered and self._is_kept and text not in self._useless:
-            values = await self._kept(text)
-            if values is not None:
-                self._remember(text, values)
+            kept = await self._kept(text)
+            if kept is not None:
+                self._remember(text, kept)
                 self._recorder.query_used(self.embedder.model_id, text)
         # Asked now, for another may have got it while this one looked on the disk.
         values = self._remembered.get(text)
         if values is not None:
             self._remembered.move_to_end(text)
-        else:
-            now = asyncio.get_running_loop().time()
-            if now < self._paused_until:
-                return None, f"{self._failure}; tried again in {self._paused_until - now:.0f} s"
-            try:
-                values = await self._asked(text)
-            except EmbeddingError as error:
-                self._pause(str(error))
-                return None, str(error)
-            self._failures = 0
-        return QueryVector(model_id=self.embedder.model_id, values=values), ""
+            return values
+        if asyncio.get_running_loop().time() < self._paused_until:
+            raise EmbeddingError(self.embedder.model_id, _PAUSED)
+        return await self._asked(text)
 
     def forget(self, text: str) -> None:
         """Do not give this vector again: it has turned out to be of no use."""
@@ -129,8 +150,12 @@ class QueryEmbedder:
         if len(self._remembered) > _REMEMBERED:
             self._remembered.popitem(last=False)
 
-    def _pause(self, reason: str) -> None:
-        self._failure = reason
-        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
+    def _failed(self, error: EmbeddingError) -> str:
+        """Say what failed, and leave the model alone for a while."""
+        now = asyncio.get_running_loop().time()
+        if error.reason == _PAUSED:
+            return f"{self._failure}; tried again in {self._paused_until - now:.0f} s"
+        self._failure = str(error)
+        self._paused_until = now + _PAUSES[min(self._failures, len(_PAUSES) - 1)]
         self._failures += 1
-        self._paused_until = asyncio.get_running_loop().time() + pause
+        return self._failure

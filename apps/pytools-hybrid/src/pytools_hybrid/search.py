@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
 from toolindex import ToolFilter
 from toolrank import (
     Channel,
+    Evidence,
+    Fingerprint,
     Hit,
     HybridRanker,
     Query,
+    confidence,
+    group_duplicates,
     linear_fusion,
     query_terms,
     reciprocal_rank_fusion,
+    split_request,
+    usage_prior,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from toolindex import Candidate, StoreReader, ToolEntry, ToolStore
-    from toolrank import Fusion
+    from toolindex import StoreReader, ToolEntry, ToolStore
+    from toolrank import Contribution, Explanation, Fusion, RankedHit
 
 __all__ = [
     "MAX_LIMIT",
@@ -39,7 +47,17 @@ __all__ = [
 
 MAX_LIMIT = 50
 _CACHED_RESULTS = 512
-_FUSIONS: dict[str, Fusion] = {"linear": linear_fusion, "rrf": reciprocal_rank_fusion}
+# All of these were chosen by ablation: docs/decisions/0008.
+_UNITS = {"bm25": 0.022, "vector": 1.0}
+_PART_SHARE = 0.3
+_CATEGORY_WEIGHT = 0.4
+_FUSIONS: dict[str, Fusion] = {
+    "linear": partial(linear_fusion, units=_UNITS),
+    "rrf": reciprocal_rank_fusion,
+}
+# To fill the list again where near-identical tools have been put together.
+_SPARE = 10
+_WORD = re.compile(r"[^\W_]+")
 
 
 class SearchMode(StrEnum):
@@ -67,12 +85,14 @@ class SearchRequest:
         mode: Which channels.
         where: Which tools.
         limit: How many at most.
+        min_confidence: How sure it must be that a tool answers the request, in [0, 1].
     """
 
     text: str
     mode: SearchMode = SearchMode.HYBRID
     where: ToolFilter = field(default_factory=ToolFilter)
     limit: int = 5
+    min_confidence: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +102,14 @@ class QueryVector:
     Attributes:
         model_id: The model.
         values: One float per dimension.
+        text: What was embedded: the request, its misspelt words corrected.
+        parts: The parts of a compound request, each with its own vector.
     """
 
     model_id: str
     values: Sequence[float] = field(repr=False)
+    text: str = ""
+    parts: tuple[tuple[str, Sequence[float]], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +119,19 @@ class FoundTool:
     Attributes:
         entry: The tool.
         score: In [0, 1]; orders the results of one search.
+        confidence: In [0, 1]; how sure it is that the tool answers the request, which means the
+            same for every search and mode.
+        duplicates: Ids of tools that say the same, left out for this one.
+        contributions: What each channel gave.
+        explanation: How the score came about.
     """
 
     entry: ToolEntry
     score: float
+    confidence: float = 0.0
+    duplicates: tuple[str, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +186,7 @@ class Searcher:
         self._fuse = _FUSIONS[fusion]
         # An answer is a function of its key: no time after which it goes bad.
         self._answers: OrderedDict[object, tuple[FoundTool, ...]] = OrderedDict()
+        self._factors: tuple[int | None, Mapping[str, float]] = None, {}
         self._lock = Lock()
 
     def uses_vectors(self, mode: SearchMode) -> bool:
@@ -204,6 +238,19 @@ class Searcher:
             )
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
 
+    def corrected(self, text: str) -> str:
+        """Give a request with its misspelt words as the tools spell them.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+            RetrievalError: A search table is missing.
+        """
+        with self._store.reading() as reader:
+            corrections = reader.corrections(text)
+        if not corrections:
+            return text
+        return _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
+
     def _ranked(
         self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
     ) -> tuple[FoundTool, ...]:
@@ -211,7 +258,7 @@ class Searcher:
             request,
             vector.model_id if vector else None,
             reader.generation(),
-            reader.usage_generation() if request.where.uses_outcomes else 0,
+            reader.usage_generation(),
         )
         with self._lock:
             if (answer := self._answers.get(key)) is not None:
@@ -227,27 +274,54 @@ class Searcher:
     def _rank(
         self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
     ) -> tuple[FoundTool, ...]:
-        where = request.where
-        channels: list[Channel] = []
-        bm25, vec = self._weights(request.mode, has_vector=vector is not None)
-        if bm25:
-            words = _Retriever(
-                "bm25", lambda depth: reader.lexical(request.text, where=where, depth=depth)
-            )
-            channels.append(Channel(words, bm25))
-        if vec and vector is not None:
-            values, model_id = vector.values, vector.model_id
-            meaning = _Retriever(
-                "vector",
-                lambda depth: reader.nearest(values, model_id=model_id, where=where, depth=depth),
-            )
-            channels.append(Channel(meaning, vec))
-        query = Query(text=request.text)
-        hits = HybridRanker(channels, fuse=self._fuse).rank(query, limit=request.limit)
+        named = [hit.id for hit in reader.named(request.text, where=request.where)]
+        ranker = HybridRanker(
+            self._channels(reader, request, vector),
+            fuse=self._fuse,
+            part_share=_PART_SHARE,
+            group=_category,
+            group_weight=_CATEGORY_WEIGHT,
+            usage=self._usage(reader),
+        )
+        hits = ranker.rank(_query(request, vector), limit=request.limit + _SPARE, pinned=named)
         entries = reader.entries([hit.id for hit in hits])
         # An id that is not among the entries of the same state is damaged.
-        found = [hit for hit in hits if hit.id in entries]
-        return tuple(FoundTool(entry=entries[hit.id], score=hit.score) for hit in found)
+        hits = [hit for hit in hits if hit.id in entries]
+        hits = group_duplicates(hits, fingerprint=lambda id_: _fingerprint(entries[id_]))
+        scale = reader.lexical_scale(request.text)
+        found = [
+            FoundTool(
+                entry=entries[hit.id],
+                score=hit.score,
+                confidence=_confidence(hit, scale),
+                duplicates=hit.duplicates,
+                contributions=hit.contributions,
+                explanation=hit.explanation,
+            )
+            for hit in hits[: request.limit]
+        ]
+        return tuple(tool for tool in found if tool.confidence >= request.min_confidence)
+
+    def _channels(
+        self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
+    ) -> list[Channel]:
+        bm25, vec = self._weights(request.mode, has_vector=vector is not None)
+        channels: list[Channel] = []
+        if bm25:
+            channels.append(Channel(_Words(reader, request.where), bm25))
+        if vec and vector is not None:
+            meaning = _Meaning(reader, request.where, vector.model_id)
+            channels.append(Channel(meaning, vec, absent="last"))
+        return channels
+
+    def _usage(self, reader: StoreReader) -> Mapping[str, float]:
+        generation = reader.usage_generation()
+        known, factors = self._factors
+        if known != generation:
+            outcomes = reader.outcomes()
+            factors = {id_: usage_prior(*counts) for id_, counts in outcomes.items()}
+            self._factors = generation, factors
+        return factors
 
     def _weights(self, mode: SearchMode, *, has_vector: bool) -> tuple[float, float]:
         if mode is SearchMode.HYBRID and has_vector:
@@ -259,14 +333,70 @@ class Searcher:
 
 
 @dataclass(frozen=True, slots=True)
-class _Retriever:
-    """A store's candidates as a channel of the ranker."""
+class _Words:
+    """A store's candidates by words as a channel of the ranker."""
 
-    name: str
-    candidates: Callable[[int], Sequence[Candidate]]
+    reader: StoreReader
+    where: ToolFilter
+
+    @property
+    def name(self) -> str:
+        return "bm25"
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        return [Hit(id=found.id, score=found.score) for found in self.candidates(depth)]
+        found = self.reader.lexical(query.text, where=self.where, depth=depth)
+        return [Hit(id=candidate.id, score=candidate.score) for candidate in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """A store's candidates by the vectors of a model as a channel of the ranker."""
+
+    reader: StoreReader
+    where: ToolFilter
+    model_id: str
+
+    @property
+    def name(self) -> str:
+        return "vector"
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        if query.vector is None:
+            return []
+        found = self.reader.nearest(
+            query.vector, model_id=self.model_id, where=self.where, depth=depth
+        )
+        return [Hit(id=candidate.id, score=candidate.score) for candidate in found]
+
+
+def _query(request: SearchRequest, vector: QueryVector | None) -> Query:
+    if vector is None:
+        parts = tuple(Query(text=part) for part in split_request(request.text))
+        return Query(text=request.text, parts=parts)
+    parts = tuple(Query(text=text, vector=values) for text, values in vector.parts)
+    return Query(text=request.text, vector=vector.values, parts=parts)
+
+
+def _category(id_: str) -> str:
+    return id_.rpartition(":")[0]
+
+
+def _fingerprint(entry: ToolEntry) -> Fingerprint:
+    return Fingerprint(
+        frozenset(query_terms(entry.id.name, stop_words=())),
+        frozenset(query_terms(entry.description, stop_words=())),
+    )
+
+
+def _confidence(hit: RankedHit, scale: float) -> float:
+    given = {contribution.retriever: contribution for contribution in hit.contributions}
+    bm25, vector = given.get("bm25"), given.get("vector")
+    evidence = Evidence(
+        strength=bm25.score / scale if bm25 and scale else 0.0,
+        contrast=vector.score - vector.background if vector else None,
+        is_exact=hit.explanation is not None and hit.explanation.pinned,
+    )
+    return confidence(evidence)
 
 
 def _unsearchable(vectors: int, dimensions: int, vector: QueryVector) -> str | None:

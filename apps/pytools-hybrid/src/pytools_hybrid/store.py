@@ -25,10 +25,13 @@ from toolrank import (
     BM25Retriever,
     Content,
     Filter,
+    NameRetriever,
     NumpyVectorRetriever,
+    Postings,
     Query,
     RetrievalError,
     VectorRetriever,
+    lexical_strength,
 )
 
 if TYPE_CHECKING:
@@ -38,25 +41,34 @@ if TYPE_CHECKING:
     from toolrank import Hit, VectorMatrix
 
     _Matrices = dict[tuple[int, str], VectorMatrix]
+    _Postings = dict[int, Postings]
 
 __all__ = ["SQLiteReader", "SQLiteStore", "open_store"]
 
 _log = logging.getLogger("pytools_hybrid")
 
+# Chosen by ablation: docs/decisions/0008.
 _COLUMN_WEIGHTS = {
-    "name_words": 3.0,
+    "name_words": 5.0,
     "description": 1.0,
-    "parameter_words": 0.5,
-    "category_words": 0.75,
+    "parameter_words": 0.75,
+    "category_words": 1.0,
     "tag_words": 1.0,
     "segments": 1.0,
 }
 _WEIGHTS = tuple(_COLUMN_WEIGHTS[column] for column in FTS_COLUMNS)
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
+_KEYS = ("name_key", "qualified_key")
 # Up to 32 MB; reading larger tables for each search costs little more than the products do.
 _FLOATS_IN_MEMORY = 8 << 20
 # The import of numpy takes as long as what it saves in twenty searches; a command makes one.
 _LOOKS_BEFORE_NUMPY = 2
+# Terms in more of the tools tell nothing apart and cost most.
+_COMMON = 0.3
+# A tool that has all the words of a request is better than one that has some of them often.
+_EVENNESS = 0.75
+_SIMILAR_WEIGHT = 0.7
+_NAMED = 50
 
 
 class SQLiteReader(IndexReader):
@@ -64,24 +76,54 @@ class SQLiteReader(IndexReader):
 
     Args:
         reader: That state.
+        postings: What was read of the full-text table, by the state that it was read from.
         matrices: Vector tables in memory, by the state that they were read from and their name;
             None to search without numpy.
     """
 
-    def __init__(self, reader: IndexReader, matrices: _Matrices | None) -> None:
+    def __init__(
+        self, reader: IndexReader, postings: _Postings, matrices: _Matrices | None
+    ) -> None:
         super().__init__(reader.connection, reader.counts)
+        self._postings = postings
         self._matrices = matrices
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Give the tools that share words with a query, best first by BM25."""
-        retriever = BM25Retriever(
+        return self._words(_filter(where)).retrieve(Query(text=query), depth=depth)
+
+    def named(self, query: str, *, where: ToolFilter) -> list[Hit]:
+        """Give the tools that a query names, those that it is the whole name of first."""
+        retriever = NameRetriever(
+            self.connection, content=_CONTENT, keys=_KEYS, where=_filter(where)
+        )
+        return retriever.retrieve(Query(text=query), depth=_NAMED)
+
+    def corrections(self, query: str) -> dict[str, str]:
+        """Give the words of a query that no tool has, with those they are slips of."""
+        return self._words().corrections(query)
+
+    def lexical_scale(self, query: str) -> float:
+        """Give what BM25 scores are divided by to mean the same for every query."""
+        one = lexical_strength(1.0, self._words().statistics(query))
+        return 1 / one if one else 0.0
+
+    def _words(self, where: Filter | None = None) -> BM25Retriever:
+        state = self.generation()
+        if state not in self._postings:
+            # Of states that are past, nobody will ask again.
+            self._postings.clear()
+        return BM25Retriever(
             self.connection,
             table=FTS_TABLE,
             weights=_WEIGHTS,
             content=_CONTENT,
-            where=_filter(where),
+            where=where,
+            postings=self._postings.setdefault(state, Postings()),
+            common=_COMMON,
+            evenness=_EVENNESS,
+            similar_weight=_SIMILAR_WEIGHT,
         )
-        return retriever.retrieve(Query(text=query), depth=depth)
 
     def nearest(
         self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
@@ -144,6 +186,7 @@ class SQLiteStore(ToolIndex):
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
         super().__init__(path, read_only=read_only)
         self._looks = 0
+        self._postings: _Postings = {}
         self._matrices: _Matrices = {}
 
     @contextmanager
@@ -151,9 +194,8 @@ class SQLiteStore(ToolIndex):
         """Look at one state of the index, whatever others write meanwhile."""
         with super().reading() as reader:
             self._looks += 1
-            yield SQLiteReader(
-                reader, self._matrices if self._looks > _LOOKS_BEFORE_NUMPY else None
-            )
+            has_numpy = self._looks > _LOOKS_BEFORE_NUMPY
+            yield SQLiteReader(reader, self._postings, self._matrices if has_numpy else None)
 
 
 def open_store(database: Path, root: Path) -> SQLiteStore:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from toolscan import ToolId, embedding_text
 
+from toolindex._rows import parameter_names
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -39,15 +41,17 @@ def pending_texts(connection: apsw.Connection, model_id: str, *, limit: int) -> 
     # By rowid, so that the vectors of neighbours are stored together.
     rows = connection.execute(
         f"WITH pending AS MATERIALIZED ({_PENDING}) "  # noqa: S608
-        "SELECT e.text_hash, e.id, e.description FROM pending CROSS JOIN entries AS e ON e.rowid = "
+        "SELECT e.text_hash, e.id, e.description, e.parameters "
+        "FROM pending CROSS JOIN entries AS e ON e.rowid = "
         "(SELECT min(rowid) FROM entries WHERE entries.text_hash = pending.text_hash) "
         "ORDER BY e.rowid",
         {"model": model_id, "now": time.time(), "limit": limit},
     )
-    # The text is made of no parameters, and to read them would take longer than all the rest.
     return {
-        str(text_hash): embedding_text(ToolId.parse(str(id_)), str(description), ())
-        for text_hash, id_, description in rows
+        str(text_hash): embedding_text(
+            ToolId.parse(str(id_)), str(description), parameter_names(str(parameters))
+        )
+        for text_hash, id_, description, parameters in rows
     }
 
 

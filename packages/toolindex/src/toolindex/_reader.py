@@ -71,6 +71,13 @@ class IndexReader:
         except (ValueError, TypeError, KeyError, ToolScanError) as error:
             raise DamagedDatabaseError(Path(self.connection.filename)) from error
 
+    def outcomes(self) -> dict[str, tuple[int, int]]:
+        """Count the successes and failures of each tool for which any are known."""
+        rows = self.connection.execute(
+            "SELECT tool_id, sum(success), sum(1 - success) FROM outcomes GROUP BY tool_id"
+        )
+        return {id_: (int(successes), int(failures)) for id_, successes, failures in rows}
+
     def coverage(self, model_id: str) -> Coverage:
         """Count the tools, and those with a searchable vector of a model."""
         table = self.vector_table(model_id)

@@ -124,6 +124,11 @@ def parameters_from_json(text: str) -> tuple[Parameter, ...]:
     return tuple(Parameter(**fields) for fields in json.loads(text))
 
 
+def parameter_names(text: str) -> list[str]:
+    """Give the names, as a caller writes them, of the parameters that `row_values` wrote."""
+    return [str(fields["alias"] or fields["name"]) for fields in json.loads(text)]
+
+
 def to_entry(row: Sequence[Any]) -> ToolEntry:
     """Make an entry from a row of `ENTRY_COLUMNS`."""
     id_, path, signature, summary, description, parameters, tags = row

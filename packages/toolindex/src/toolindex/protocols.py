@@ -189,8 +189,31 @@ class StoreReader(Protocol):
         """Give up to `depth` tools by the cosine of their vectors of a model, in [-1, 1]."""
         ...
 
+    def named(self, query: str, *, where: ToolFilter) -> Sequence[Candidate]:
+        """Give the tools that a query names, by name, category and name, or id.
+
+        However a name is spelt: its letters and digits count. A tool whose name the whole query
+        is scores 1, one that it only mentions less.
+        """
+        ...
+
+    def corrections(self, query: str) -> Mapping[str, str]:
+        """Give the words of a query that no tool has, with those they are slips of; or none."""
+        ...
+
+    def lexical_scale(self, query: str) -> float:
+        """Give what scores of `lexical` are divided by to mean the same for every query.
+
+        About 1 is then a tool that has all the words; 0 where a query has no words.
+        """
+        ...
+
     def entries(self, ids: Sequence[str]) -> Mapping[str, ToolEntry]:
         """Give the details of some tools; an id that is gone is left out."""
+        ...
+
+    def outcomes(self) -> Mapping[str, tuple[int, int]]:
+        """Count the successes and failures of each tool for which any are known."""
         ...
 
     def coverage(self, model_id: str) -> Coverage:

@@ -11,20 +11,42 @@ retrievers to a ranker, and ask::
     )
     hits = ranker.rank(Query(text="merge two pdf files", vector=query_vector), limit=5)
 
-Retrieval: `BM25Retriever`, `VectorRetriever`, `NumpyVectorRetriever`, and the `Retriever` protocol
-for anything else.
-Fusion: `reciprocal_rank_fusion`, `linear_fusion`.
-Query analysis: `query_terms`, `match_expression`.
+Retrieval: `BM25Retriever` (with `Postings`), `NameRetriever`, `VectorRetriever`,
+`NumpyVectorRetriever`, and the `Retriever` protocol for anything else.
+Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which give `FusedScores`.
+Besides the channels: parts of a request (`Query.parts`), groups, pinned hits and past use
+(`usage_prior`), all of them steps of `HybridRanker` that each hit's `Explanation` retraces.
+Whether a hit answers at all: `confidence` of its `Evidence`. Hits that say the same:
+`group_duplicates`. Retrievers of your own: `toolrank.testing.check_retriever`.
+Query analysis: `query_terms`, `split_request`, `quoted_phrases`, `match_expression`.
 Second opinions: `LLMReranker`, `CrossEncoderReranker`, `LLMQueryRewriter` (extra `rerank`), and the
 `Reranker` and `QueryRewriter` protocols.
 """
 
-from toolrank._bm25 import BM25Retriever
-from toolrank._fusion import Fusion, linear_fusion, reciprocal_rank_fusion
+from toolrank._bm25 import BM25Retriever, TermStatistics
+from toolrank._compound import MAX_PARTS, split_request
+from toolrank._confidence import (
+    EXACT_CONFIDENCE,
+    RECOMMENDED_CONFIDENCE,
+    Evidence,
+    confidence,
+    lexical_strength,
+)
+from toolrank._duplicates import Fingerprint, group_duplicates
+from toolrank._fusion import FusedScores, Fusion, linear_fusion, reciprocal_rank_fusion
+from toolrank._names import NameRetriever, name_key
 from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix
-from toolrank._query import MAX_TERMS, STOP_WORDS, match_expression, query_terms
-from toolrank._ranker import Channel, HybridRanker
-from toolrank._records import Contribution, Filter, Hit, Query, RankedHit
+from toolrank._postings import Postings
+from toolrank._prior import USAGE_BOUND, usage_prior
+from toolrank._query import (
+    MAX_TERMS,
+    STOP_WORDS,
+    match_expression,
+    query_terms,
+    quoted_phrases,
+)
+from toolrank._ranker import PART_DEPTH, Channel, HybridRanker
+from toolrank._records import Contribution, Explanation, Filter, Hit, Query, RankedHit
 from toolrank._rerank import (
     Candidate,
     CrossEncoderReranker,
@@ -35,14 +57,20 @@ from toolrank._rerank import (
 from toolrank._rewrite import MAX_REWRITES, LLMQueryRewriter, RewriteOutcome
 from toolrank._sql import Content
 from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
+from toolrank._vocabulary import SimilarTerm
 from toolrank.errors import RankingArgumentError, RetrievalError, ToolRankError
 from toolrank.protocols import Connection, QueryRewriter, Reranker, Retriever
 
 __all__ = [
+    "EXACT_CONFIDENCE",
     "MAX_NEIGHBOURS",
+    "MAX_PARTS",
     "MAX_REWRITES",
     "MAX_TERMS",
+    "PART_DEPTH",
+    "RECOMMENDED_CONFIDENCE",
     "STOP_WORDS",
+    "USAGE_BOUND",
     "BM25Retriever",
     "Candidate",
     "Channel",
@@ -50,13 +78,19 @@ __all__ = [
     "Content",
     "Contribution",
     "CrossEncoderReranker",
+    "Evidence",
+    "Explanation",
     "Filter",
+    "Fingerprint",
+    "FusedScores",
     "Fusion",
     "Hit",
     "HybridRanker",
     "LLMQueryRewriter",
     "LLMReranker",
+    "NameRetriever",
     "NumpyVectorRetriever",
+    "Postings",
     "Query",
     "QueryRewriter",
     "RankedHit",
@@ -67,11 +101,20 @@ __all__ = [
     "RetrievalError",
     "Retriever",
     "RewriteOutcome",
+    "SimilarTerm",
+    "TermStatistics",
     "ToolRankError",
     "VectorMatrix",
     "VectorRetriever",
+    "confidence",
+    "group_duplicates",
+    "lexical_strength",
     "linear_fusion",
     "match_expression",
+    "name_key",
     "query_terms",
+    "quoted_phrases",
     "reciprocal_rank_fusion",
+    "split_request",
+    "usage_prior",
 ]

@@ -1,22 +1,58 @@
-"""Lexical retrieval: BM25 over a full-text table."""
+"""Lexical retrieval: BM25 over a full-text table, term by term."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from toolrank._query import match_expression, query_terms
+from toolrank._full_text import FullTextTable
+from toolrank._postings import Posting, Postings, best_sums
+from toolrank._query import Term, quoted_phrases, request_terms
 from toolrank._records import Filter, Hit, Query
-from toolrank._sql import Content, best_first, identifier
+from toolrank._spelling import osa_distance
+from toolrank._sql import Content, identifier
 from toolrank._weights import check_weight
-from toolrank.errors import RetrievalError
+from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
 
+    from toolrank._vocabulary import SimilarTerm
     from toolrank.protocols import Connection
 
-__all__ = ["BM25Retriever"]
+__all__ = ["BM25Retriever", "TermStatistics"]
+
+
+# So few rows cost nothing to read, and in a small table common words are worth having.
+_FEW_ROWS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermStatistics:
+    """What the table knows of a term of the request.
+
+    Attributes:
+        term: The term.
+        documents: How many rows hold it; of one that is too common to search for, at least.
+        idf: log(1 + (N - n + 0.5) / (n + 0.5)) of N rows, n with the term: above zero.
+        similar: The terms that are searched for in place of one that no row holds.
+    """
+
+    term: str
+    documents: int
+    idf: float
+    similar: tuple[SimilarTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A term of the request with the rows that hold it, or those spelt alike in its place."""
+
+    term: Term
+    posting: Posting
+    similar: tuple[tuple[SimilarTerm, Posting], ...] = ()
 
 
 class BM25Retriever:
@@ -24,7 +60,11 @@ class BM25Retriever:
 
     The formula is that of Robertson & Zaragoza (2009) with SQLite's k1 = 1.2, b = 0.75.
     Any query string is safe: its terms are quoted and OR-ed, so that a request in plain
-    language finds rows that hold only some of its words.
+    language finds rows that hold only some of its words. A phrase in quotation marks counts as
+    a term of its own besides its words.
+
+    A score is a sum over terms, and each term is read from the table by itself, so that it can
+    be remembered (`postings`): requests of the same words then cost no reading.
 
     Args:
         connection: An open `sqlite3` or `apsw` connection.
@@ -33,10 +73,19 @@ class BM25Retriever:
         content: Where hits get their ids; without it an id is the rowid in digits.
         where: The rows to search among.
         name: What to call this retriever in contributions.
+        postings: Where to remember what was read; to be kept only while the table does not
+            change. Without it everything is read anew for each request.
+        common: The share of rows above which a term is left out, unless the request has no
+            rarer one; 1 leaves none out. A term of at most 100 rows is never left out.
+        evenness: How much a term that a row holds often counts over one that it holds once: a
+            term's part of the score is idf · (part / idf) ** evenness. 1 is BM25 as it is; less
+            prefers rows with more of the request's terms.
+        similar_weight: What the terms count together that are spelt like a word which no row
+            holds, next to 1 for a word that rows hold; 0 looks for none.
 
     Raises:
-        RankingArgumentError: A table name that is not plain, or a weight that is negative or
-            not finite.
+        RankingArgumentError: A table name that is not plain, a weight that is negative or
+            not finite, or a share that is not from 0 to 1.
     """
 
     def __init__(
@@ -48,13 +97,29 @@ class BM25Retriever:
         content: Content | None = None,
         where: Filter | None = None,
         name: str = "bm25",
+        postings: Postings | None = None,
+        common: float = 0.3,
+        evenness: float = 1.0,
+        similar_weight: float = 0.0,
     ) -> None:
         for position, weight in enumerate(weights):
             check_weight(weight, of=f"column {position}", argument="weights")
+        if not 0 < evenness <= 1:
+            raise RankingArgumentError("evenness", f"{evenness} is not above 0 and at most 1")
+        check_weight(similar_weight, of="a term spelt alike", argument="similar_weight")
+        if not 0 <= common <= 1:
+            raise RankingArgumentError("common", f"{common} is not a share, from 0 to 1")
+        identifier(table, argument="table")
         self._connection = connection
-        self._sql = _statement(table, tuple(weights), content, where.sql if where else None)
-        self._where_parameters = where.parameters if where else ()
+        self._table = table
+        self._weights = tuple(weights)
+        self._content = content
+        self._where = where
         self._name = name
+        self._postings = postings
+        self._common = common
+        self._evenness = evenness
+        self._similar_weight = similar_weight
 
     @property
     def name(self) -> str:
@@ -69,34 +134,149 @@ class BM25Retriever:
         Raises:
             RetrievalError: The table is missing or is no FTS5 table.
         """
-        expression = match_expression(query_terms(query.text))
-        if not expression:
-            return []
-        parameters = (expression, *self._where_parameters, depth)
-        try:
-            rows = list(self._connection.execute(self._sql, parameters))
-        except Exception as error:
-            # Each driver has errors of its own, with no common root below Exception.
-            raise RetrievalError(self._name, error) from error
-        return best_first(Hit(id=str(row[0]), score=-float(row[1])) for row in rows)
+        table = self._open()
+        weighted = self._weighted(table, query.text)
+        allowed: Set[int] | None = None
+        if self._where is not None and weighted:
+            rows = table.rows(self._where.sql, self._where.parameters)
+            allowed = {row for (row,) in rows}
+        best = best_sums(weighted, depth=depth, allowed=allowed)
+        ids = table.ids(list(best))
+        ranked = sorted((-best[row], id_) for row, id_ in ids.items())
+        return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
+
+    def statistics(self, text: str) -> tuple[TermStatistics, ...]:
+        """Tell what the table knows of a request's terms, in their order.
+
+        Of a word that is taken apart, the whole is left out unless a row holds it.
+
+        Raises:
+            RetrievalError: The table is missing or is no FTS5 table.
+        """
+        table = self._open()
+        return tuple(
+            TermStatistics(
+                term=found.term.text,
+                documents=found.posting.documents,
+                idf=_idf(table.size(), found.posting.documents),
+                similar=tuple(similar for similar, _ in found.similar),
+            )
+            for found in self._find(table, text)
+            if not _is_only_whole(found)
+        )
+
+    def coverage(self, query: Query, ids: Sequence[str]) -> dict[str, float]:
+        """Give the share of the query's IDF that each of some rows covers, from 0 to 1.
+
+        A term that no row holds counts as the rarest one, and a term found in its place covers
+        it as far as the two are spelt alike. Terms that are too common do not count where there
+        are rarer ones.
+
+        Args:
+            query: What is asked.
+            ids: As `retrieve` gives them; one that no row has covers nothing.
+
+        Raises:
+            RetrievalError: The table is missing or is no FTS5 table.
+        """
+        table = self._open()
+        terms = [found for found in self._find(table, query.text) if not _is_only_whole(found)]
+        idfs = [_idf(table.size(), found.posting.documents) for found in terms]
+        total = sum(idfs)
+        shares = dict.fromkeys(ids, 0.0)
+        for id_, row in table.rowids(ids).items():
+            covered = (idf * _share(found, row) for found, idf in zip(terms, idfs, strict=True))
+            shares[id_] = sum(covered) / total if total else 0.0
+        return shares
+
+    def corrections(self, text: str) -> dict[str, str]:
+        """Give what the request's misspelt words are taken for, as the rows spell it.
+
+        Returns:
+            The word of the table that is most alike, by unknown word in lower case.
+
+        Raises:
+            RetrievalError: The table is missing or is no FTS5 table.
+        """
+        table = self._open()
+        corrections: dict[str, str] = {}
+        for found in self._find(table, text):
+            if found.similar:
+                word, alike = found.term.text, found.similar[0][0].term
+                spellings = table.spellings(alike) or [alike]
+                corrections[word] = min(
+                    spellings, key=lambda spelling: osa_distance(word, spelling, limit=len(word))
+                )
+        return corrections
+
+    def _open(self) -> FullTextTable:
+        return FullTextTable(
+            self._connection,
+            table=self._table,
+            weights=self._weights,
+            evenness=self._evenness,
+            content=self._content,
+            name=self._name,
+            postings=self._postings or Postings(),
+        )
+
+    def _weighted(self, table: FullTextTable, text: str) -> list[tuple[Posting, float]]:
+        weighted = []
+        for found in self._find(table, text):
+            weighted.append((found.posting, 1.0))
+            total = sum(similar.similarity for similar, _ in found.similar)
+            for similar, posting in found.similar:
+                share = similar.similarity / max(total, 1.0)
+                weighted.append((posting, self._similar_weight * share))
+        weighted += [(table.posting(phrase), 1.0) for phrase in quoted_phrases(text)]
+        return weighted
+
+    def _find(self, table: FullTextTable, text: str) -> list[_Found]:
+        """Look the request's terms up, and leave out those that are too common."""
+        terms = request_terms(text)
+        limit = max(int(self._common * table.size()), _FEW_ROWS) if terms else 0
+        postings = [table.posting(term.text, up_to=limit) for term in terms]
+        if any(0 < posting.documents <= limit for posting in postings):
+            found = [
+                _Found(term, posting)
+                for term, posting in zip(terms, postings, strict=True)
+                if posting.documents <= limit
+            ]
+        else:
+            found = [_Found(term, table.posting(term.text)) for term in terms]
+        return self._with_similar(table, found, limit) if self._similar_weight else found
+
+    def _with_similar(self, table: FullTextTable, found: list[_Found], limit: int) -> list[_Found]:
+        plain = [each for each in found if each.term.is_plain]
+        unknown = [each.term.text for each in plain if not each.posting.documents]
+        # Most of the words unknown: another language, or nothing that is here.
+        if not unknown or len(unknown) > max(3, len(plain) // 2):
+            return found
+        return [
+            replace(each, similar=tuple(table.similar(each.term.text, up_to=limit)))
+            if each.term.text in unknown
+            else each
+            for each in found
+        ]
 
 
-@lru_cache(maxsize=64)
-def _statement(
-    table: str, weights: tuple[float, ...], content: Content | None, where: str | None
-) -> str:
-    identifier(table, argument="table")
-    arguments = ", ".join([table, *(repr(float(weight)) for weight in weights)])
-    # The + keeps SQLite from searching once for each allowed row.
-    allowed = f"AND +rowid IN ({where}) " if where else ""
-    # bm25() written out is faster than ORDER BY rank; the inner LIMIT keeps the join small.
-    best = (
-        f"SELECT rowid AS row, bm25({arguments}) AS cost FROM {table} "  # noqa: S608
-        f"WHERE {table} MATCH ? {allowed}ORDER BY cost, rowid LIMIT ?"
+def _idf(rows: int, documents: int) -> float:
+    return math.log(1 + (rows - documents + 0.5) / (documents + 0.5))
+
+
+def _is_only_whole(found: _Found) -> bool:
+    """Tell whether no row holds it, and the parts of the word stand for it."""
+    return found.term.has_parts and not found.posting.documents
+
+
+def _share(found: _Found, row: int) -> float:
+    if _holds(found.posting, row):
+        return 1.0
+    return max(
+        (alike.similarity for alike, rows in found.similar if _holds(rows, row)), default=0.0
     )
-    if content is None:
-        return best
-    return (
-        f"SELECT content.{content.column}, best.cost FROM ({best}) AS best "  # noqa: S608
-        f"JOIN {content.table} AS content ON content.rowid = best.row"
-    )
+
+
+def _holds(posting: Posting, row: int) -> bool:
+    place = bisect_left(posting.rows, row)
+    return place < len(posting.rows) and posting.rows[place] == row

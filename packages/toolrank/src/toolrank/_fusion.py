@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from toolrank._records import Contribution, Hit, RankedHit
+from toolrank._records import Hit
 from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Fusion", "linear_fusion", "reciprocal_rank_fusion"]
+__all__ = ["FusedScores", "Fusion", "linear_fusion", "reciprocal_rank_fusion"]
+
+
+@dataclass(frozen=True, slots=True)
+class FusedScores:
+    """What several lists say together of every candidate, also of those they do not hold.
+
+    Attributes:
+        scores: In [0, 1] for each candidate that any of the lists holds.
+        floor: The score of all others; none of `scores` is below it.
+    """
+
+    scores: Mapping[str, float]
+    floor: float = 0.0
+
+    def of(self, id_: str) -> float:
+        """Give one candidate's score."""
+        return self.scores.get(id_, self.floor)
+
+    def ranking(self) -> list[Hit]:
+        """Give the candidates that the lists hold, best first, ties by id."""
+        ordered = sorted(self.scores.items(), key=lambda scored: (-scored[1], scored[0]))
+        return [Hit(id=id_, score=score) for id_, score in ordered]
 
 
 class Fusion(Protocol):
     """A way to make one ranking of several; the two functions of this module are such."""
 
     def __call__(
-        self, rankings: Mapping[str, Sequence[Hit]], *, weights: Mapping[str, float] | None = None
-    ) -> list[RankedHit]:
-        """Fuse lists by retriever name, each best first, into one, best first, ties by id."""
+        self,
+        rankings: Mapping[str, Sequence[Hit]],
+        *,
+        weights: Mapping[str, float] | None = None,
+        floors: Mapping[str, float] | None = None,
+    ) -> FusedScores:
+        """Fuse lists by retriever name, each best first; their order must not matter."""
         ...
 
 
@@ -29,21 +56,21 @@ def reciprocal_rank_fusion(
     rankings: Mapping[str, Sequence[Hit]],
     *,
     weights: Mapping[str, float] | None = None,
+    floors: Mapping[str, float] | None = None,
     rrf_k: float = 60.0,
-) -> list[RankedHit]:
+) -> FusedScores:
     """Fuse rankings by Reciprocal Rank Fusion (Cormack, Clarke & Büttcher 2009).
 
     A document's score is the sum over the lists of w / (k + rank), ranks from 1, divided by
-    the sum of w / (k + 1): 1.0 means first in every list.
+    the sum of w / (k + 1): 1.0 means first in every list. A list that does not hold a document
+    gives it nothing.
 
     Args:
         rankings: The lists to fuse by retriever name, each best first. An empty list counts
             in the divisor: that retriever looked and found nothing.
         weights: Each list's weight, 1.0 where none is given; 0 switches a list off.
+        floors: Without effect, for ranks know no scores.
         rrf_k: The constant k; a larger one weighs the first ranks less.
-
-    Returns:
-        All documents of the lists that are on, best first, ties by id.
 
     Raises:
         RankingArgumentError: A weight or a k that is negative or not finite.
@@ -52,71 +79,106 @@ def reciprocal_rank_fusion(
         raise RankingArgumentError("rrf_k", f"{rrf_k} is not a finite number of zero or more")
     active = _active(rankings, weights)
     shares = {
-        name: [weight / (rrf_k + rank) for rank in range(1, len(rankings[name]) + 1)]
+        name: {hit.id: weight / (rrf_k + rank) for rank, hit in enumerate(rankings[name], 1)}
         for name, weight in active.items()
     }
-    attainable = sum(weight / (rrf_k + 1) for weight in active.values())
-    return _ranked(rankings, shares, attainable)
+    attainable = sum(active[name] / (rrf_k + 1) for name in sorted(active))
+    return _summed(shares, {}, attainable)
 
 
 def linear_fusion(
-    rankings: Mapping[str, Sequence[Hit]], *, weights: Mapping[str, float] | None = None
-) -> list[RankedHit]:
+    rankings: Mapping[str, Sequence[Hit]],
+    *,
+    weights: Mapping[str, float] | None = None,
+    floors: Mapping[str, float] | None = None,
+    units: Mapping[str, float] | None = None,
+) -> FusedScores:
     """Fuse rankings by a convex combination of their scores (Bruch, Gai & Ingber 2023).
 
-    Each list's scores are divided by its best one, those below zero count as zero, and a
-    document's score is the weighted mean over the lists: 1.0 means the best of every list.
-    Unlike ranks, this keeps how far apart the candidates of a list are.
+    Unlike ranks, scores keep how far apart the candidates of a list are. Those below zero
+    count as zero. There are two ways to make the scores of different lists comparable:
+
+    - By each list's maximum, where no units are given: a score is divided by the best of its
+      list, and the fused score is the weighted mean. A list has its full say however weak its
+      best candidate is.
+    - By strength, where units are given: the fused score is the weighted sum of score × unit,
+      divided by the sum that the lists' best scores would give. A list whose best candidate is
+      weak has little say, and a candidate more in a list never reorders the others.
+
+    Either way 1.0 means the best of every list.
 
     Args:
-        rankings: As for `reciprocal_rank_fusion`; higher scores must be better.
+        rankings: As for `reciprocal_rank_fusion`; higher scores must be better. By strength,
+            an empty list counts in no divisor.
         weights: As for `reciprocal_rank_fusion`.
-
-    Returns:
-        All documents of the lists that are on, best first, ties by id.
+        floors: What a candidate scores in a list that does not hold it, at most the list's
+            last score; zero where none is given.
+        units: What a point of each list's score is worth, 1.0 where none is given.
 
     Raises:
-        RankingArgumentError: A weight that is negative or not finite.
+        RankingArgumentError: A weight or a unit that is negative or not finite.
     """
-    active = _active(rankings, weights)
-    shares: dict[str, list[float]] = {}
-    for name, weight in active.items():
-        best = max((hit.score for hit in rankings[name]), default=0.0)
-        divisor = best if best > 0 else 1.0
-        shares[name] = [weight * max(hit.score, 0.0) / divisor for hit in rankings[name]]
-    return _ranked(rankings, shares, sum(active.values()))
+    active = _active(rankings, weights, units)
+    best = {
+        name: max(0.0, max((hit.score for hit in rankings[name]), default=0.0)) for name in active
+    }
+    if units is None:
+        divisors = {name: best[name] or 1.0 for name in active}
+        attainable = sum(active[name] for name in sorted(active))
+    else:
+        # What the lists add up to is measured in the largest of it, so that nothing overflows.
+        strongest = max((say * best[name] for name, say in active.items()), default=0.0)
+        divisors = dict.fromkeys(active, strongest or 1.0)
+        attainable = sum(active[name] * best[name] / divisors[name] for name in sorted(active))
+    shares, lowest = {}, {}
+    for name, say in active.items():
+        divisor, floor = divisors[name], (floors or {}).get(name, 0.0)
+        shares[name] = {
+            hit.id: say * score / divisor if (score := hit.score) > 0 else 0.0
+            for hit in rankings[name]
+        }
+        lowest[name] = say * max(floor, 0.0) / divisor
+    return _summed(shares, lowest, attainable)
 
 
-def _active(rankings: Iterable[str], weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Give the weights of the lists that are on, the largest as 1.0.
+def _active(
+    rankings: Iterable[str],
+    weights: Mapping[str, float] | None,
+    units: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Give the say of each list that is on: its weight, times its unit where there are units."""
+    names = list(rankings)
+    given = {name: (weights or {}).get(name, 1.0) for name in names}
+    says = _proportions(given, "weights")
+    if units is not None:
+        worth = _proportions({name: units.get(name, 1.0) for name in names}, "units")
+        says = {name: say * worth[name] for name, say in says.items()}
+    return {name: says[name] for name, weight in given.items() if weight > 0}
 
-    Only their proportions count, and like this no sum of them overflows or comes to nothing.
+
+def _proportions(values: Mapping[str, float], argument: str) -> dict[str, float]:
+    """Scale values so that the largest is 1.0: no sum of them overflows or comes to nothing."""
+    for name, value in values.items():
+        check_weight(value, of=repr(name), argument=argument)
+    largest = max(values.values(), default=0.0) or 1.0
+    return {name: value / largest for name, value in values.items()}
+
+
+def _summed(
+    shares: Mapping[str, Mapping[str, float]], floors: Mapping[str, float], attainable: float
+) -> FusedScores:
+    """Add up what the lists give to each candidate, in an order that is not the caller's.
+
+    Sums of floats depend on their order, and who comes first must not depend on it.
     """
-    given = {name: (weights or {}).get(name, 1.0) for name in rankings}
-    for name, weight in given.items():
-        check_weight(weight, of=repr(name), argument="weights")
-    largest = max(given.values(), default=0.0)
-    return {name: weight / largest for name, weight in given.items() if weight > 0}
-
-
-def _ranked(
-    rankings: Mapping[str, Sequence[Hit]], shares: Mapping[str, Sequence[float]], attainable: float
-) -> list[RankedHit]:
-    scores: dict[str, float] = {}
-    contributions: dict[str, list[Contribution]] = {}
-    for name, list_shares in shares.items():
-        pairs = zip(rankings[name], list_shares, strict=True)
-        for rank, (hit, share) in enumerate(pairs, start=1):
-            scores[hit.id] = scores.get(hit.id, 0.0) + share
-            contributions.setdefault(hit.id, []).append(
-                Contribution(retriever=name, rank=rank, score=hit.score)
-            )
-    return [
-        RankedHit(
-            id=id_,
-            # Rounding in the sums can pass the quotient over 1 by one part in 10^16.
-            score=min(1.0, scores[id_] / attainable),
-            contributions=tuple(contributions[id_]),
-        )
-        for id_ in sorted(scores, key=lambda id_: (-scores[id_], id_))
-    ]
+    ids = list({id_: None for given in shares.values() for id_ in given})
+    if attainable == 0:
+        return FusedScores(dict.fromkeys(ids, 0.0))
+    sums, lowest = [0.0] * len(ids), 0.0
+    for name in sorted(shares):
+        get, floor = shares[name].get, floors.get(name, 0.0)
+        sums = [score + get(id_, floor) for id_, score in zip(ids, sums, strict=True)]
+        lowest += floor
+    # Rounding in the sums can pass the quotient over 1 by one part in 10^16.
+    scores = [score / attainable if score < attainable else 1.0 for score in sums]
+    return FusedScores(dict(zip(ids, scores, strict=True)), min(1.0, lowest / attainable))

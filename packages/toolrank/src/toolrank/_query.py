@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["MAX_TERMS", "STOP_WORDS", "match_expression", "query_terms"]
+__all__ = [
+    "MAX_TERMS",
+    "QUOTED",
+    "STOP_WORDS",
+    "Term",
+    "Word",
+    "encodable",
+    "match_expression",
+    "query_terms",
+    "query_words",
+    "quoted_phrases",
+    "request_terms",
+]
 
 MAX_TERMS = 64
 """Distinct terms searched for at most. A pasted document is cut here, not refused: BM25
 costs grow with the number of terms, and the first ones carry the request."""
 
 _MAX_WORDS = 4 * MAX_TERMS
+_MAX_PHRASES = 4
 
 STOP_WORDS: frozenset[str] = frozenset(
     """
@@ -29,14 +43,74 @@ STOP_WORDS: frozenset[str] = frozenset(
 )
 """English words that tell no document from another in requests to an assistant."""
 
-_WORD = re.compile(r"[^\W_]+")
+# Letters of scripts without spaces between words, and the marks on them, one entry a script: a
+# run that is cut for the index must be cut alike here. Digits and punctuation end a run.
+_UNSPACED_SCRIPTS = (
+    # Han and kana, of which Japanese makes one word.
+    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3041-\u3096\u3099\u309a\u309d-\u309f"
+    "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U0001aff0-\U0001b16f\U00020000-\U0003ffff",
+    # Hangul
+    "\u1100-\u11ff\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb",
+    # Thai
+    "\u0e01-\u0e3a\u0e40-\u0e4e",
+    # Lao
+    "\u0e81-\u0ece\u0edc-\u0edf",
+    # Khmer
+    "\u1780-\u17d3\u17d7\u17dc\u17dd",
+    # Myanmar
+    "\u1000-\u103f\u1050-\u108f\u109a-\u109d\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a-\uaa7f",
+)
+_WORD = re.compile(
+    "|".join(f"(?:[{script}]+)" for script in _UNSPACED_SCRIPTS)
+    + f"|(?P<spaced>[^\\W_{''.join(_UNSPACED_SCRIPTS)}]+)"
+)
+QUOTED = re.compile(r'"([^"\n]{1,200})"|“([^“”\n]{1,200})”|«([^«»\n]{1,200})»|`([^`\n]{1,200})`')
+"""A span in quotation marks; an apostrophe is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a request, and what it is made of.
+
+    Attributes:
+        surface: As it was written, in Unicode's form NFKC.
+        parts: The terms of an identifier, or the pairs of letters of a run that has no spaces;
+            empty for a plain word.
+        is_unspaced: Whether its script is written without spaces between words.
+    """
+
+    surface: str
+    parts: tuple[str, ...] = ()
+    is_unspaced: bool = False
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The word whole, then its parts, in lower case."""
+        return (self.surface.lower(), *self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term to search for, and what is known of the word it comes from.
+
+    Attributes:
+        text: In lower case.
+        has_parts: It is the whole of a word whose parts are searched for as well.
+        is_plain: It was written as an ordinary word: no name, no identifier, no acronym.
+    """
+
+    text: str
+    has_parts: bool = False
+    is_plain: bool = False
 
 
 def query_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[str]:
     """Split a request into the distinct lower-case terms to search for, in order.
 
     Identifiers are taken apart as well as kept whole (`createIssue` gives `createissue`,
-    `create`, `issue`), so that they meet both prose and names. Stop words are dropped
+    `create`, `issue`), so that they meet both prose and names. Text in a script without spaces
+    gives each pair of neighbouring letters besides the whole run. Stop words are dropped
     unless nothing else is left.
 
     Args:
@@ -44,22 +118,64 @@ def query_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[
         stop_words: Lower-case words to leave out.
 
     Returns:
-        At most `MAX_TERMS` terms of letters and digits, possibly none.
+        At most `MAX_TERMS` terms, possibly none.
     """
-    words: dict[str, None] = {}
-    for word in _words(text):
-        words[word] = None
-        if len(words) == _MAX_WORDS:
+    return [term.text for term in request_terms(text, stop_words=stop_words)]
+
+
+def request_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[Term]:
+    """Give the terms of `query_terms` with what is known of their words."""
+    terms: dict[str, Term] = {}
+    for position, word in enumerate(query_words(text)):
+        # A capital is a name's, but for the one that a sentence begins with.
+        is_written_plain = word.surface.islower() or (position == 0 and word.surface.istitle())
+        is_plain = is_written_plain and word.surface.isalpha() and not word.parts
+        whole, *parts = islice(word.terms, MAX_TERMS)
+        terms.setdefault(whole, Term(whole, has_parts=bool(parts), is_plain=is_plain))
+        for part in parts:
+            terms.setdefault(part, Term(part))
+        if len(terms) >= _MAX_WORDS:
             break
-    kept = [word for word in words if word not in stop_words]
-    return (kept or list(words))[:MAX_TERMS]
+    kept = [term for term in terms.values() if term.text not in stop_words]
+    return (kept or list(terms.values()))[:MAX_TERMS]
+
+
+def query_words(text: str) -> Iterator[Word]:
+    """Give the words of a request in their order, stop words and repetitions included."""
+    for match in _WORD.finditer(unicodedata.normalize("NFKC", text)):
+        surface = match[0]
+        if match["spaced"] is not None:
+            yield Word(surface, tuple(_parts(surface)))
+        # Vowel signs and tone marks separate tokens in SQLite's tokenizers.
+        elif letters := "".join(filter(str.isalnum, surface)):
+            pairs = dict.fromkeys(map("".join, pairwise(letters))) or {letters: None}
+            yield Word(surface, () if surface in pairs else tuple(pairs), is_unspaced=True)
+
+
+def quoted_phrases(text: str) -> list[str]:
+    """Give the phrases that a request holds in quotation marks, if of two words or more.
+
+    A phrase is matched as one, besides its words: rows that hold its words side by side and in
+    its order come first.
+
+    Returns:
+        The first few distinct ones, each as its lower-case words with spaces between.
+    """
+    phrases: dict[str, None] = {}
+    for match in QUOTED.finditer(text):
+        words = [word.surface.lower() for word in query_words(match[match.lastindex or 0])]
+        if len(words) > 1:
+            phrases[" ".join(words)] = None
+        if len(phrases) == _MAX_PHRASES:
+            break
+    return list(phrases)
 
 
 def match_expression(terms: Collection[str]) -> str:
     """Write terms as an FTS5 query that matches rows with any of them.
 
     Each term is a quoted string (FTS5, "FTS5 Strings"), so none is read as an operator, a
-    column or a syntax error.
+    column or a syntax error; a term of several words is a phrase.
 
     Args:
         terms: What `query_terms` gives, or any strings.
@@ -67,30 +183,28 @@ def match_expression(terms: Collection[str]) -> str:
     Returns:
         The expression, or an empty string when there is nothing to search for.
     """
-    return " OR ".join('"' + _encodable(term).replace('"', '""') + '"' for term in terms)
+    return " OR ".join('"' + encodable(term).replace('"', '""') + '"' for term in terms)
 
 
-def _encodable(term: str) -> str:
+def encodable(term: str) -> str:
     """Put a space for what would end a statement early (NUL) or not reach it (a surrogate)."""
     return "".join(" " if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in term)
 
 
-def _words(text: str) -> Iterator[str]:
-    for match in _WORD.finditer(unicodedata.normalize("NFKC", text)):
-        word = match[0]
-        yield word.lower()
-        parts = _parts(word)
-        if len(parts) > 1:
-            # A single letter cut from a word ("s" of "S3") matches too much to help.
-            yield from (part.lower() for part in parts if len(part) > 1)
-
-
 def _parts(word: str) -> list[str]:
-    """Cut at `aB`, before the last capital of `ABc`, and between letters and digits."""
+    """Cut at `aB`, before the last capital of `ABc`, and between letters and digits.
+
+    Returns:
+        The parts in lower case, or none of a word that is not cut.
+    """
+    if word.islower() and word.isalpha():
+        return []
     cuts = [
         position
         for position in range(1, len(word))
         if (before := word[position - 1]).isdigit() != (here := word[position]).isdigit()
         or (here.isupper() and (before.islower() or word[position + 1 : position + 2].islower()))
     ]
-    return [word[start:end] for start, end in pairwise([0, *cuts, len(word)])]
+    parts = [word[start:end].lower() for start, end in pairwise([0, *cuts, len(word)])]
+    # A single letter cut from a word ("s" of "S3") matches too much to help.
+    return [part for part in parts if len(part) > 1] if cuts else []

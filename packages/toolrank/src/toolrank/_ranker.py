@@ -1,23 +1,32 @@
-"""The ranker: run the channels, fuse, cut."""
+"""The ranker: run the channels, fuse, weigh in what is known besides, cut."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from statistics import fmean
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from toolrank._fusion import Fusion, reciprocal_rank_fusion
+from toolrank._fusion import FusedScores, Fusion, reciprocal_rank_fusion
+from toolrank._prior import best_in_group, bounded_usage, lifted
+from toolrank._records import Contribution, Explanation, RankedHit
 from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from toolrank._records import Query, RankedHit
+    from toolrank._records import Hit, Query
     from toolrank.protocols import Retriever
 
-__all__ = ["Channel", "HybridRanker"]
+__all__ = ["PART_DEPTH", "Channel", "HybridRanker"]
 
-_MIN_DEPTH = 100
+PART_DEPTH = 100
+"""The most candidates taken from a retriever for a part of a request: deeper ones change nothing
+that was measured, and every part costs."""
+
+_MIN_DEPTH = 300
+_NO_USAGE: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,43 +36,86 @@ class Channel:
     Attributes:
         retriever: Where candidates come from.
         weight: Zero or more; 0 keeps the retriever from being asked at all.
+        absent: What a candidate of another channel scores here when this one does not give it.
+            "zero" suits a retriever that leaves out what does not match at all, as one for
+            words; "last", its last hit's score, suits one that orders every row, as one for
+            vectors, so that a row without a vector is not punished for it. A list that is as
+            long as was asked for is cut: there it is the last score either way.
     """
 
     retriever: Retriever
     weight: float = 1.0
+    absent: Literal["zero", "last"] = "zero"
 
 
 class HybridRanker:
     """Fuse the candidates of several retrievers into one ranking.
 
+    A hit's score is made in these steps, each of which stays in [0, 1]:
+
+    1. Fusion: `fuse` makes one score of the channels', for the whole request and for each part.
+    2. Parts: request + part_share · (best part - request).
+    3. Group: (score + group_weight · best of the group) / (1 + group_weight).
+    4. Usage: score · factor; where the best would pass 1, all are divided by it.
+    5. Pinned hits come first, with a score of 1.
+
+    A candidate more reorders no others, as far as `fuse` keeps that promise, while it is the best
+    neither for a part nor of its group: those bests are what others are measured by.
+
+    The channels run one after the other. Those over one SQLite connection wait for each other
+    anyway, and threads cost more than what is left to save.
+
     Args:
         channels: The retrievers with their weights; names must differ.
         fuse: How to make one ranking of theirs.
+        part_share: The say of a compound request's parts, from 0 (they are not asked) to 1.
+        group: Gives a candidate's group by its id, as the server that a tool is of; None for no
+            groups.
+        group_weight: How much the best of a group lifts the others.
+        usage: Factors of past use by id, as `usage_prior` gives them; 1.0 where none is given.
 
     Raises:
-        RankingArgumentError: Two channels of one name, or a weight that is negative or not
-            finite.
+        RankingArgumentError: Two channels of one name, a weight that is negative or not finite,
+            or a share that is not in [0, 1].
     """
 
     def __init__(
-        self, channels: Iterable[Channel], *, fuse: Fusion = reciprocal_rank_fusion
+        self,
+        channels: Iterable[Channel],
+        *,
+        fuse: Fusion = reciprocal_rank_fusion,
+        part_share: float = 0.3,
+        group: Callable[[str], str] | None = None,
+        group_weight: float = 0.3,
+        usage: Mapping[str, float] = _NO_USAGE,
     ) -> None:
         self._channels = tuple(channels)
-        self._fuse = fuse
         names = [channel.retriever.name for channel in self._channels]
         if len(set(names)) < len(names):
             raise RankingArgumentError("channels", f"names must differ, got {names}")
         for channel in self._channels:
             check_weight(channel.weight, of=repr(channel.retriever.name), argument="channels")
+        if not 0 <= part_share <= 1:
+            raise RankingArgumentError("part_share", f"{part_share} is not in [0, 1]")
+        check_weight(group_weight, of="the group", argument="group_weight")
+        self._fuse = fuse
+        self._part_share = part_share
+        self._group = group
+        self._group_weight = group_weight
+        self._usage = usage
 
-    def rank(self, query: Query, *, limit: int, depth: int | None = None) -> list[RankedHit]:
-        """Give the best `limit` hits, best first, ties by id.
+    def rank(
+        self, query: Query, *, limit: int, depth: int | None = None, pinned: Sequence[str] = ()
+    ) -> list[RankedHit]:
+        """Give the best `limit` hits: those pinned, then best first, ties by id.
 
         Args:
-            query: What is asked.
+            query: What is asked; the channels are asked for it and for each of its parts.
             limit: How many hits to give, at least 1.
-            depth: How many candidates to take from each retriever; by default twice the
-                limit and at least 100, so that a hit one list ranks low can still rise.
+            depth: How many candidates to take from each retriever, for a part `PART_DEPTH` at
+                most; by default three times the limit and at least 300, so that a hit one list
+                ranks low can still rise.
+            pinned: Ids that come first, in this order, also those that no channel finds.
 
         Raises:
             RankingArgumentError: A limit or a depth below 1.
@@ -73,11 +125,122 @@ class HybridRanker:
             raise RankingArgumentError("limit", f"{limit} is below 1")
         if depth is not None and depth < 1:
             raise RankingArgumentError("depth", f"{depth} is below 1")
-        depth = depth or max(2 * limit, _MIN_DEPTH)
+        depth = depth or max(3 * limit, _MIN_DEPTH)
+        whole = self._asked(query, depth)
+        asked = query.parts if self._part_share else ()
+        parts = [self._asked(part, min(depth, PART_DEPTH)).scores for part in asked]
+        scored = self._scored(whole.scores, parts, pinned)
+        first = list(dict.fromkeys(pinned))
+        rest = scored.final.keys() - set(first)
+        ordered = first + sorted(sorted(rest), key=scored.final.__getitem__, reverse=True)
+        contributions = _contributions(whole.rankings, set(ordered[:limit]))
+        return [
+            RankedHit(
+                id=id_,
+                score=1.0 if (is_pinned := position < len(first)) else scored.final[id_],
+                contributions=tuple(contributions[id_]),
+                explanation=self._explained(id_, whole.scores, parts, scored, is_pinned),
+            )
+            for position, id_ in enumerate(ordered[:limit])
+        ]
+
+    def _asked(self, query: Query, depth: int) -> _Asked:
+        rankings: dict[str, Sequence[Hit]] = {}
+        floors: dict[str, float] = {}
         active = [channel for channel in self._channels if channel.weight > 0]
-        rankings = {
-            channel.retriever.name: channel.retriever.retrieve(query, depth=depth)
-            for channel in active
-        }
+        for channel in active:
+            name = channel.retriever.name
+            hits = rankings[name] = channel.retriever.retrieve(query, depth=depth)
+            if hits and (channel.absent == "last" or len(hits) >= depth):
+                floors[name] = hits[-1].score
         weights = {channel.retriever.name: channel.weight for channel in active}
-        return self._fuse(rankings, weights=weights)[:limit]
+        return _Asked(rankings, self._fuse(rankings, weights=weights, floors=floors))
+
+    def _scored(
+        self, whole: FusedScores, parts: Sequence[FusedScores], pinned: Iterable[str]
+    ) -> _Scored:
+        candidates = dict.fromkeys([*whole.scores, *pinned])
+        best = _best(parts)
+        if best is None:
+            merged = {id_: whole.of(id_) for id_ in candidates}
+        else:
+            candidates.update(dict.fromkeys(best.scores))
+            merged = {}
+            for id_ in candidates:
+                request = whole.scores.get(id_, whole.floor)
+                part = best.scores.get(id_, best.floor)
+                merged[id_] = request + self._part_share * (part - request)
+        groups: dict[str, float] = {}
+        final = merged
+        if self._group is not None:
+            groups = best_in_group(merged, self._group)
+            final = lifted(merged, groups, weight=self._group_weight)
+        if self._usage:
+            used = {id_: score * bounded_usage(self._usage, id_) for id_, score in final.items()}
+            most = max(1.0, max(used.values(), default=0.0))
+            final = {id_: score / most for id_, score in used.items()}
+        return _Scored(merged, groups, final)
+
+    def _explained(
+        self,
+        id_: str,
+        whole: FusedScores,
+        parts: Sequence[FusedScores],
+        scored: _Scored,
+        pinned: bool,
+    ) -> Explanation:
+        answered = [(part.of(id_), -number) for number, part in enumerate(parts) if part.scores]
+        part_score, number = max(answered, default=(None, None))
+        return Explanation(
+            request=whole.of(id_),
+            part=None if number is None else -number,
+            part_score=part_score,
+            merged=scored.merged[id_],
+            group=scored.groups.get(id_),
+            usage=bounded_usage(self._usage, id_),
+            pinned=pinned,
+        )
+
+
+class _Asked(NamedTuple):
+    """What the channels gave for one query."""
+
+    rankings: Mapping[str, Sequence[Hit]]
+    scores: FusedScores
+
+
+class _Scored(NamedTuple):
+    """The scores of all candidates, by id, after the steps that need all of them."""
+
+    merged: Mapping[str, float]
+    groups: Mapping[str, float]
+    final: Mapping[str, float]
+
+
+def _best(parts: Iterable[FusedScores]) -> FusedScores | None:
+    """Give each candidate's best score of any part, or None where no part found anything."""
+    heard = [part for part in parts if part.scores]
+    if not heard:
+        return None
+    floor = max(part.floor for part in heard)
+    scores: dict[str, float] = {}
+    for part in heard:
+        for id_, score in part.scores.items():
+            scores[id_] = max(score, scores.get(id_, floor))
+    return FusedScores(scores, floor)
+
+
+def _contributions(
+    rankings: Mapping[str, Sequence[Hit]], ids: Iterable[str]
+) -> dict[str, list[Contribution]]:
+    found: dict[str, list[Contribution]] = {id_: [] for id_ in ids}
+    for name, hits in rankings.items():
+        if not hits:
+            continue
+        background = fmean(hit.score for hit in hits[10:50] or hits[-1:])
+        for rank, hit in enumerate(hits, start=1):
+            if hit.id in found:
+                found[hit.id].append(
+                    Contribution(retriever=name, rank=rank, score=hit.score, background=background)
+                )
+    return found

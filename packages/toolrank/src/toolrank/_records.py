@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Contribution", "Filter", "Hit", "Query", "RankedHit"]
+__all__ = ["Contribution", "Explanation", "Filter", "Hit", "Query", "RankedHit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +19,13 @@ class Query:
         text: The request as the user wrote it; any string at all.
         vector: Its embedding (one float per dimension), or None where there is none;
             a vector retriever then finds nothing.
+        parts: The needs of a compound request, each a query of its own; empty where it has
+            but one. Retrievers look at none of them, and parts of parts are not asked.
     """
 
     text: str
     vector: Sequence[float] | None = None
+    parts: tuple[Query, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +63,38 @@ class Contribution:
         retriever: Its name.
         rank: The hit's position in that retriever's list, from 1.
         score: That retriever's own score for the hit.
+        background: The mean score of the list's ranks 11 to 50 (of its last one, where it is
+            shorter than that): what a row has that merely resembles the request.
     """
 
     retriever: str
     rank: int
     score: float
+    background: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """How a hit's score came about, in the order of the steps; their arithmetic gives the score.
+
+    Attributes:
+        request: The fused score of the whole request, in [0, 1].
+        part: The position in `Query.parts` of the part that the hit answers best, the first
+            of equals; None where no part was asked for or none found anything.
+        part_score: The fused score of that part, in [0, 1].
+        merged: The score of the request and the part together.
+        group: The best merged score in the hit's group, or None where there are no groups.
+        usage: The factor of past use; 1.0 where nothing is known.
+        pinned: Whether the hit was named to come first, whatever the scores.
+    """
+
+    request: float
+    part: int | None = None
+    part_score: float | None = None
+    merged: float
+    group: float | None = None
+    usage: float = 1.0
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +103,16 @@ class RankedHit:
 
     Attributes:
         id: The row's identifier.
-        score: In [0, 1]: the fused score divided by the most that the channels which ran
-            could have given. It orders hits of one query; it is no probability.
-        contributions: Where the score comes from, in the order of the channels.
+        score: In [0, 1], where 1.0 is the most that the channels which ran could have given.
+            It orders hits of one query; it is no probability.
+        contributions: What each channel gave for the whole request, in the order of the
+            channels; a channel that does not hold the hit gave nothing.
+        explanation: How the score came about.
+        duplicates: Hits that say the same and were left out for this one, best first.
     """
 
     id: str
     score: float
     contributions: tuple[Contribution, ...]
+    explanation: Explanation | None = None
+    duplicates: tuple[str, ...] = ()

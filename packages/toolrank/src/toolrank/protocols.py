@@ -30,8 +30,13 @@ class Retriever(Protocol):
     """A source of ranked candidates.
 
     An implementation gives at most `depth` hits, best first, each id once, equal scores in
-    the order of their ids; it gives an empty list for a query it has no answer to and raises
-    only when the source itself is broken.
+    the order of their ids, scores finite. A shorter answer is the beginning of a longer one, save
+    which of several equals its end leaves out, and the same query has the same answer while the
+    source does not change. It gives an empty list for a query it has no answer to, as one
+    without a vector where it needs one, looks at no parts of a query, and raises only when the
+    source itself is broken: every string is safe.
+
+    `toolrank.testing.check_retriever` checks one.
     """
 
     @property

@@ -84,7 +84,9 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
         use_cases=_declared(namespace, "__use_cases__") or listed(documents, "Use[ -][Cc]ases"),
         is_async=isinstance(function, ast.AsyncFunctionDef),
         file_hash=hash_bytes(source.data),
-        text_hash=hash_text(embedding_text(tool, entrypoint.description, params)),
+        text_hash=hash_text(
+            embedding_text(tool, entrypoint.description, (p.alias or p.name for p in params))
+        ),
         stamp=source.stamp,
         params_class=held.node.name if held else "",
         definitions=_definitions(module, signature, written),

@@ -11,23 +11,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from toolscan._layout import ToolId
-    from toolscan._records import Parameter
 
 __all__ = ["TEXT_VERSION", "embedding_text", "hash_bytes", "hash_text"]
 
-TEXT_VERSION = 1
+TEXT_VERSION = 2
 """Version of the template of `embedding_text`; a new one makes every stored text hash differ."""
 
 
-def embedding_text(id: ToolId, description: str, parameters: Iterable[Parameter]) -> str:  # noqa: A002
+def embedding_text(id: ToolId, description: str, parameter_names: Iterable[str]) -> str:  # noqa: A002
     """Give the text that stands for a tool in vector search.
 
     A pure function of what an index stores, so that an embedding can be made later without the
-    file. Parameters are taken, and left out: on short descriptions they cost more than they gave.
+    file. Parameters come last, by their names alone: a model that cuts long texts, or weighs
+    beginnings more, then loses what says least.
     """
-    name = " ".join(split_identifier(id.name)) or id.name
-    category = " ".join(split_identifier(id.category)) or id.category
-    return f"{name} ({category}): {description}"
+    name, category = _words(id.name), _words(id.category)
+    parameters = ", ".join(map(_words, parameter_names))
+    return f"{name} ({category}): {description}" + (f" {parameters}" if parameters else "")
+
+
+def _words(identifier: str) -> str:
+    return " ".join(split_identifier(identifier)) or identifier
 
 
 def hash_bytes(data: bytes) -> str:

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 """Raised when the same bytes give another record than before, a new `TEXT_VERSION` included:
 what was stored must then be read again."""
 

@@ -1,4 +1,8 @@
-"""The offline default: static word vectors, averaged over a text's tokens."""
+"""The offline default: static word vectors, averaged over a text's tokens and mapped.
+
+A text that searches and one that is searched for say the same thing in other words, so each kind
+has a linear map of its own, learned from requests and the tools that answer them (decision 9).
+"""
 
 from __future__ import annotations
 
@@ -7,49 +11,87 @@ import hashlib
 import json
 import mmap
 import struct
+import sys
 import threading
 from dataclasses import dataclass
+from importlib.resources import files
 from importlib.util import find_spec
+from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolindex import EmbeddingError, EmbeddingLimits, FailureKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from tokenizers import Tokenizer
 
 __all__ = ["DIMENSIONS", "MODEL_ID", "MODEL_NAME", "StaticEmbedder"]
 
 MODEL_NAME = "wordllama"
-MODEL_ID = "wordllama:l2_supercat_256"
+MODEL_ID = "wordllama:l2_supercat_256+tools1"
 DIMENSIONS = 256
 
 _WEIGHTS = Path("weights/l2_supercat_256.safetensors")
 _WEIGHTS_SHA256 = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
 _TOKENIZER = Path("tokenizers/l2_supercat_tokenizer_config.json")
+_MAPS = "tools1.safetensors"
 _ROW_BYTES = 2 * DIMENSIONS
 _UNKNOWN_TOKEN = 0
+# What a tool is called and what it does stands first: the 20th token has half the say.
+_HALF_SAY = 20
 # On one core 64 to 1,024 texts at a time take the same 0.2 ms a text; a kill costs one batch.
 _LIMITS = EmbeddingLimits(texts_per_request=256)
-# Below this many tokens, plain Python is done before numpy would be imported.
-_FEW_TOKENS = 256
+# For this many queries, plain Python is done before numpy would be imported; where it is
+# imported already, it is a hundred times faster.
+_FEW_QUERIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    """A matrix of half-precision numbers in a file: `rows` of `DIMENSIONS` from `offset` on."""
+
+    data: mmap.mmap | bytes
+    offset: int
+    rows: int
+
+    def row(self, number: int) -> tuple[float, ...]:
+        offset = self.offset + _ROW_BYTES * number
+        return struct.unpack_from(f"<{DIMENSIONS}e", self.data, offset)
+
+    def array(self) -> np.ndarray[Any, np.dtype[np.float16]]:
+        import numpy as np
+
+        count = self.rows * DIMENSIONS
+        found = np.frombuffer(self.data, dtype="<f2", count=count, offset=self.offset)
+        return found.reshape(self.rows, DIMENSIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """wordllama: the tokens of a text, and a vector for each token."""
+
+    tokenizer: Tokenizer
+    vectors: _Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    tokenizer: Tokenizer
-    weights: mmap.mmap
-    offset: int
-    rows: int
+    """The vectors of tokens, and the maps: a mean `v` of them becomes `v @ map`."""
+
+    tokens: _Tokens
+    query_map: _Tensor
+    document_map: _Tensor
 
 
 class StaticEmbedder:
     """Embeds with wordllama's 256-dimension vectors, read from its installed data files.
 
-    No network, no GPU, no code of wordllama's. A text's vector is the mean of its tokens'
-    vectors; thousands of descriptions a second on one core. Satisfies `toolindex.Embedder`.
+    No network, no GPU, no code of wordllama's. A query's vector is the mean of its tokens'
+    vectors, a document's a mean in which the first tokens say most; each goes through its map.
+    Thousands of descriptions a second on one core. Satisfies `toolindex.Embedder`.
 
     Raises:
         EmbeddingError: (on first use) The data files are missing or are not the ones expected.
@@ -76,24 +118,27 @@ class StaticEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that will be searched for, in a worker thread."""
-        return await asyncio.to_thread(self.encode, list(texts))
+        return await asyncio.to_thread(self.encode_documents, list(texts))
 
     async def embed_query(self, text: str) -> list[float]:
-        """Embed a text that searches; the same as for a document."""
-        return (await self.embed_documents([text]))[0]
+        """Embed a text that searches, in a worker thread."""
+        return (await asyncio.to_thread(self.encode_queries, [text]))[0]
 
-    def encode(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts on this thread: one list of `DIMENSIONS` floats for each."""
+    def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed texts that will be searched for: one list of `DIMENSIONS` floats for each."""
         if not texts:
             return []
         model = self._loaded()
-        # Half of a surrogate pair is text that no tokenizer takes.
-        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        encodings = model.tokenizer.encode_batch(clean, add_special_tokens=False)
-        token_ids = [encoding.ids or [_UNKNOWN_TOKEN] for encoding in encodings]
-        if sum(map(len, token_ids)) <= _FEW_TOKENS:
-            return [_mean(model, ids) for ids in token_ids]
-        return _means(model, token_ids)
+        return _mapped(model.tokens, texts, model.document_map, decay=True)
+
+    def encode_queries(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed texts that search: one list of `DIMENSIONS` floats for each."""
+        if not texts:
+            return []
+        model = self._loaded()
+        if len(texts) <= _FEW_QUERIES and "numpy" not in sys.modules:
+            return [_mapped_alone(model.tokens, text, model.query_map) for text in texts]
+        return _mapped(model.tokens, texts, model.query_map, decay=False)
 
     def _loaded(self) -> _Model:
         with self._lock:
@@ -103,6 +148,17 @@ class StaticEmbedder:
 
 
 def _load() -> _Model:
+    tokens = load_tokens()
+    maps = _tensors(files(__package__).joinpath(_MAPS).read_bytes())
+    return _Model(tokens=tokens, query_map=maps["query"], document_map=maps["document"])
+
+
+def load_tokens() -> _Tokens:
+    """Load what wordllama gives, without the maps.
+
+    Raises:
+        EmbeddingError: The data files are missing or are not the ones expected.
+    """
     from tokenizers import Tokenizer
 
     # find_spec finds the folder without running the package's code.
@@ -120,40 +176,64 @@ def _load() -> _Model:
         raise _failure(f"its data files cannot be read ({error})") from error
     if found != _WEIGHTS_SHA256:
         raise _failure(f"{folder / _WEIGHTS} is not the file expected; reinstall wordllama")
-    # The safetensors format: length of the header, header in JSON, then the tensors.
-    (header_length,) = struct.unpack_from("<Q", weights)
-    header = json.loads(weights[8 : 8 + header_length])
-    (tensor,) = (value for name, value in header.items() if name != "__metadata__")
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return _Model(
-        tokenizer=tokenizer,
-        weights=weights,
-        offset=8 + header_length + tensor["data_offsets"][0],
-        rows=tensor["shape"][0],
-    )
+    (vectors,) = _tensors(weights).values()
+    return _Tokens(tokenizer=tokenizer, vectors=vectors)
+
+
+def _tensors(data: mmap.mmap | bytes) -> dict[str, _Tensor]:
+    """Find the tensors of a safetensors file: length of the header, header in JSON, tensors."""
+    (header_length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + header_length])
+    return {
+        name: _Tensor(data, 8 + header_length + found["data_offsets"][0], found["shape"][0])
+        for name, found in header.items()
+        if name != "__metadata__"
+    }
 
 
 def _failure(reason: str) -> EmbeddingError:
     return EmbeddingError(MODEL_ID, reason, kind=FailureKind.UNAVAILABLE)
 
 
-# The two ways below give bit-identical vectors: sums of half-precision values are exact in
-# double precision, whatever their order.
+def means(tokens: _Tokens, texts: Sequence[str], *, decay: bool) -> np.ndarray[Any, Any]:
+    """Give the mean of each text's token vectors, of shape `(len(texts), DIMENSIONS)`.
 
-
-def _mean(model: _Model, ids: Sequence[int]) -> list[float]:
-    rows = [
-        struct.unpack_from(f"<{DIMENSIONS}e", model.weights, model.offset + _ROW_BYTES * id_)
-        for id_ in ids
-    ]
-    return [sum(column) / len(ids) for column in zip(*rows, strict=True)]
-
-
-def _means(model: _Model, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
+    Args:
+        tokens: The vectors.
+        texts: At least one.
+        decay: Whether the first tokens of a text say more than those that follow.
+    """
     import numpy as np
 
-    table = np.frombuffer(
-        model.weights, dtype="<f2", count=model.rows * DIMENSIONS, offset=model.offset
-    ).reshape(model.rows, DIMENSIONS)
-    return [(table[ids].sum(axis=0, dtype=np.float64) / len(ids)).tolist() for ids in token_ids]
+    vectors = tokens.vectors.array()
+    token_ids = _token_ids(tokens, texts)
+    longest = max(map(len, token_ids))
+    say = 1 / (1 + np.arange(longest) / _HALF_SAY) if decay else np.ones(longest)
+    sums = [say[: len(ids)] @ vectors[ids] / say[: len(ids)].sum() for ids in token_ids]
+    return np.array(sums)
+
+
+def _token_ids(tokens: _Tokens, texts: Sequence[str]) -> list[list[int]]:
+    # Half of a surrogate pair is text that no tokenizer takes.
+    clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    encodings = tokens.tokenizer.encode_batch(clean, add_special_tokens=False)
+    return [encoding.ids or [_UNKNOWN_TOKEN] for encoding in encodings]
+
+
+def _mapped(
+    tokens: _Tokens, texts: Sequence[str], map_: _Tensor, *, decay: bool
+) -> list[list[float]]:
+    vectors: list[list[float]] = (
+        means(tokens, texts, decay=decay) @ map_.array().astype("<f8")
+    ).tolist()
+    return vectors
+
+
+def _mapped_alone(tokens: _Tokens, text: str, map_: _Tensor) -> list[float]:
+    """Do the same for one text without numpy, all of whose tokens have the same say."""
+    (ids,) = _token_ids(tokens, [text])
+    mean = [sum(column) / len(ids) for column in zip(*map(tokens.vectors.row, ids), strict=True)]
+    columns = zip(*map(map_.row, range(DIMENSIONS)), strict=True)
+    return [sum(map(mul, mean, column)) for column in columns]

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
@@ -49,10 +50,13 @@ class StaticEmbeddingModel(EmbeddingModel):
         input_type: EmbedInputType,
         settings: EmbeddingSettings | None = None,
     ) -> EmbeddingResult:
-        """Embed queries or documents; the two are the same for this model."""
+        """Embed texts that search, or such as are searched for."""
         texts, _ = self.prepare_embed(inputs, settings)
+        encode = self._embedder.encode_documents
+        if input_type == "query":
+            encode = self._embedder.encode_queries
         return EmbeddingResult(
-            embeddings=await self._embedder.embed_documents(texts),
+            embeddings=await asyncio.to_thread(encode, texts),
             inputs=texts,
             input_type=input_type,
             model_name=self.model_name,

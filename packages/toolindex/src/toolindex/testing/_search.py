@@ -41,6 +41,37 @@ _BULK = {
 }
 
 
+def _check_outcomes(store: ToolStore) -> None:
+    """What came of using a tool is counted, and nothing is said of tools without a record."""
+    fill(store, TOOLS)
+    outcomes = [(_SEND, True), (_SEND, True), (_SEND, False), (_READ, False)]
+    store.usage.record_outcomes(
+        OutcomeRecord(at=1.0, tool_id=id_, success=success) for id_, success in outcomes
+    )
+    with store.reading() as reader:
+        expect(
+            dict(reader.outcomes()),
+            {_SEND: (2, 1), _READ: (0, 1)},
+            "successes and failures are counted for each tool that has any",
+        )
+
+
+def _check_names(store: ToolStore) -> None:
+    """A tool is found by its name, however that is spelt, before anything else is asked."""
+    fill(store, TOOLS)
+    with store.reading() as reader:
+        promise = "a tool is found by its name, its category and name, or its id"
+        for query in ("merge", "Merge()", "pdf_merge", "pdf merge", "PDF.merge", _MERGE):
+            found = [hit.id for hit in reader.named(query, where=EVERY)]
+            expect(found, [_MERGE], f"{promise} (asked for {query!r})")
+        expect(list(reader.named("", where=EVERY)), [], promise)
+        expect(list(reader.named("merge", where=ToolFilter(source="gentools"))), [], promise)
+        for text in ODD_TEXTS:
+            reader.named(text, where=EVERY)
+            reader.corrections(text)
+            expect(reader.lexical_scale(text) >= 0, True, "a scale is zero or more")
+
+
 def _check_words(store: ToolStore) -> None:
     """Any string is a query, and finds the tools that share words with it."""
     fill(store, TOOLS)
@@ -249,6 +280,8 @@ def _expect_through(store: ToolStore, where: ToolFilter, expected: set[str]) -> 
 
 CHECKS = (
     _check_words,
+    _check_names,
+    _check_outcomes,
     _check_entries,
     _check_pending,
     _check_refused,

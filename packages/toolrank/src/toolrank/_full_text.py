@@ -1,0 +1,179 @@
+"""Reading a full-text table term by term."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from toolrank._postings import Posting, Postings
+from toolrank._query import match_expression
+from toolrank._spelling import forms
+from toolrank._sql import identifier
+from toolrank._vocabulary import SimilarTerm, Vocabulary, read_vocabulary
+from toolrank.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolrank._sql import Content
+    from toolrank.protocols import Connection
+
+__all__ = ["FullTextTable"]
+
+_SPELLINGS_READ = 16
+_LEAST_IDF = 1e-6
+
+
+class FullTextTable:
+    """One FTS5 table: the postings of its terms, its vocabulary, the ids of its rows.
+
+    Args:
+        connection: An open connection.
+        table: The table.
+        weights: One weight a column; empty weighs all alike.
+        evenness: As `BM25Retriever` has it.
+        content: Where rows get their ids.
+        name: The retriever that an error is told of.
+        postings: Where what was read is looked up first.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        table: str,
+        weights: Sequence[float],
+        evenness: float,
+        content: Content | None,
+        name: str,
+        postings: Postings,
+    ) -> None:
+        self._connection = connection
+        self._table = identifier(table, argument="table")
+        self._evenness = evenness
+        self._content = content
+        self._name = name
+        self._postings = postings
+        arguments = ", ".join([table, *(repr(float(weight)) for weight in weights)])
+        # bm25() written out is faster than the column `rank`.
+        self._sql = f"SELECT rowid, -bm25({arguments}) FROM {table} WHERE {table} MATCH ?"  # noqa: S608
+
+    def size(self) -> int:
+        """Give the number of rows."""
+        return self._postings.once(("size", self._table), self._count_rows)
+
+    def posting(self, term: str, *, up_to: int | None = None) -> Posting:
+        """Give the rows that hold a term, or a phrase of several words.
+
+        Args:
+            term: Any string.
+            up_to: Read no rows of a term that more rows hold.
+        """
+        key = (self._sql, self._evenness, term)
+        posting = self._postings.get(key)
+        if posting is None or not (
+            posting.is_read or (up_to is not None and posting.documents > up_to)
+        ):
+            posting = self._read(match_expression([term]), up_to)
+            self._postings.put(key, posting)
+        return posting
+
+    def vocabulary(self) -> Vocabulary:
+        """Give the terms of all columns."""
+        return self._postings.once(("vocabulary", self._table), self._read_vocabulary)
+
+    def similar(self, word: str, *, up_to: int) -> list[tuple[SimilarTerm, Posting]]:
+        """Give the terms that a word which no row holds may stand for, with their postings."""
+        found = []
+        for term in self.vocabulary().similar(word):
+            for form in forms(term.term):
+                posting = self.posting(form, up_to=up_to)
+                # A stem may have a shorter stem of its own; another form leads to the term.
+                if posting.documents == term.documents and posting.rows:
+                    found.append((replace(term, term=form), posting))
+                    break
+        return found
+
+    def spellings(self, term: str) -> list[str]:
+        """Give words that the term was made from, as some rows write them, in lower case."""
+        sql = (
+            f"SELECT snippet({self._table}, -1, char(2), char(3), '', 1) "  # noqa: S608
+            f"FROM {self._table} WHERE {self._table} MATCH ? LIMIT {_SPELLINGS_READ}"
+        )
+        found = [row[0] or "" for row in self.rows(sql, (match_expression([term]),))]
+        marked = [text.partition("\2")[2].partition("\3")[0].lower() for text in found]
+        return [word for word in marked if word]
+
+    def ids(self, rows: Sequence[int]) -> dict[int, str]:
+        """Give the ids of rows; a row that the content table lacks has none."""
+        if self._content is None:
+            return {row: str(row) for row in rows}
+        known = self._postings.once(("ids", self._content), dict[int, str])
+        if missing := [row for row in rows if row not in known]:
+            sql = (
+                f"SELECT rowid, {self._content.column} FROM {self._content.table} "  # noqa: S608
+                "WHERE rowid IN (SELECT value FROM json_each(?))"
+            )
+            known.update((row, str(id_)) for row, id_ in self.rows(sql, (json.dumps(missing),)))
+        return {row: known[row] for row in rows if row in known}
+
+    def rowids(self, ids: Sequence[str]) -> dict[str, int]:
+        """Give the rows of ids, where there are any."""
+        if self._content is None:
+            return {id_: int(id_) for id_ in ids if id_.isdecimal() and id_.isascii()}
+        sql = (
+            f"SELECT {self._content.column}, rowid FROM {self._content.table} "  # noqa: S608
+            f"WHERE {self._content.column} IN (SELECT value FROM json_each(?))"
+        )
+        return {str(id_): row for id_, row in self.rows(sql, (json.dumps(list(ids)),))}
+
+    def rows(self, sql: str, parameters: tuple[Any, ...]) -> list[Any]:
+        """Run a statement.
+
+        Raises:
+            RetrievalError: The database refuses it.
+        """
+        try:
+            return list(self._connection.execute(sql, parameters))
+        except Exception as error:
+            # Each driver has errors of its own, with no common root below Exception.
+            raise RetrievalError(self._name, error) from error
+
+    def _read(self, expression: str, up_to: int | None) -> Posting:
+        if up_to is not None and self.size() > up_to:
+            # Counting is ten times faster than scoring.
+            some = f"SELECT 1 FROM {self._table} WHERE {self._table} MATCH ? LIMIT {up_to + 1}"  # noqa: S608
+            ((count,),) = self.rows(f"SELECT count(*) FROM ({some})", (expression,))  # noqa: S608
+            if count > up_to:
+                return Posting(rows=array("q"), scores=array("d"), documents=count)
+        found = self.rows(self._sql, (expression,))
+        rows, scores = zip(*found, strict=True) if found else ((), ())
+        return Posting(
+            rows=array("q", rows),
+            scores=array("d", scores if self._evenness == 1 else self._evened(scores)),
+            documents=len(rows),
+        )
+
+    def _evened(self, scores: Sequence[float]) -> list[float]:
+        documents = len(scores)
+        # The IDF of FTS5's bm25(), which has a floor for terms in more than half of the rows.
+        rarity = (self.size() - documents + 0.5) / (documents + 0.5)
+        idf = math.log(rarity) if rarity > 1 else _LEAST_IDF
+        return [idf * (score / idf) ** self._evenness for score in scores]
+
+    def _count_rows(self) -> int:
+        try:
+            # A thousand times faster than counting the table itself, where it exists.
+            ((count,),) = self.rows(f"SELECT count(*) FROM {self._table}_docsize", ())  # noqa: S608
+        except RetrievalError:
+            ((count,),) = self.rows(f"SELECT count(*) FROM {self._table}", ())  # noqa: S608
+        return int(count)
+
+    def _read_vocabulary(self) -> Vocabulary:
+        try:
+            return read_vocabulary(self._connection, self._table)
+        except Exception as error:
+            raise RetrievalError(self._name, error) from error

@@ -1,0 +1,141 @@
+"""What a full-text table answered, term by term, kept while the table does not change."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import add
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from toolrank.errors import RankingArgumentError
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+
+__all__ = ["Posting", "Postings", "best_sums"]
+
+_T = TypeVar("_T")
+
+# An entry without rows takes as much memory as so many rows of another.
+_ENTRY_ROWS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posting:
+    """The rows that hold a term, with the term's BM25 score in each.
+
+    Attributes:
+        rows: Rowids, ascending.
+        scores: One for each row, above zero where any weighted column holds the term.
+        documents: How many rows hold the term; of a term that is too common to search for, no
+            rows are read, and this says only that they are too many.
+    """
+
+    rows: array[int] = field(repr=False)
+    scores: array[float] = field(repr=False)
+    documents: int
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the rows were read."""
+        return len(self.rows) == self.documents
+
+
+class Postings:
+    """Remembers postings, so that a term is read from the table once, not once a search.
+
+    Give the same object to every retriever that reads the same state of a database, and a new
+    one after a change: nothing in here notices one. Threads may share it.
+
+    Args:
+        max_rows: Rows of postings to hold at most, 16 bytes each; the terms that were asked for
+            longest ago are forgotten first.
+
+    Raises:
+        RankingArgumentError: A bound below zero.
+    """
+
+    def __init__(self, *, max_rows: int = 1_000_000) -> None:
+        if max_rows < 0:
+            raise RankingArgumentError("max_rows", f"{max_rows} is below zero")
+        self._max_rows = max_rows
+        self._held: OrderedDict[Hashable, Posting] = OrderedDict()
+        self._facts: dict[Hashable, object] = {}
+        self._rows = 0
+        self._lock = Lock()
+
+    @property
+    def rows(self) -> int:
+        """How many rows are held, each entry counting for some more."""
+        return self._rows
+
+    def get(self, key: Hashable) -> Posting | None:
+        """Give the posting remembered under a key."""
+        with self._lock:
+            posting = self._held.get(key)
+            if posting is not None:
+                self._held.move_to_end(key)
+            return posting
+
+    def put(self, key: Hashable, posting: Posting) -> None:
+        """Remember a posting, and forget others for it where there is no room."""
+        with self._lock:
+            if (before := self._held.pop(key, None)) is not None:
+                self._rows -= _size(before)
+            self._held[key] = posting
+            self._rows += _size(posting)
+            while self._rows > self._max_rows and self._held:
+                self._rows -= _size(self._held.popitem(last=False)[1])
+
+    def once(self, key: Hashable, read: Callable[[], _T]) -> _T:
+        """Give a fact of the table, read by the first who asks; the same key, the same type."""
+        with self._lock:
+            if key in self._facts:
+                return cast("_T", self._facts[key])
+        # Read without the lock: two readers at once do the same work, and nobody waits.
+        fact = read()
+        with self._lock:
+            return cast("_T", self._facts.setdefault(key, fact))
+
+
+def best_sums(
+    weighted: Sequence[tuple[Posting, float]], *, depth: int, allowed: Set[int] | None = None
+) -> dict[int, float]:
+    """Add up what postings give each row, and give the rows of the best sums.
+
+    Args:
+        weighted: Postings, each with a factor for its scores.
+        depth: How many rows are wanted.
+        allowed: The rows to choose among; None for all.
+
+    Returns:
+        The best `depth` rows and all that equal the last, with their sums, in no order.
+    """
+    sums: dict[int, float] = {}
+    least = 0.0
+    # The shortest first: rare terms score highest, and what the best rows have from them is a
+    # bound that most rows of the long ones do not reach.
+    for posting, weight in sorted(weighted, key=lambda each: each[0].documents):
+        parts: Iterable[float] = posting.scores
+        if weight != 1.0:
+            parts = [weight * part for part in parts]
+        # A loop in C: it reads the sums while it fills them, each row once.
+        before = map(sums.get, posting.rows, repeat(0.0))
+        sums.update(zip(posting.rows, map(add, before, parts), strict=True))
+        if allowed is None and not least and len(sums) >= depth:
+            least = sorted(sums.values())[-depth]
+    if allowed is not None:
+        sums = {row: sums[row] for row in sums.keys() & allowed}
+    if len(sums) <= depth:
+        return sums
+    candidates = [(total, row) for row, total in sums.items() if total >= least]
+    candidates.sort(reverse=True)
+    last = candidates[depth - 1][0]
+    return {row: total for total, row in candidates if total >= last}
+
+
+def _size(posting: Posting) -> int:
+    return len(posting.rows) + _ENTRY_ROWS

@@ -1,0 +1,65 @@
+"""What is known before any request: how tools of one group go together, and how use went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolrank.errors import RankingArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["USAGE_BOUND", "best_in_group", "bounded_usage", "lifted", "usage_prior"]
+
+USAGE_BOUND = 0.1
+"""The most that past use can add to a score or take from it, as a share of it."""
+
+_HALF_CONFIDENT_AT = 10
+
+
+def usage_prior(successes: int, failures: int) -> float:
+    """Give the factor by which past use changes a score: 1 ± `USAGE_BOUND` at most.
+
+    It is 1 + 0.1 · (2 · rate - 1) · n / (n + 10), where n counts the outcomes and the rate is
+    that of success by Laplace's rule of succession, (successes + 1) / (n + 2). Without outcomes
+    it is 1, and few outcomes say little.
+
+    Raises:
+        RankingArgumentError: A count below zero.
+    """
+    for name, count in (("successes", successes), ("failures", failures)):
+        if count < 0:
+            raise RankingArgumentError(name, f"{count} is below 0")
+    count = successes + failures
+    rate = (successes + 1) / (count + 2)
+    return 1 + USAGE_BOUND * (2 * rate - 1) * count / (count + _HALF_CONFIDENT_AT)
+
+
+def bounded_usage(factors: Mapping[str, float], id_: str) -> float:
+    """Give a candidate's factor: 1.0 where there is none, never further from it than the bound."""
+    factor = factors.get(id_, 1.0)
+    # In this order a NaN is worth as little as a factor can be.
+    return min(1 + USAGE_BOUND, max(1 - USAGE_BOUND, factor))
+
+
+def best_in_group(scores: Mapping[str, float], group: Callable[[str], str]) -> dict[str, float]:
+    """Give the best score of each candidate's group, by the candidate's id."""
+    groups = {id_: group(id_) for id_ in scores}
+    best: dict[str, float] = {}
+    for id_, name in groups.items():
+        if scores[id_] > best.get(name, -1.0):
+            best[name] = scores[id_]
+    return {id_: best[name] for id_, name in groups.items()}
+
+
+def lifted(
+    scores: Mapping[str, float], best: Mapping[str, float], *, weight: float
+) -> dict[str, float]:
+    """Raise scores by the best of their groups: (score + weight · best) / (1 + weight).
+
+    Who needs one tool of a server often means that server, and what its descriptions have in
+    common is said only once in a request. The best of a group keeps its score.
+    """
+    # Written as a step towards the best, so that rounding never passes it.
+    share = weight / (1 + weight)
+    return {id_: score + (best[id_] - score) * share for id_, score in scores.items()}

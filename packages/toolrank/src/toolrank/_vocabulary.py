@@ -1,0 +1,156 @@
+"""The terms of a full-text table, and those among them that a misspelt word may stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolrank._query import STOP_WORDS
+from toolrank._spelling import letters_of, osa_distance, stems
+from toolrank._sql import identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from toolrank.protocols import Connection
+
+__all__ = ["SimilarTerm", "Vocabulary", "read_vocabulary"]
+
+_MAX_SIMILAR = 3
+_MIN_LETTERS = 4
+# Words of so many letters may hold two slips.
+_LONG = 8
+_MAX_LETTERS = 32
+_SUFFIX_COST = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarTerm:
+    """A term that an unknown word may stand for.
+
+    Attributes:
+        term: As the index holds it, which may be a stem.
+        documents: How many rows hold it.
+        similarity: In (0, 1): 1 less the share of letters that differ, or, of a word that the
+            term begins with, the share of the term that was given.
+    """
+
+    term: str
+    documents: int
+    similarity: float
+
+
+class Vocabulary:
+    """Finds the terms that are spelt like a word.
+
+    Args:
+        documents: The terms with how many rows hold each.
+    """
+
+    def __init__(self, documents: Mapping[str, int]) -> None:
+        self._documents = {
+            term: count
+            for term, count in documents.items()
+            if _MIN_LETTERS - 1 <= len(term) <= _MAX_LETTERS
+            and term.isalpha()
+            and term not in STOP_WORDS
+        }
+        # Nearly every term is ruled out by its first letter, its length or its set of letters.
+        self._buckets: dict[tuple[str, int], list[tuple[str, int]]] = {}
+        for term in self._documents:
+            self._buckets.setdefault((term[0], len(term)), []).append((term, letters_of(term)))
+
+    def __len__(self) -> int:
+        """Give the number of terms that a word may stand for."""
+        return len(self._documents)
+
+    def similar(self, word: str) -> list[SimilarTerm]:
+        """Give the terms that a word may stand for, best first, ties by term.
+
+        One slip (a letter too much, too few or wrong, or two neighbours swapped) is forgiven in
+        words of 4 to 7 letters, two in longer ones; the first letter is right, or swapped with
+        the second. Where there is no such term, those that the word is the beginning of.
+
+        Args:
+            word: A lower-case word.
+
+        Returns:
+            At most 3 terms; those of the fewest slips only. None for a word that is shorter than
+            4 letters or holds anything but letters.
+        """
+        if not (_MIN_LETTERS <= len(word) <= _MAX_LETTERS and word.isalpha()):
+            return []
+        found = self._misspelt(word)
+        if found:
+            least = min(int(cost) for cost in found.values())
+            similarities = {
+                term: 1 - max(cost, 1) / len(word)
+                for term, cost in found.items()
+                if int(cost) == least
+            }
+        else:
+            similarities = {
+                term: len(word) / (len(term) + 1)
+                for term in self._documents
+                if term.startswith(word)
+            }
+        best = sorted(
+            similarities, key=lambda term: (-similarities[term], -self._documents[term], term)
+        )
+        return [
+            SimilarTerm(term=term, documents=self._documents[term], similarity=similarities[term])
+            for term in best[:_MAX_SIMILAR]
+        ]
+
+    def _misspelt(self, word: str) -> dict[str, float]:
+        """Give terms by what they cost: the slips, and a little for each letter of a suffix."""
+        found: dict[str, float] = {}
+        for stem in stems(word):
+            slips = 1 if len(stem) < _LONG else 2
+            for term in self._near(stem, slips):
+                distance = osa_distance(stem, term, limit=slips)
+                if distance <= slips:
+                    # Below 1 together, so that a slip is always the greater cost.
+                    cost = distance + _SUFFIX_COST * (len(word) - len(stem))
+                    found[term] = min(cost, found.get(term, cost))
+        return found
+
+    def _near(self, stem: str, slips: int) -> Iterator[str]:
+        """Give the terms that are not ruled out at sight."""
+        letters = letters_of(stem)
+        for first in dict.fromkeys(stem[:2]):
+            for length in range(len(stem) - slips, len(stem) + slips + 1):
+                for term, of_term in self._buckets.get((first, length), ()):
+                    # A wrong letter is one letter less and another more.
+                    if (letters ^ of_term).bit_count() > 2 * slips:
+                        continue
+                    if first == stem[0] or term[:2] == stem[1::-1]:
+                        yield term
+
+
+def read_vocabulary(connection: Connection, table: str) -> Vocabulary:
+    """Read the terms of an FTS5 table, through a temporary table that is removed again.
+
+    A connection that is set to `query_only` is let write, to its temporary database only, for
+    that moment.
+    """
+    identifier(table, argument="table")
+    (query_only,) = next(iter(connection.execute("PRAGMA query_only", ())))
+    if query_only:
+        list(connection.execute("PRAGMA query_only = 0", ()))
+    try:
+        list(
+            connection.execute(
+                "CREATE VIRTUAL TABLE temp.toolrank_vocabulary "
+                f"USING fts5vocab (main, {table}, 'row')",
+                (),
+            )
+        )
+        try:
+            rows = list(connection.execute("SELECT term, doc FROM temp.toolrank_vocabulary", ()))
+        finally:
+            list(connection.execute("DROP TABLE temp.toolrank_vocabulary", ()))
+    finally:
+        if query_only:
+            list(connection.execute("PRAGMA query_only = 1", ()))
+    return Vocabulary(dict(rows))

@@ -1,0 +1,94 @@
+"""Confidence: a logistic model of what speaks for a hit."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolrank import (
+    EXACT_CONFIDENCE,
+    RECOMMENDED_CONFIDENCE,
+    BM25Retriever,
+    Content,
+    Evidence,
+    Query,
+    confidence,
+    lexical_strength,
+)
+from toolrank._confidence import _MODELS
+
+features = st.none() | st.floats(-1e6, 1e6)
+
+
+def test_words_are_judged_by_their_strength():
+    intercept, coefficients = _MODELS[frozenset({"strength"})]
+    logit = intercept + coefficients["strength"] * 0.7
+    assert confidence(Evidence(strength=0.7)) == pytest.approx(1 / (1 + math.exp(-logit)))
+
+
+def test_vectors_are_judged_by_their_contrast():
+    intercept, coefficients = _MODELS[frozenset({"contrast"})]
+    logit = intercept + coefficients["contrast"] * 0.2
+    assert confidence(Evidence(contrast=0.2)) == pytest.approx(1 / (1 + math.exp(-logit)))
+
+
+def test_words_and_vectors_are_judged_together():
+    intercept, coefficients = _MODELS[frozenset({"strength", "contrast"})]
+    logit = intercept + coefficients["strength"] * 0.7 + coefficients["contrast"] * 0.2
+    given = Evidence(strength=0.7, contrast=0.2)
+    assert confidence(given) == pytest.approx(1 / (1 + math.exp(-logit)))
+
+
+def test_every_feature_speaks_for_a_hit():
+    assert all(value > 0 for _, model in _MODELS.values() for value in model.values())
+
+
+@pytest.mark.parametrize("evidence", [Evidence(), Evidence(strength=math.nan)])
+def test_without_evidence_there_is_no_confidence(evidence):
+    assert confidence(evidence) == 0.0
+
+
+@pytest.mark.parametrize("evidence", [{}, {"strength": 0.0, "contrast": -1.0}])
+def test_an_exact_name_is_nearly_certain_whatever_else(evidence):
+    assert confidence(Evidence(is_exact=True, **evidence)) == EXACT_CONFIDENCE
+
+
+@pytest.mark.parametrize(
+    ("nothing", "much"),
+    [
+        ({"strength": 0.0}, {"strength": 1.5}),
+        ({"contrast": 0.0}, {"contrast": 0.5}),
+        ({"strength": 0.0, "contrast": 0.0}, {"strength": 1.5, "contrast": 0.5}),
+    ],
+)
+def test_one_threshold_parts_little_from_much_in_every_mode(nothing, much):
+    low, high = confidence(Evidence(**nothing)), confidence(Evidence(**much))
+    assert low < RECOMMENDED_CONFIDENCE / 2
+    assert high > (1 + RECOMMENDED_CONFIDENCE) / 2
+
+
+@given(strength=features, contrast=features)
+def test_any_evidence_has_a_confidence_in_0_to_1(strength, contrast):
+    assert 0.0 <= confidence(Evidence(strength=strength, contrast=contrast)) < 1.0
+
+
+def test_the_strength_of_words_is_their_score_by_root_of_terms_and_log_of_rows(documents):
+    retriever = BM25Retriever(
+        documents, table="docs_fts", content=Content(table="docs", column="id")
+    )
+    text = "merge pdf zebra"
+    statistics = retriever.statistics(text)
+    assert [term.documents for term in statistics] == [1, 1, 0]
+    (hit,) = retriever.retrieve(Query(text=text), depth=5)
+    strength = lexical_strength(hit.score, statistics)
+    assert strength == pytest.approx(hit.score / (math.sqrt(3) * math.log(1 + 4)))
+
+
+def test_a_request_without_terms_has_no_strength():
+    assert lexical_strength(0.0, ()) == 0.0
+
+
+def test_a_table_without_rows_has_no_strength(connection):
+    connection.execute("CREATE VIRTUAL TABLE none_fts USING fts5 (text)")
+    statistics = BM25Retriever(connection, table="none_fts").statistics("merge")
+    assert lexical_strength(0.0, statistics) == 0.0

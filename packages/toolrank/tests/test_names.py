@@ -1,0 +1,172 @@
+"""A row whose name is the request is found, however the name is spelt."""
+
+from contextlib import closing
+
+import apsw
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from toolrank import (
+    Content,
+    Filter,
+    NameRetriever,
+    Query,
+    RankingArgumentError,
+    RetrievalError,
+    Retriever,
+    name_key,
+)
+
+CONTENT = Content(table="docs", column="id")
+KEYS = ("name_key", "full_key")
+NAMES = [
+    *[("github", "create_pull_request"), ("gitlab", "createPullRequest"), ("github", "search")],
+    *[("jira", "search"), ("mail", "email"), ("stats", "t_test"), ("files", "merge2pdfs")],
+]
+
+
+def fill(connection):
+    connection.execute("CREATE TABLE docs (id TEXT UNIQUE, name_key TEXT, full_key TEXT)")
+    for group, name in NAMES:
+        connection.execute(
+            "INSERT INTO docs VALUES (?, ?, ?)",
+            (f"{group}:{name}", name_key(name), name_key(group + name)),
+        )
+    return connection
+
+
+@pytest.fixture
+def named(connection):
+    return fill(connection)
+
+
+def find(connection, text, *, depth=10, **options):
+    retriever = NameRetriever(connection, content=CONTENT, keys=KEYS, **options)
+    return [(hit.id, hit.score) for hit in retriever.retrieve(Query(text=text), depth=depth)]
+
+
+BOTH = [("github:create_pull_request", 1.0), ("gitlab:createPullRequest", 1.0)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "create_pull_request",
+        "createPullRequest",
+        "create pull request",
+        "create-pull-request",
+        "  Create_Pull_Request()  ",
+        "CREATEPULLREQUEST",
+        "ｃｒｅａｔｅ pull request",
+    ],
+)
+def test_every_spelling_of_a_name_finds_the_rows_that_are_called_that(named, text):
+    assert find(named, text) == BOTH
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["github create pull request", "github.create_pull_request", "github:create_pull_request"],
+)
+def test_a_name_with_what_it_belongs_to_finds_that_row_only(named, text):
+    assert find(named, text) == BOTH[:1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use create_pull_request to propose the change",
+        "call `createPullRequest()`, please",
+        "what does create-pull-request do?",
+        "it is (create.pull.request)",
+    ],
+)
+def test_an_identifier_within_a_longer_request_is_a_mention(named, text):
+    assert find(named, text) == [(id_, 0.5) for id_, _ in BOTH]
+
+
+def test_an_id_within_a_longer_request_is_a_mention(named):
+    assert find(named, "run github:search now") == [("github:search", 0.5)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "search for my files",
+        "send an e-mail to Bob",
+        "run a T-test on the groups",
+        "please search",
+        "at 10:30 or 3.5 days",
+        "",
+        "?!",
+        "\0",
+        "\ud800",
+        "email" + " " * 300 + "me",
+    ],
+)
+def test_ordinary_words_of_a_longer_request_are_no_names(named, text):
+    assert find(named, text) == []
+
+
+def test_in_a_pasted_document_nobody_looks_for_names(named):
+    text = "use create_pull_request " * 21
+    assert find(named, text[:480])
+    assert find(named, text) == []
+
+
+def test_a_request_that_is_a_name_comes_before_one_that_mentions_it(connection):
+    connection.execute("CREATE TABLE docs (id TEXT UNIQUE, name_key TEXT, full_key TEXT)")
+    for id_, name in (("a", "list_all"), ("b", "use list_all")):
+        connection.execute("INSERT INTO docs VALUES (?, ?, '')", (id_, name_key(name)))
+    assert find(connection, "use list_all") == [("b", 1.0), ("a", 0.5)]
+
+
+def test_rows_of_one_name_come_in_the_order_of_their_ids_up_to_the_depth(named):
+    assert find(named, "search") == [("github:search", 1.0), ("jira:search", 1.0)]
+    assert find(named, "search", depth=1) == [("github:search", 1.0)]
+
+
+def test_only_rows_that_the_filter_allows_are_found(named):
+    where = Filter(sql="SELECT rowid FROM docs WHERE id LIKE ?", parameters=("jira%",))
+    assert find(named, "search", where=where) == [("jira:search", 1.0)]
+
+
+def test_an_index_on_the_keys_is_used(named):
+    for key in KEYS:
+        named.execute(f"CREATE INDEX by_{key} ON docs ({key})")
+    retriever = NameRetriever(named, content=CONTENT, keys=KEYS)
+    plan = list(named.execute("EXPLAIN QUERY PLAN " + retriever._sql, ("[]",) * 3))
+    assert not [step for *_, step in plan if step.startswith("SCAN docs")]
+
+
+def test_a_missing_column_is_a_retrieval_error(named):
+    retriever = NameRetriever(named, content=CONTENT, keys=("missing",), name="names")
+    with pytest.raises(RetrievalError, match="missing") as caught:
+        retriever.retrieve(Query(text="search"), depth=1)
+    assert caught.value.retriever == "names"
+
+
+@pytest.mark.parametrize("keys", [(), ("a b",)])
+def test_the_columns_must_be_named_plainly(named, keys):
+    with pytest.raises(RankingArgumentError) as caught:
+        NameRetriever(named, content=CONTENT, keys=keys)
+    assert caught.value.argument == "keys"
+
+
+def test_it_is_a_retriever_with_a_name(named):
+    retriever = NameRetriever(named, content=CONTENT, keys=KEYS)
+    assert isinstance(retriever, Retriever)
+    assert retriever.name == "name"
+
+
+@given(st.text(st.characters(codec=None), max_size=300))
+@example("create_\0x")
+@example("a_\ud800b")
+@example("_" * 500)
+@example("a" * 100_000)
+@example("a_b " * 30_000)
+@example("Aa" * 250)
+def test_no_text_makes_a_search_fail(text):
+    with closing(apsw.Connection(":memory:")) as connection:
+        find(fill(connection), text)
+        assert find(connection, f"a merge2_pdfs, {text[:400]}")[-1][1] == 0.5

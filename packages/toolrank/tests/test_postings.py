@@ -1,0 +1,109 @@
+"""What was read from a table is remembered, within bounds, by any number of threads."""
+
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolrank import Postings, RankingArgumentError
+from toolrank._postings import Posting, best_sums
+
+
+def posting(rows):
+    scores = rows.values()
+    return Posting(rows=array("q", rows), scores=array("d", scores), documents=len(rows))
+
+
+POSTINGS = st.lists(
+    st.tuples(
+        st.dictionaries(st.integers(-9, 30), st.integers(0, 8)).map(posting),
+        st.sampled_from([1.0, 0.5, 0.0]),
+    ),
+    max_size=6,
+)
+
+
+def test_a_posting_is_remembered_under_its_key():
+    postings, first = Postings(), posting({1: 0.5})
+    assert postings.get("merge") is None
+    postings.put("merge", first)
+    assert postings.get("merge") is first
+
+
+def test_the_terms_asked_for_longest_ago_are_forgotten_first():
+    postings = Postings(max_rows=2 * 132)
+    for key in ("a", "b"):
+        postings.put(key, posting(dict.fromkeys(range(100), 1.0)))
+    postings.get("a")
+    postings.put("c", posting(dict.fromkeys(range(100), 1.0)))
+    assert [key for key in "abc" if postings.get(key)] == ["a", "c"]
+    assert postings.rows == 2 * 132
+
+
+def test_a_posting_put_again_takes_the_place_of_the_one_before():
+    postings = Postings()
+    postings.put("a", posting({1: 1.0, 2: 1.0}))
+    postings.put("a", posting({1: 1.0}))
+    assert postings.rows == 33
+
+
+def test_terms_that_no_row_holds_take_room_too():
+    postings = Postings(max_rows=320)
+    for number in range(1000):
+        postings.put(number, posting({}))
+    assert postings.rows == 320
+
+
+def test_a_posting_that_has_no_room_is_not_kept():
+    postings = Postings(max_rows=0)
+    postings.put("a", posting({1: 1.0}))
+    assert postings.get("a") is None
+    assert postings.rows == 0
+
+
+def test_the_bound_is_no_negative_number():
+    with pytest.raises(RankingArgumentError, match="below zero") as caught:
+        Postings(max_rows=-1)
+    assert caught.value.argument == "max_rows"
+
+
+def test_a_fact_is_read_by_the_first_who_asks():
+    postings, read = Postings(), []
+
+    def size():
+        read.append(1)
+        return 7
+
+    assert [postings.once("size", size), postings.once("size", size)] == [7, 7]
+    assert len(read) == 1
+
+
+def test_threads_share_it():
+    postings = Postings(max_rows=400)
+
+    def work(seed):
+        for step in range(500):
+            key = (seed * step) % 17
+            if postings.get(key) is None:
+                postings.put(key, posting(dict.fromkeys(range(key), 1.0)))
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+    assert 0 < postings.rows <= 400
+    held = [found for key in range(17) if (found := postings.get(key))]
+    assert postings.rows == sum(32 + len(found.rows) for found in held)
+
+
+@given(POSTINGS, st.integers(1, 12), st.none() | st.frozensets(st.integers(-9, 30)))
+def test_the_best_sums_are_those_of_the_definition(weighted, depth, allowed):
+    sums = {}
+    for each, weight in weighted:
+        for row, score in zip(each.rows, each.scores, strict=True):
+            if allowed is None or row in allowed:
+                sums[row] = sums.get(row, 0.0) + weight * score
+    # The numbers are such that sums are exact in any order.
+    last = sorted(sums.values(), reverse=True)[:depth]
+    expected = {row: total for row, total in sums.items() if not last or total >= last[-1]}
+    assert best_sums(weighted, depth=depth, allowed=allowed) == expected

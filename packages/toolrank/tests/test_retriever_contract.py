@@ -1,0 +1,77 @@
+"""Every retriever of the package keeps the contract; the kit names what a broken one breaks."""
+
+import pytest
+from toolrank import (
+    BM25Retriever,
+    Content,
+    Filter,
+    NameRetriever,
+    NumpyVectorRetriever,
+    Postings,
+    Query,
+    VectorRetriever,
+    name_key,
+)
+from toolrank.testing import check_retriever
+
+from .broken_retrievers import BROKEN, Good
+
+CONTENT = Content(table="docs", column="id")
+SOME = Filter(sql="SELECT rowid FROM docs WHERE id LIKE ?", parameters=("github:%",))
+TEXTS = ("list the issues of a repository", "merge send create", "issue", "nothing of it")
+QUERIES = [Query(text=text, vector=(0.6, 0.8)) for text in TEXTS]
+VECTORS = {1: (1, 0), 2: (0, 1), 3: (-1, 0.5), 4: (1, 0)}
+
+options = pytest.mark.parametrize(
+    "options",
+    [{}, {"content": CONTENT}, {"content": CONTENT, "where": SOME}],
+    ids=["rowids", "ids", "filtered"],
+)
+
+
+@options
+def test_the_retriever_of_words_keeps_the_contract(documents, options):
+    check_retriever(
+        BM25Retriever(documents, table="docs_fts", weights=(3.0, 1.0), **options), QUERIES
+    )
+
+
+def test_the_retriever_of_words_keeps_the_contract_with_what_it_remembers(documents):
+    postings = Postings()
+    check_retriever(BM25Retriever(documents, table="docs_fts", postings=postings), QUERIES)
+
+
+@pytest.mark.parametrize("where", [None, SOME])
+def test_the_retriever_of_names_keeps_the_contract(documents, where):
+    documents.execute("ALTER TABLE docs ADD COLUMN key TEXT")
+    for (id_,) in list(documents.execute("SELECT id FROM docs")):
+        key = name_key(id_.partition(":")[2])
+        documents.execute("UPDATE docs SET key = ? WHERE id = ?", (key, id_))
+    names = NameRetriever(documents, content=CONTENT, keys=["key"], where=where)
+    check_retriever(
+        names, [Query(text="create issue"), Query(text="list_issues, then createIssue")]
+    )
+
+
+@options
+@pytest.mark.parametrize("kind", [VectorRetriever, NumpyVectorRetriever])
+def test_the_retrievers_of_vectors_keep_the_contract(documents, store_vectors, kind, options):
+    check_retriever(kind(store_vectors(VECTORS), table="docs_vec", **options), QUERIES)
+
+
+def test_numpy_in_memory_keeps_the_contract(store_vectors):
+    connection = store_vectors(VECTORS)
+    matrix = NumpyVectorRetriever(connection, table="docs_vec").read_matrix()
+    check_retriever(NumpyVectorRetriever(connection, table="docs_vec", matrix=matrix), QUERIES)
+
+
+def test_a_retriever_of_somebody_elses_passes_if_it_keeps_the_contract():
+    check_retriever(Good(), [Query(text="merge files"), Query(text="send", vector=(1.0,))])
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"), BROKEN.items(), ids=lambda value: getattr(value, "__name__", "")
+)
+def test_a_retriever_that_breaks_a_promise_fails_and_the_message_says_which(kind, message):
+    with pytest.raises(AssertionError, match=message):
+        check_retriever(kind(), [Query(text="merge files", vector=(1.0,)), Query(text="send")])

@@ -1,0 +1,158 @@
+"""How far apart two spellings are, and which terms a misspelt word may stand for."""
+
+import string
+from contextlib import closing
+from functools import cache
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolrank._spelling import letters_of, osa_distance
+from toolrank._vocabulary import Vocabulary, read_vocabulary
+
+WORDS = st.text("abcd", max_size=8)
+
+
+def defined(a, b):
+    """The distance as it is defined: the cheapest way to align the ends."""
+
+    @cache
+    def cost(i, j):
+        if 0 in (i, j):
+            return i + j
+        ways = [
+            cost(i - 1, j) + 1,
+            cost(i, j - 1) + 1,
+            cost(i - 1, j - 1) + (a[i - 1] != b[j - 1]),
+        ]
+        if i > 1 and j > 1 and a[i - 2 : i] == b[j - 2 : j][::-1]:
+            ways.append(cost(i - 2, j - 2) + 1)
+        return min(ways)
+
+    return cost(len(a), len(b))
+
+
+@given(WORDS, WORDS, st.integers(0, 9))
+def test_the_distance_is_the_least_number_of_slips_up_to_the_limit(a, b, limit):
+    distance = osa_distance(a, b, limit=limit)
+    assert min(distance, limit + 1) == min(defined(a, b), limit + 1)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "distance"),
+    [("issue", "isue", 1), ("issue", "issuue", 1), ("issue", "isseu", 1), ("issue", "ixsue", 1),
+     ("ca", "abc", 3), ("", "ab", 2), ("same", "same", 0)],
+)  # fmt: skip
+def test_a_letter_missing_added_wrong_or_swapped_is_one_slip(a, b, distance):
+    assert osa_distance(a, b, limit=5) == distance
+
+
+@given(WORDS, WORDS)
+def test_a_slip_changes_at_most_two_of_the_letters_in_a_word(a, b):
+    assert (letters_of(a) ^ letters_of(b)).bit_count() <= 2 * defined(a, b)
+
+
+def terms(vocabulary, word):
+    return [similar.term for similar in vocabulary.similar(word)]
+
+
+STEMS = Vocabulary(
+    {"issu": 9, "repositori": 5, "notif": 4, "calendar": 3, "with": 90, "weather": 2}
+    | {"form": 8, "farm": 8, "firm": 9, "foam": 1, "form2": 5, "ab": 7, "file": 9, "fill": 3}
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "term"),
+    [
+        ("isue", "issu"),
+        ("issuse", "issu"),
+        ("siuse", None),
+        ("sisue", "issu"),
+        ("xissu", None),
+        ("repositry", "repositori"),
+        ("repsoitry", "repositori"),
+        ("notfication", "notif"),
+        ("calandar", "calendar"),
+        ("kalendar", None),
+        ("wether", "weather"),
+        ("fiel", "file"),
+        ("zzzz", None),
+    ],
+)
+def test_a_misspelt_word_stands_for_the_term_that_it_is_a_slip_from(word, term):
+    assert terms(STEMS, word)[:1] == ([term] if term else [])
+
+
+def test_the_terms_of_the_fewest_slips_come_the_most_frequent_first():
+    found = STEMS.similar("fxrm")
+    assert [similar.term for similar in found] == ["firm", "farm", "form"]
+    assert [similar.documents for similar in found] == [9, 8, 8]
+    assert {similar.similarity for similar in found} == {0.75}
+
+
+def test_at_most_three_terms_are_given():
+    vocabulary = Vocabulary({f"wor{letter}": 1 for letter in "abcdefg"})
+    assert terms(vocabulary, "worx") == ["wora", "worb", "worc"]
+
+
+def test_a_word_that_terms_begin_with_stands_for_those():
+    (found,) = STEMS.similar("repo")
+    assert (found.term, found.similarity) == ("repositori", 4 / 11)
+    assert terms(STEMS, "rep") == []
+
+
+@pytest.mark.parametrize("word", ["", "iss", "is2ue", "i" * 33, "iss ue", "\0isue", "\ud800sue"])
+def test_short_words_and_words_of_anything_but_letters_stand_for_nothing(word):
+    assert terms(STEMS, word) == []
+
+
+def test_stop_words_and_terms_of_digits_are_stood_for_by_nothing():
+    assert terms(STEMS, "withh") == []
+    assert len(STEMS) == 11
+
+
+@given(st.lists(st.text(string.ascii_lowercase, max_size=9)), st.text(max_size=12))
+def test_similar_terms_are_of_the_vocabulary_and_in_order(vocabulary, word):
+    documents = {term: len(term) for term in vocabulary}
+    found = Vocabulary(documents).similar(word)
+    assert [(-each.similarity, -each.documents, each.term) for each in found] == sorted(
+        (-each.similarity, -each.documents, each.term) for each in found
+    )
+    assert all(documents[each.term] == each.documents for each in found)
+    assert all(0 < each.similarity < 1 for each in found)
+
+
+def test_the_terms_of_a_table_are_read_with_their_numbers_of_rows(documents):
+    vocabulary = read_vocabulary(documents, "docs_fts")
+    (issue,) = vocabulary.similar("isue")
+    assert (issue.term, issue.documents) == ("issu", 2)
+
+
+def test_a_table_of_another_schema_object_is_left_as_it_was(documents):
+    read_vocabulary(documents, "docs_fts")
+    (count,) = next(iter(documents.execute("SELECT count(*) FROM temp.sqlite_master", ())))
+    assert count == 0
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_a_database_that_is_only_read_gives_its_vocabulary_too(tmp_path, in_transaction):
+    path = str(tmp_path / "docs.db")
+    with closing(apsw.Connection(path)) as writer:
+        writer.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
+        writer.execute("INSERT INTO docs_fts VALUES ('issue')")
+    with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)) as reader:
+        reader.execute("PRAGMA query_only = 1")
+        if in_transaction:
+            reader.execute("BEGIN")
+        assert terms(read_vocabulary(reader, "docs_fts"), "isue") == ["issue"]
+        assert reader.pragma("query_only") == 1
+
+
+def test_a_missing_table_leaves_the_connection_as_it_was():
+    with closing(apsw.Connection(":memory:")) as connection:
+        connection.execute("PRAGMA query_only = 1")
+        with pytest.raises(apsw.SQLError):
+            read_vocabulary(connection, "missing")
+        assert connection.pragma("query_only") == 1
