@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
+from functools import lru_cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +21,7 @@ from toolrank import (
     confidence,
     group_duplicates,
     linear_fusion,
+    name_key,
     query_terms,
     reciprocal_rank_fusion,
     split_request,
@@ -28,9 +29,9 @@ from toolrank import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from toolindex import StoreReader, ToolEntry, ToolStore
+    from toolindex import Candidate, StoreReader, ToolEntry, ToolStore
     from toolrank import Contribution, Explanation, Fusion, RankedHit
 
 __all__ = [
@@ -48,7 +49,7 @@ __all__ = [
 MAX_LIMIT = 50
 _CACHED_RESULTS = 512
 # All of these were chosen by ablation: docs/decisions/0008.
-_UNITS = {"bm25": 0.022, "vector": 1.0}
+_UNITS = {"bm25": 0.018, "vector": 1.0}
 _PART_SHARE = 0.3
 _CATEGORY_WEIGHT = 0.4
 _FUSIONS: dict[str, Fusion] = {
@@ -56,7 +57,9 @@ _FUSIONS: dict[str, Fusion] = {
     "rrf": reciprocal_rank_fusion,
 }
 # To fill the list again where near-identical tools have been put together.
-_SPARE = 10
+_SPARE = 5
+# "Get details" says too little to tell that two tools are the same.
+_TELLING_WORDS = 5
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -274,7 +277,7 @@ class Searcher:
     def _rank(
         self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
     ) -> tuple[FoundTool, ...]:
-        named = [hit.id for hit in reader.named(request.text, where=request.where)]
+        named = {hit.id: hit.score for hit in reader.named(request.text, where=request.where)}
         ranker = HybridRanker(
             self._channels(reader, request, vector),
             fuse=self._fuse,
@@ -283,11 +286,15 @@ class Searcher:
             group_weight=_CATEGORY_WEIGHT,
             usage=self._usage(reader),
         )
-        hits = ranker.rank(_query(request, vector), limit=request.limit + _SPARE, pinned=named)
+        depth = request.limit + _SPARE + len(named)
+        hits = ranker.rank(_query(request, vector), limit=depth, pinned=list(named))
+        if len(named) > 1:
+            # Of several that are called the same, the one that fits best is first.
+            hits = sorted(hits, key=lambda hit: _place(hit, named))
         entries = reader.entries([hit.id for hit in hits])
         # An id that is not among the entries of the same state is damaged.
         hits = [hit for hit in hits if hit.id in entries]
-        hits = group_duplicates(hits, fingerprint=lambda id_: _fingerprint(entries[id_]))
+        hits = group_duplicates(hits, fingerprint=_fingerprints(entries))
         scale = reader.lexical_scale(request.text)
         found = [
             FoundTool(
@@ -344,8 +351,7 @@ class _Words:
         return "bm25"
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        found = self.reader.lexical(query.text, where=self.where, depth=depth)
-        return [Hit(id=candidate.id, score=candidate.score) for candidate in found]
+        return _hits(self.reader.lexical(query.text, where=self.where, depth=depth))
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,10 +369,17 @@ class _Meaning:
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         if query.vector is None:
             return []
-        found = self.reader.nearest(
-            query.vector, model_id=self.model_id, where=self.where, depth=depth
+        return _hits(
+            self.reader.nearest(query.vector, model_id=self.model_id, where=self.where, depth=depth)
         )
-        return [Hit(id=candidate.id, score=candidate.score) for candidate in found]
+
+
+def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
+    # Those of our own store are hits already, and there are hundreds for every search.
+    return [
+        found if isinstance(found, Hit) else Hit(id=found.id, score=found.score)
+        for found in candidates
+    ]
 
 
 def _query(request: SearchRequest, vector: QueryVector | None) -> Query:
@@ -377,15 +390,33 @@ def _query(request: SearchRequest, vector: QueryVector | None) -> Query:
     return Query(text=request.text, vector=vector.values, parts=parts)
 
 
+@lru_cache(maxsize=1 << 16)
 def _category(id_: str) -> str:
     return id_.rpartition(":")[0]
 
 
-def _fingerprint(entry: ToolEntry) -> Fingerprint:
-    return Fingerprint(
-        frozenset(query_terms(entry.id.name, stop_words=())),
-        frozenset(query_terms(entry.description, stop_words=())),
-    )
+def _place(hit: RankedHit, named: Mapping[str, float]) -> tuple[float, float]:
+    if hit.id not in named or hit.explanation is None:
+        return 0.0, 0.0
+    return -named[hit.id], -hit.explanation.merged
+
+
+def _fingerprints(entries: Mapping[str, ToolEntry]) -> Callable[[str], Fingerprint | None]:
+    """Compare the tools of one name, whose descriptions and parameters say enough to compare."""
+    keys = {id_: name_key(entry.id.name) for id_, entry in entries.items()}
+    counts = Counter(keys.values())
+
+    def fingerprint(id_: str) -> Fingerprint | None:
+        if counts[keys[id_]] == 1:
+            return None
+        entry = entries[id_]
+        words = query_terms(entry.description, stop_words=())
+        if len(words) < _TELLING_WORDS:
+            return None
+        parameters = (f"{parameter.name}:" for parameter in entry.parameters)
+        return Fingerprint(frozenset({keys[id_]}), frozenset([*words, *parameters]))
+
+    return fingerprint
 
 
 def _confidence(hit: RankedHit, scale: float) -> float:

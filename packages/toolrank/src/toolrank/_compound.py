@@ -8,7 +8,7 @@ from toolrank._query import QUOTED, STOP_WORDS, query_words
 
 __all__ = ["MAX_PARTS", "split_request"]
 
-MAX_PARTS = 6
+MAX_PARTS = 4
 """The most parts that a request is split into; of more, those of the most terms are kept."""
 
 _MIN_TERMS = 2

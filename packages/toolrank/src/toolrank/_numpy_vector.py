@@ -29,10 +29,12 @@ class VectorMatrix(NamedTuple):
     Attributes:
         rowids: int64, of shape (rows,).
         vectors: float32, of shape (rows, dimensions).
+        ids: The ids of rows that have been hits, as they are found.
     """
 
     rowids: np.ndarray[Any, Any]
     vectors: np.ndarray[Any, Any]
+    ids: dict[int, str]
 
 
 class NumpyVectorRetriever:
@@ -108,8 +110,8 @@ class NumpyVectorRetriever:
         except Exception as error:
             raise RetrievalError(self._name, error) from error
         if not rowids:
-            return VectorMatrix(np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32))
-        return VectorMatrix(np.concatenate(rowids), np.concatenate(vectors))
+            return VectorMatrix(np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32), {})
+        return VectorMatrix(np.concatenate(rowids), np.concatenate(vectors), {})
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         """Give the `depth` rows nearest to the query's vector.
@@ -224,9 +226,12 @@ class NumpyVectorRetriever:
     def _ids(self, rowids: list[int]) -> dict[int, str]:
         if self._content is None:
             return {rowid: str(rowid) for rowid in rowids}
-        sql = (
-            f"SELECT rowid, {self._content.column} FROM {self._content.table} "  # noqa: S608
-            "WHERE rowid IN (SELECT value FROM json_each(?))"
-        )
-        rows = self._connection.execute(sql, (json.dumps(rowids),))
-        return {row[0]: str(row[1]) for row in rows}
+        known = {} if self._matrix is None else self._matrix.ids
+        if missing := [rowid for rowid in rowids if rowid not in known]:
+            sql = (
+                f"SELECT rowid, {self._content.column} FROM {self._content.table} "  # noqa: S608
+                "WHERE rowid IN (SELECT value FROM json_each(?))"
+            )
+            rows = self._connection.execute(sql, (json.dumps(missing),))
+            known.update((row[0], str(row[1])) for row in rows)
+        return known

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PART_DEPTH", "Channel", "HybridRanker"]
 
-PART_DEPTH = 100
+PART_DEPTH = 50
 """The most candidates taken from a retriever for a part of a request: deeper ones change nothing
 that was measured, and every part costs."""
 
-_MIN_DEPTH = 300
+_MIN_DEPTH = 100
 _NO_USAGE: Mapping[str, float] = MappingProxyType({})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SimilarTerm", "Vocabulary", "read_vocabulary"]
 
+_REMEMBERED = 1024
 _MAX_SIMILAR = 3
 _MIN_LETTERS = 4
 # Words of so many letters may hold two slips.
@@ -59,6 +61,8 @@ class Vocabulary:
         self._buckets: dict[tuple[str, int], list[tuple[str, int]]] = {}
         for term in self._documents:
             self._buckets.setdefault((term[0], len(term)), []).append((term, letters_of(term)))
+        self._sorted = sorted(self._documents)
+        self._similar: dict[str, list[SimilarTerm]] = {}
 
     def __len__(self) -> int:
         """Give the number of terms that a word may stand for."""
@@ -80,6 +84,15 @@ class Vocabulary:
         """
         if not (_MIN_LETTERS <= len(word) <= _MAX_LETTERS and word.isalpha()):
             return []
+        # Of one request a word is asked for several times.
+        found = self._similar.get(word)
+        if found is None:
+            if len(self._similar) >= _REMEMBERED:
+                self._similar.clear()
+            found = self._similar[word] = self._look(word)
+        return found
+
+    def _look(self, word: str) -> list[SimilarTerm]:
         found = self._misspelt(word)
         if found:
             least = min(int(cost) for cost in found.values())
@@ -89,11 +102,7 @@ class Vocabulary:
                 if int(cost) == least
             }
         else:
-            similarities = {
-                term: len(word) / (len(term) + 1)
-                for term in self._documents
-                if term.startswith(word)
-            }
+            similarities = {term: len(word) / (len(term) + 1) for term in self._longer(word)}
         best = sorted(
             similarities, key=lambda term: (-similarities[term], -self._documents[term], term)
         )
@@ -101,6 +110,12 @@ class Vocabulary:
             SimilarTerm(term=term, documents=self._documents[term], similarity=similarities[term])
             for term in best[:_MAX_SIMILAR]
         ]
+
+    def _longer(self, word: str) -> Iterator[str]:
+        for term in self._sorted[bisect_left(self._sorted, word) :]:
+            if not term.startswith(word):
+                break
+            yield term
 
     def _misspelt(self, word: str) -> dict[str, float]:
         """Give terms by what they cost: the slips, and a little for each letter of a suffix."""
