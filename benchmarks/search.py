@@ -1,9 +1,10 @@
 """Quality and speed of search over a tree of tools with judged queries.
 
-usage: uv run python benchmarks/search.py TREE QUERIES [TREE QUERIES ...]
+usage: uv run python benchmarks/search.py [--maps FILE] TREE QUERIES [TREE QUERIES ...]
 
 TREE is a tree of tools. QUERIES holds one JSON object a line: `query`, and `gold`, the ids of
-the tools that answer it. For each channel and fusion, over all queries of a tree: recall at 1
+the tools that answer it. FILE holds other maps for the offline model, as
+benchmarks/quality/train_maps.py writes them. For each channel and fusion, over all queries of a tree: recall at 1
 (share of queries with a right tool first), recall at 5 (mean share of the right tools among the
 first five), NDCG at 10 with binary gains (Järvelin & Kekäläinen 2002). Below, the time that one
 hybrid search takes in this process, the embedding of the query included, and how many texts the
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytools_hybrid import SearchMode, Settings, ToolSearch
+from pytools_hybrid.embedding import StaticEmbedder
 
 MEASURES = ("R@1", "R@5", "NDCG@10")
 VARIANTS = {
@@ -41,11 +43,15 @@ def judge(found: Sequence[str], gold: set[str]) -> tuple[float, float, float]:
     )  # fmt: skip
 
 
-async def measure(tree: Path, queries: Path, database: Path) -> dict[str, tuple[float, ...]]:
+async def measure(
+    tree: Path, queries: Path, database: Path, maps: Path | None
+) -> dict[str, tuple[float, ...]]:
     judged = [json.loads(line) for line in queries.read_text("utf-8").splitlines()]
     results: dict[str, tuple[float, ...]] = {}
     for variant, (mode, fusion) in VARIANTS.items():
-        async with ToolSearch(Settings(db_path=database, fusion=fusion), tree) as search:
+        embedder = StaticEmbedder(maps=maps)
+        settings = Settings(db_path=database, fusion=fusion)
+        async with ToolSearch(settings, tree, embedder=embedder) as search:
             report = await search.refresh()
             started = time.process_time()
             embedded = await search.embed_pending()
@@ -71,11 +77,14 @@ async def measure(tree: Path, queries: Path, database: Path) -> dict[str, tuple[
 
 def main() -> None:
     paths = [Path(argument) for argument in sys.argv[1:]]
+    maps = None
+    if paths[:1] == [Path("--maps")]:
+        maps, paths = paths[1], paths[2:]
     if not paths or len(paths) % 2:
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         sets = [
-            asyncio.run(measure(tree, queries, Path(folder, f"{number}.db")))
+            asyncio.run(measure(tree, queries, Path(folder, f"{number}.db"), maps))
             for number, (tree, queries) in enumerate(zip(paths[::2], paths[1::2], strict=True))
         ]
     print("mean over the sets")

@@ -62,10 +62,10 @@ FEATURES = {
     "both": ("strength", "contrast"),
 }
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-_WEIGHTS = {"name_words": 3.0, "parameter_words": 0.5, "category_words": 0.75}
+_WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75}
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _NEAR = 0.8
-_FUSE = partial(linear_fusion, units={"bm25": 0.03})
+_FUSE = partial(linear_fusion, units={"bm25": 0.018})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,9 @@ class Tree:
             content=_CONTENT,
             where=where,
             postings=self._postings,
+            common=0.3,
+            evenness=0.75,
+            similar_weight=0.7,
         )
         vectors = NumpyVectorRetriever(
             self._connection,

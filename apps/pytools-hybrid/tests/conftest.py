@@ -17,6 +17,33 @@ TOOLS = {
     "gentools/text/slugify/api.py": "Turn a title into a short name for a web address.",
 }
 
+# Enough for words to be rare or common, and for requests to have near misses.
+TOOLBOX = TOOLS | {
+    "mcptools/github/merge_pull_request.py": "Merge a pull request into its base branch.",
+    "mcptools/github/create_branch.py": "Start a new branch from a commit of a repository.",
+    "mcptools/github/search_code.py": "Search the code of all repositories for an expression.",
+    "mcptools/pdf/rotate_pages.py": "Turn the pages of a PDF document around.",
+    "mcptools/pdf/extract_text.py": "Read the text out of the pages of a PDF document.",
+    "mcptools/slack/post_message.py": "Post a message to a channel of the team's chat.",
+    "mcptools/slack/list_channels.py": "List the channels of a team's chat, with their topics.",
+    "mcptools/slack/add_reaction.py": "Put an emoji under a message in a chat.",
+    "mcptools/mail/send_email.py": "Send an email with attachments to some addresses.",
+    "mcptools/mail/search_inbox.py": "Find emails in the inbox by sender, subject or date.",
+    "mcptools/weather/get_forecast.py": "Tell the weather of the next days at a place.",
+    "mcptools/weather/get_alerts.py": "List the storm and flood warnings of a region.",
+    "mcptools/maps/plan_route.py": "Plan a route between two places by car, train or foot.",
+    "mcptools/maps/geocode.py": "Give the coordinates of a street address.",
+    "mcptools/calendar/create_event.py": "Put an appointment into a calendar and invite people.",
+    "mcptools/calendar/find_free_time.py": "Find a time at which all people are free to meet.",
+    "mcptools/music/play_song.py": "Play a song on a loudspeaker.",
+    "mcptools/database/run_query.py": "Run an SQL statement on a database and give the rows.",
+    "gentools/text/translate/api.py": "Translate a text from one language into another.",
+    "gentools/text/count_words/api.py": "Count the words and the lines of a text.",
+    "gentools/money/convert_currency/api.py": "Convert an amount between two currencies.",
+    "gentools/image/resize_image/api.py": "Change the width and height of a picture.",
+    "gentools/files/compress_folder/api.py": "Pack a folder into a ZIP archive.",
+}
+
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch, tmp_path):
@@ -42,6 +69,14 @@ def write_tool(tmp_path):
 @pytest.fixture
 def root(tmp_path, write_tool):
     for path, description in TOOLS.items():
+        write_tool(path, description)
+    return tmp_path / "tools"
+
+
+@pytest.fixture
+def toolbox(tmp_path, write_tool):
+    """A root with the tools of a small team."""
+    for path, description in TOOLBOX.items():
         write_tool(path, description)
     return tmp_path / "tools"
 

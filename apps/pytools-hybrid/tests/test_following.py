@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from pytools_hybrid import Settings, ToolSearch, Upkeep
+from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.refresh import refresh
 from pytools_hybrid.store import SQLiteStore
 from toolscan import RootNotFoundError, scan

@@ -401,6 +401,16 @@ class TestMisspeltWords:
         assert retriever.corrections("list issues") == {}
         assert BM25Retriever(documents, table="docs_fts").corrections("isue") == {}
 
+    def test_a_correction_is_the_word_with_the_fewest_slips_however_common_others_are(
+        self, connection
+    ):
+        """Without its last letter, which may be a suffix, "crate" is as near to "chat"."""
+        connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
+        for text in ("create", "chat", "chat", "chat", *"vwxyz"):
+            connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
+        retriever = BM25Retriever(connection, table="docs_fts", similar_weight=0.7)
+        assert retriever.corrections("crate") == {"crate": "create"}
+
     def test_a_correction_of_a_table_without_its_texts_is_a_stem(self, connection):
         connection.execute(
             "CREATE VIRTUAL TABLE docs_fts USING fts5 (text, content = '', tokenize = porter)"

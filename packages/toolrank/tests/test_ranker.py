@@ -113,16 +113,16 @@ def test_ties_are_broken_by_id():
 
 
 @pytest.mark.parametrize(
-    ("limit", "depth", "asked"), [(1, None, 300), (100, None, 300), (101, None, 303), (5, 7, 7)]
+    ("limit", "depth", "asked"), [(1, None, 100), (33, None, 100), (34, None, 102), (5, 7, 7)]
 )
-def test_each_retriever_is_asked_for_thrice_the_limit_and_at_least_300(limit, depth, asked):
+def test_each_retriever_is_asked_for_thrice_the_limit_and_at_least_100(limit, depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), limit=limit, depth=depth)
     assert retriever.depths == [asked]
 
 
-@pytest.mark.parametrize(("depth", "asked"), [(None, [300, 100, 100]), (7, [7, 7, 7])])
-def test_for_a_part_100_candidates_are_enough(depth, asked):
+@pytest.mark.parametrize(("depth", "asked"), [(None, [100, 50, 50]), (7, [7, 7, 7])])
+def test_for_a_part_50_candidates_are_enough(depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), parts=["one", "two"], depth=depth)
     assert retriever.depths == asked

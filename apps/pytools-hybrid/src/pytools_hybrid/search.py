@@ -463,6 +463,11 @@ def why_empty(
         )
     if not query_terms(request.text):
         return "the query holds no words: describe what the tool should do"
+    if request.min_confidence > 0:
+        return (
+            f"none of the {count} tools is likely enough to do this (confidence of at least "
+            f"{request.min_confidence:g}): ask for less confidence, or try other words"
+        )
     if request.where != ToolFilter():
         return (
             f"none of the {count} tools passes the filters and fits: ask for less, and mind that "

@@ -48,6 +48,8 @@ class ToolResult(BaseModel):
     source: str = Field(description="'mcptools' or 'gentools'")
     description: str = Field(description="The tool's full docstring")
     score: float = Field(ge=0, le=1, description="Rank score of this search")
+    confidence: float = Field(ge=0, le=1, description="How sure it is that the tool does this")
+    duplicates: list[str] = Field(description="Ids of equal tools that were left out")
     path: str = Field(description="Source file of the tool")
     id: str = Field(description="source:category:name")
 
@@ -175,6 +177,8 @@ def _to_result(found: FoundTool, root: Path) -> ToolResult:
         source=entry.id.source,
         description=entry.description,
         score=round(found.score, 6),
+        confidence=round(found.confidence, 6),
+        duplicates=list(found.duplicates),
         path=os.fsencode((root / entry.path).as_posix()).decode("utf-8", "backslashreplace"),
         id=str(entry.id),
     )

@@ -188,6 +188,7 @@ class ToolSearch:
         scope: Scope = Scope.ALL,
         where: ToolFilter | None = None,
         limit: int = 5,
+        min_confidence: float = 0.0,
     ) -> SearchResponse:
         """Find the tools that fit a request, best first.
 
@@ -197,19 +198,30 @@ class ToolSearch:
             scope: Whose tools.
             where: Which tools, besides.
             limit: How many at most, 1 to `MAX_LIMIT`.
+            min_confidence: Leave tools out that are less sure to answer the request, from 0 for
+                all to 1; `toolrank.RECOMMENDED_CONFIDENCE` finds nothing for most requests that
+                no tool answers.
 
         Raises:
-            ValueError: The limit is out of range.
+            ValueError: The limit or the confidence is out of range.
             DatabaseError: The index cannot be read.
             RetrievalError: A search table is missing.
         """
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
+        if not 0 <= min_confidence <= 1:
+            raise ValueError(f"min_confidence must be between 0 and 1, got {min_confidence}")
         started, at = time.perf_counter(), time.time()
         mode, scope, where = SearchMode(mode), Scope(scope), where or ToolFilter()
         if scope is not Scope.ALL:
             where = replace(where, source=scope.value)
-        request = SearchRequest(text=query[:_QUERY_CHARACTERS], mode=mode, where=where, limit=limit)
+        request = SearchRequest(
+            text=query[:_QUERY_CHARACTERS],
+            mode=mode,
+            where=where,
+            limit=limit,
+            min_confidence=min_confidence,
+        )
         notes = self._stale_notes()
 
         def answer() -> Coroutine[None, None, SearchResponse]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import SearchResponse
 
-__all__ = ["Progress", "fail", "print_response", "print_sync", "say"]
+__all__ = ["Progress", "fail", "print_lines", "print_response", "print_sync", "say"]
 
 _SHOWN_ISSUES = 20
 
@@ -32,6 +32,12 @@ def fail(error: Exception, *, status: int) -> NoReturn:
     sys.exit(status)
 
 
+def print_lines(text: str) -> None:
+    """Print a result of several lines."""
+    for line in text.splitlines():
+        typer.echo(_printable(line))
+
+
 def print_response(response: SearchResponse, root: Path, output: str) -> None:
     """Print the tools found, as text or JSON, and the notes on stderr."""
     for note in response.notes:
@@ -41,6 +47,8 @@ def print_response(response: SearchResponse, root: Path, output: str) -> None:
             {
                 "id": str(found.entry.id),
                 "score": round(found.score, 6),
+                "confidence": round(found.confidence, 6),
+                "duplicates": list(found.duplicates),
                 "summary": found.entry.summary,
                 "description": found.entry.description,
                 "signature": found.entry.signature,
@@ -55,6 +63,8 @@ def print_response(response: SearchResponse, root: Path, output: str) -> None:
         name = typer.style(_printable(str(found.entry.id)), bold=True)
         typer.echo(f"{score}  {name}")
         typer.echo(f"      {_printable(found.entry.summary)}")
+        if found.duplicates:
+            typer.echo(f"      the same as {_printable(', '.join(found.duplicates))}")
         typer.echo(
             typer.style(f"      {_printable((root / found.entry.path).as_posix())}", dim=True)
         )

@@ -193,7 +193,7 @@ class BM25Retriever:
         """Give what the request's misspelt words are taken for, as the rows spell it.
 
         Returns:
-            The word of the table that is most alike, by unknown word in lower case.
+            The word of the table with the fewest slips, by unknown word in lower case.
 
         Raises:
             RetrievalError: The table is missing or is no FTS5 table.
@@ -202,8 +202,12 @@ class BM25Retriever:
         corrections: dict[str, str] = {}
         for found in self._find(table, text):
             if found.similar:
-                word, alike = found.term.text, found.similar[0][0].term
-                spellings = table.spellings(alike) or [alike]
+                word = found.term.text
+                spellings = [
+                    spelling
+                    for alike, _ in found.similar
+                    for spelling in table.spellings(alike.term) or [alike.term]
+                ]
                 corrections[word] = min(
                     spellings, key=lambda spelling: osa_distance(word, spelling, limit=len(word))
                 )

@@ -113,7 +113,7 @@ class HybridRanker:
             query: What is asked; the channels are asked for it and for each of its parts.
             limit: How many hits to give, at least 1.
             depth: How many candidates to take from each retriever, for a part `PART_DEPTH` at
-                most; by default three times the limit and at least 300, so that a hit one list
+                most; by default three times the limit and at least 100, so that a hit one list
                 ranks low can still rise.
             pinned: Ids that come first, in this order, also those that no channel finds.
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["DIMENSIONS", "MODEL_ID", "MODEL_NAME", "StaticEmbedder"]
 
 MODEL_NAME = "wordllama"
-MODEL_ID = "wordllama:l2_supercat_256+tools1"
+_TOKENS_ID = "wordllama:l2_supercat_256"
+MODEL_ID = f"{_TOKENS_ID}+tools1"
 DIMENSIONS = 256
 
 _WEIGHTS = Path("weights/l2_supercat_256.safetensors")
@@ -93,18 +94,26 @@ class StaticEmbedder:
     vectors, a document's a mean in which the first tokens say most; each goes through its map.
     Thousands of descriptions a second on one core. Satisfies `toolindex.Embedder`.
 
+    Args:
+        maps: A file of other maps, as benchmarks/quality/train_maps.py learns them from one's own
+            tools and requests; None for ours.
+
     Raises:
         EmbeddingError: (on first use) The data files are missing or are not the ones expected.
+        OSError: The file of maps cannot be read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, maps: Path | None = None) -> None:
+        self._maps = None if maps is None else maps.read_bytes()
         self._model: _Model | None = None
         self._lock = threading.Lock()
 
     @property
     def model_id(self) -> str:
         """The name under which the vectors are kept."""
-        return MODEL_ID
+        if self._maps is None:
+            return MODEL_ID
+        return f"{_TOKENS_ID}+{hashlib.sha256(self._maps).hexdigest()[:12]}"
 
     @property
     def dimensions(self) -> int:
@@ -143,13 +152,19 @@ class StaticEmbedder:
     def _loaded(self) -> _Model:
         with self._lock:
             if self._model is None:
-                self._model = _load()
+                self._model = _load(self._maps)
             return self._model
 
 
-def _load() -> _Model:
+def _load(given: bytes | None) -> _Model:
     tokens = load_tokens()
-    maps = _tensors(files(__package__).joinpath(_MAPS).read_bytes())
+    try:
+        maps = _tensors(given or files(__package__).joinpath(_MAPS).read_bytes())
+        shapes = [maps[name].rows for name in ("query", "document")]
+    except (OSError, ValueError, KeyError, struct.error) as error:
+        raise _failure(f"its maps cannot be read ({error!r})") from error
+    if shapes != [DIMENSIONS, DIMENSIONS]:
+        raise _failure(f"its maps have {shapes} rows, not {DIMENSIONS}")
     return _Model(tokens=tokens, query_map=maps["query"], document_map=maps["document"])
 
 

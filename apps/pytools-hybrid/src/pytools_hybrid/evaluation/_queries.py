@@ -1,0 +1,131 @@
+"""The requests of an evaluation: lines of JSON, each with the tools that answer it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytools_hybrid.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["EXAMPLE_LINE", "EvaluationQuery", "QueriesFileError", "read_queries"]
+
+EXAMPLE_LINE = (
+    '{"id": "q1", "query": "open an issue on github", "gold": ["mcptools:github:create_issue"]}'
+)
+_NO_GROUP = "(none)"
+
+
+class QueriesFileError(SettingsError):
+    """A line of the file of queries that cannot be used.
+
+    Attributes:
+        path: The file.
+        line: The number of the line, from 1.
+    """
+
+    def __init__(self, path: Path, line: int, problem: str) -> None:
+        super().__init__("--queries", f"{path}:{line}: {problem}; write lines as {EXAMPLE_LINE}")
+        self.path = path
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationQuery:
+    """A request and the tools that answer it.
+
+    Attributes:
+        id: Its name, once in a file.
+        text: What is asked.
+        gold: The ids of the tools that are right, each once.
+        group: What it is counted under in a breakdown, "" without one.
+    """
+
+    id: str
+    text: str
+    gold: tuple[str, ...]
+    group: str = ""
+
+
+def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
+    """Read a file of queries; blank lines and keys that we do not know are passed over.
+
+    Args:
+        path: The file.
+        by: The key whose values group the queries; one that lacks it is of the group "(none)".
+
+    Raises:
+        QueriesFileError: A line that is no query, or an id that was there before.
+        SettingsError: The file cannot be read or holds no query, or no query has the key.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SettingsError("--queries", f"{path}: {error.strerror}") from error
+    queries: dict[str, EvaluationQuery] = {}
+    keys: set[str] = set()
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            fields = _fields(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+            query = _query(fields, by)
+        except ValueError as error:
+            raise QueriesFileError(path, number, str(error)) from error
+        if query.id in queries:
+            raise QueriesFileError(path, number, f"the id {query.id!r} was there before")
+        queries[query.id] = query
+        keys |= fields.keys()
+    if not queries:
+        raise SettingsError("--queries", f"{path} holds no query; write lines as {EXAMPLE_LINE}")
+    if by is not None and by not in keys:
+        there = ", ".join(sorted(keys - {"id", "query", "gold"})) or "none"
+        raise SettingsError("--by", f"no query has the key {by!r}; other keys there: {there}")
+    return list(queries.values())
+
+
+def _fields(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error.msg}, column {error.colno})") from None
+    except (ValueError, RecursionError):
+        # Numbers of thousands of digits, brackets thousands deep.
+        raise ValueError("it is not JSON of a sensible size") from None
+    if not isinstance(value, dict):
+        raise ValueError("it is not a JSON object")
+    return value
+
+
+def _query(fields: dict[str, Any], by: str | None) -> EvaluationQuery:
+    for key in ("id", "query", "gold"):
+        if key not in fields:
+            raise ValueError(f'it has no "{key}"')
+    id_, text, gold = fields["id"], fields["query"], fields["gold"]
+    if isinstance(id_, int) and not isinstance(id_, bool):
+        id_ = str(id_)
+    if not isinstance(id_, str) or not id_:
+        raise ValueError('"id" is not a name')
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError('"query" is not a text')
+    if not isinstance(gold, list) or not all(isinstance(each, str) and each for each in gold):
+        raise ValueError('"gold" is not a list of tool ids')
+    if not gold:
+        raise ValueError('"gold" is empty: nothing can be measured by a query without a right tool')
+    return EvaluationQuery(
+        id=id_,
+        text=text,
+        gold=tuple(dict.fromkeys(gold)),
+        group="" if by is None else _group(fields.get(by)),
+    )
+
+
+def _group(value: object) -> str:
+    if value is None or value == "":
+        return _NO_GROUP
+    return value if isinstance(value, str) else json.dumps(value)
