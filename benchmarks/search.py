@@ -4,11 +4,11 @@ usage: uv run python benchmarks/search.py [--maps FILE] TREE QUERIES [TREE QUERI
 
 TREE is a tree of tools. QUERIES holds one JSON object a line: `query`, and `gold`, the ids of
 the tools that answer it. FILE holds other maps for the offline model, as
-benchmarks/quality/train_maps.py writes them. For each channel and fusion, over all queries of a tree: recall at 1
-(share of queries with a right tool first), recall at 5 (mean share of the right tools among the
-first five), NDCG at 10 with binary gains (Järvelin & Kekäläinen 2002). Below, the time that one
-hybrid search takes in this process, the embedding of the query included, and how many texts the
-offline model embeds in a second.
+benchmarks/quality/train_maps.py writes them. For each channel and fusion, over all queries of a
+tree: recall at 1 (share of queries with a right tool first), recall at 5 (mean share of the right
+tools among the first five), NDCG at 10 with binary gains (Järvelin & Kekäläinen 2002). Below, the
+time that one hybrid search takes in this process, the embedding of the query included, and how
+many texts the offline model embeds in a second.
 """
 
 from __future__ import annotations
