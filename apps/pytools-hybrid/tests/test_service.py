@@ -275,7 +275,15 @@ def test_the_root_may_be_text(settings, root):
 
 
 def test_a_pasted_book_is_a_query_like_any_other(settings, root):
-    async def job(search):
-        return await (await indexed(search)).search("report a bug " + "word " * 1_000_000)
+    """What it begins with is found by words; by meaning it is about what it says most."""
 
-    assert ids(use(settings(), root, job))[0] == "mcptools:github:create_issue"
+    async def job(search):
+        await indexed(search)
+        book = "report a bug " + "word " * 1_000_000
+        return [await search.search(book, mode=mode) for mode in SearchMode]
+
+    hybrid, by_words, by_meaning = use(settings(), root, job)
+
+    assert ids(by_words)[0] == "mcptools:github:create_issue"
+    assert {*ids(hybrid)} == {*ids(by_meaning)} >= {"mcptools:github:create_issue"}
+    assert all(response.notes == () for response in (hybrid, by_words, by_meaning))

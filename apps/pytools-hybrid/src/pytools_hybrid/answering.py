@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolrank import query_terms, split_request
 
-from pytools_hybrid.embedding import stand_in
+from pytools_hybrid.embedding import StaticEmbedder, stand_in
 from pytools_hybrid.queries import QueryEmbedder
 from pytools_hybrid.search import SearchMode
 
@@ -101,6 +101,8 @@ class Answering:
         if queries is None:
             queries = QueryEmbedder(embedder, self._store, self._recorder)
             self._queries[embedder.model_id] = queries
-        # A model that knows no such word knows nothing of it.
-        text = await asyncio.to_thread(self._searcher.corrected, request.text)
+        text = request.text
+        if isinstance(embedder, StaticEmbedder):
+            # It knows nothing of a misspelt word; other models read over a slip.
+            text = await asyncio.to_thread(self._searcher.corrected, text, known=embedder.knows)
         return await queries.vector(text, split_request(text))

@@ -51,7 +51,7 @@ _CACHED_RESULTS = 512
 # All of these were chosen by ablation: docs/decisions/0008.
 _UNITS = {"bm25": 0.018, "vector": 1.0}
 _PART_SHARE = 0.3
-_CATEGORY_WEIGHT = 0.4
+_CATEGORY_WEIGHT = 0.3
 _FUSIONS: dict[str, Fusion] = {
     "linear": partial(linear_fusion, units=_UNITS),
     "rrf": reciprocal_rank_fusion,
@@ -241,15 +241,20 @@ class Searcher:
             )
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
 
-    def corrected(self, text: str) -> str:
+    def corrected(self, text: str, *, known: Callable[[str], bool]) -> str:
         """Give a request with its misspelt words as the tools spell them.
+
+        Args:
+            text: The request.
+            known: Tells that a word, in lower case, is right though no tool has it.
 
         Raises:
             DatabaseError: The index cannot be read.
             RetrievalError: A search table is missing.
         """
         with self._store.reading() as reader:
-            corrections = reader.corrections(text)
+            found = reader.corrections(text)
+        corrections = {word: right for word, right in found.items() if not known(word)}
         if not corrections:
             return text
         return _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
@@ -260,6 +265,8 @@ class Searcher:
         key = (
             request,
             vector.model_id if vector else None,
+            # Those of a model that fails at times may be missing.
+            len(vector.parts) if vector else 0,
             reader.generation(),
             reader.usage_generation(),
         )

@@ -1,0 +1,88 @@
+"""What no tool answers has no answer for whoever asks for confidence; what one answers has."""
+
+import asyncio
+
+import pytest
+from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid.search import SearchRequest
+from toolrank import EXACT_CONFIDENCE, RECOMMENDED_CONFIDENCE
+
+CLEAR = {
+    "merge several PDF documents into one file": "mcptools:pdf:merge_pdfs",
+    "translate a text into another language": "gentools:text:translate",
+    "send an email with attachments": "mcptools:mail:send_email",
+    "list the channels of the chat": "mcptools:slack:list_channels",
+    "convert an amount into another currency": "gentools:money:convert_currency",
+    "plan a route by train": "mcptools:maps:plan_route",
+}
+UNANSWERABLE = [
+    "how do I bake bread with yeast",
+    "feed the penguins in the zoo",
+    "which vaccine do I need for Kenya",
+    "prove that there are infinitely many primes",
+    "knit a scarf of blue wool",
+    "喂企鹅",
+]
+
+
+@pytest.fixture
+def answers(settings, toolbox):
+    """Search for each of some texts; give the answers by text."""
+
+    def search_all(texts, **values):
+        async def main():
+            async with ToolSearch(settings(), toolbox) as search:
+                await search.refresh()
+                await search.embed_pending()
+                found = [
+                    await search._answering.answer(SearchRequest(text=text, **values), "")
+                    for text in texts
+                ]
+                return {
+                    text: {str(tool.entry.id): tool.confidence for tool in response.tools}
+                    for text, response in zip(texts, found, strict=True)
+                }
+
+        return asyncio.run(main())
+
+    return search_all
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_what_no_tool_answers_finds_nothing_that_is_worth_trying(answers, mode):
+    found = answers(UNANSWERABLE, mode=mode, min_confidence=RECOMMENDED_CONFIDENCE)
+
+    assert found == {text: {} for text in UNANSWERABLE}
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_what_a_tool_clearly_answers_finds_that_tool(answers, mode):
+    found = answers(CLEAR, mode=mode, min_confidence=RECOMMENDED_CONFIDENCE)
+
+    assert {text: next(iter(tools), None) for text, tools in found.items()} == CLEAR
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_a_threshold_leaves_out_those_below_it_and_no_other(answers, mode):
+    everything = answers([*CLEAR, *UNANSWERABLE], mode=mode, limit=50)
+    for threshold in (0.1, 0.3, 0.9):
+        found = answers(everything, mode=mode, limit=50, min_confidence=threshold)
+
+        assert found == {
+            text: {id_: sure for id_, sure in tools.items() if sure >= threshold}
+            for text, tools in everything.items()
+        }
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_a_name_is_as_sure_as_can_be(answers, mode):
+    (found,) = answers(["merge_pdfs"], mode=mode).values()
+
+    assert found["mcptools:pdf:merge_pdfs"] == EXACT_CONFIDENCE == max(found.values())
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_it_is_a_share_for_every_request(answers, mode):
+    found = answers([*CLEAR, *UNANSWERABLE, "a", "tool"], mode=mode, limit=50)
+
+    assert all(0 <= sure <= 1 for tools in found.values() for sure in tools.values())

@@ -1,0 +1,361 @@
+"""The order of results: parts of a request, likeness, past use, and scores that can be retraced."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from pytools_hybrid import SearchMode, ToolSearch
+from toolindex import EmbeddingError, EmbeddingLimits
+from toolrank import USAGE_BOUND, usage_prior
+
+BY_WORDS_AND_MEANING = (SearchMode.HYBRID, SearchMode.VECTOR)
+MERGE, SLUGIFY = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
+SEND, POST = "mcptools:mail:send_email", "mcptools:slack:post_message"
+UNITS = {"bm25": 0.018, "vector": 1.0}
+PART_SHARE, CATEGORY_WEIGHT = 0.3, 0.4
+ISSUE = "Open a new issue in a repository, to report a bug."
+
+
+def ids(response):
+    return [str(found.entry.id) for found in response.tools]
+
+
+def use(settings, root, job, embedder=None):
+    """Run an async function on an indexed tree."""
+
+    async def main():
+        async with ToolSearch(settings, root, embedder=embedder) as search:
+            await search.refresh()
+            await search.embed_pending()
+            return await job(search)
+
+    return asyncio.run(main())
+
+
+def ask(settings, root, *requests):
+    """Search for each of some requests, given as keyword arguments."""
+
+    async def job(search):
+        return [await search.search(**request) for request in requests]
+
+    return use(settings, root, job)
+
+
+# Parts.
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("merge the PDF documents and send an email with the result", {MERGE, SEND}),
+        (
+            "Plan a route to the office, then put an appointment into my calendar.",
+            {"mcptools:maps:plan_route", "mcptools:calendar:create_event"},
+        ),
+        (
+            "get the weather forecast for Oslo and post a message to the channel",
+            {"mcptools:weather:get_forecast", POST},
+        ),
+    ],
+)
+def test_a_request_for_two_things_gives_the_tools_for_both(settings, toolbox, mode, text, needed):
+    (response,) = ask(settings(), toolbox, {"query": text, "mode": mode})
+
+    # Words tell parts apart; by meaning alone, tools like the one for the first part come between.
+    assert needed <= set(ids(response)[: 5 if mode is SearchMode.VECTOR else 3])
+
+
+class CountingEmbedder:
+    """Counts what it is asked; fails for some texts, and can wait for more before it answers."""
+
+    limits = EmbeddingLimits()
+    dimensions = 3
+    model_id = "counting:words"
+
+    def __init__(self):
+        self.asked = []
+        self.waits_for = 0
+        self.fails_for = ()
+
+    async def embed_documents(self, texts):
+        return [[1.0, len(text) % 7, len(text) % 3] for text in texts]
+
+    async def embed_query(self, text):
+        self.asked.append(text)
+        async with asyncio.timeout(20):
+            while len(self.asked) < self.waits_for:
+                await asyncio.sleep(0.001)
+        if text in self.fails_for:
+            raise EmbeddingError(self.model_id, "no route to host")
+        return [1.0, len(text) % 7, 0.0]
+
+
+def test_a_request_and_its_parts_are_embedded_at_once_and_each_text_once(settings, toolbox):
+    model = CountingEmbedder()
+    text = "merge the documents, then send an email and play a song"
+
+    async def job(search):
+        model.waits_for = 4
+        for mode in BY_WORDS_AND_MEANING:
+            assert (await search.search(text, mode=mode)).lost == ()
+        assert sorted(model.asked) == sorted(
+            [text, "merge the documents", "send an email", "play a song"]
+        )
+        model.waits_for = 0
+        model.asked.clear()
+        await search.search("send an email and resize a picture")
+        assert sorted(model.asked) == ["resize a picture", "send an email and resize a picture"]
+
+    use(settings(), toolbox, job, model)
+
+
+def test_a_part_that_occurs_twice_is_embedded_once(settings, toolbox):
+    model = CountingEmbedder()
+
+    async def job(search):
+        await search.search("send an email and send an email")
+
+    use(settings(), toolbox, job, model)
+
+    assert sorted(model.asked) == ["send an email", "send an email and send an email"]
+
+
+def test_without_the_vectors_of_its_parts_a_request_is_answered_as_a_whole(settings, toolbox):
+    model = CountingEmbedder()
+    model.fails_for = ("send an email",)
+
+    async def job(search):
+        return await search.search("merge the documents and send an email", limit=50)
+
+    response = use(settings(), toolbox, job, model)
+
+    assert {MERGE, SEND} <= set(ids(response))
+    assert response.lost == ()
+    assert all(found.explanation.part is None for found in response.tools)
+    assert all(
+        {each.retriever for each in found.contributions} >= {"vector"} for found in response.tools
+    )
+
+
+def test_an_answer_without_its_parts_is_not_given_again_when_there_are_parts(settings, toolbox):
+    model = CountingEmbedder()
+    model.fails_for = ("send an email",)
+
+    async def job(search):
+        text = "merge the documents and send an email"
+        before = await search.search(text)
+        model.fails_for = ()
+        return before, await search.search(text)
+
+    before, after = use(settings(), toolbox, job, model)
+
+    assert all(found.explanation.part is None for found in before.tools)
+    assert {found.explanation.part for found in after.tools} == {0, 1}
+
+
+# Vectors that are missing.
+
+
+def test_a_tool_that_has_no_vector_yet_is_found_by_its_words_among_those_that_have(
+    settings, toolbox, write_tool
+):
+    async def job(search):
+        write_tool("mcptools/zoo/feed_penguins.py", "Give the penguins of the zoo their herring.")
+        await search.refresh()
+        return await search.search("herring for the penguins")
+
+    response = use(settings(), toolbox, job)
+
+    assert ids(response)[0] == "mcptools:zoo:feed_penguins"
+    assert [each.retriever for each in response.tools[0].contributions] == ["bm25"]
+    assert "tools have vectors so far" in response.notes[0]
+
+
+# Likeness.
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_the_same_tool_of_two_servers_is_one_result_that_names_the_other(
+    settings, toolbox, write_tool, mode
+):
+    write_tool("mcptools/gitlab/create_issue.py", ISSUE)
+    (response,) = ask(
+        settings(), toolbox, {"query": "report a bug in a repository", "mode": mode, "limit": 50}
+    )
+
+    both = {"mcptools:github:create_issue", "mcptools:gitlab:create_issue"}
+    first = response.tools[0]
+    assert {str(first.entry.id), *first.duplicates} == both
+    assert len(both & set(ids(response))) == 1
+    assert all(found.duplicates == () for found in response.tools[1:])
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_tools_of_one_name_that_do_other_things_stay(settings, toolbox, write_tool, mode):
+    write_tool("mcptools/shop/create_issue.py", "Print a new issue of the catalogue to send out.")
+    (response,) = ask(settings(), toolbox, {"query": "create_issue", "mode": mode, "limit": 50})
+
+    assert set(ids(response)[:2]) == {"mcptools:github:create_issue", "mcptools:shop:create_issue"}
+    assert all(found.duplicates == () for found in response.tools)
+
+
+def test_duplicates_do_not_shorten_the_list(settings, toolbox, write_tool):
+    for server in "abcd":
+        write_tool(f"mcptools/{server}/create_issue.py", ISSUE)
+    (response,) = ask(settings(), toolbox, {"query": "create issue", "limit": 5})
+
+    assert len(response.tools) == 5
+    assert len(response.tools[0].duplicates) == 4
+
+
+def test_tools_that_say_nearly_nothing_are_not_taken_for_the_same(settings, toolbox, write_tool):
+    for server in "ab":
+        write_tool(f"mcptools/{server}/get_details.py", "Get the details.")
+    (response,) = ask(settings(), toolbox, {"query": "get details", "limit": 3})
+
+    assert {"mcptools:a:get_details", "mcptools:b:get_details"} == set(ids(response)[:2])
+
+
+# Past use.
+
+TWINS = ("mcptools:pier:find_ferry", "gentools:pier:find_ferry")
+
+
+@pytest.fixture
+def twins(toolbox, write_tool):
+    """Two tools that differ in their source, and say too little to be taken for the same."""
+    write_tool("mcptools/pier/find_ferry.py", "Give departures from harbours.")
+    write_tool("gentools/pier/find_ferry/api.py", "Give departures from harbours.")
+    return toolbox
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_a_tool_that_failed_comes_after_its_equal_by_what_the_formula_says(settings, twins, mode):
+    request = {"query": "departures from the harbour", "mode": mode, "limit": 50}
+
+    async def job(search):
+        before = await search.search(**request)
+        await search.record_outcome(ids(before)[0], success=False)
+        await search.record_outcome("no:such:tool", success=False)
+        once = await search.search(**request)
+        for _ in range(40):
+            await search.record_outcome(ids(before)[0], success=False)
+        return before, once, await search.search(**request)
+
+    before, once, often = use(settings(), twins, job)
+
+    first = ids(before)[0]
+    assert set(ids(before)[:2]) == set(TWINS)
+    for response, failures in ((once, 1), (often, 41)):
+        scores, earlier = by_id(response), by_id(before)
+        factor = usage_prior(0, failures)
+        assert 1 - USAGE_BOUND <= factor < 1
+        assert scores[first] == pytest.approx(earlier[first] * factor)
+        for id_ in scores.keys() - {first}:
+            assert scores[id_] == pytest.approx(earlier[id_], abs=1e-6)
+        assert explanations(response)[first].usage == factor
+        assert ids(response).index(first) == 1
+
+
+def test_without_outcomes_use_has_no_say(settings, twins):
+    async def job(search):
+        before = await search.search("departures from the harbour", limit=50)
+        await search.flush()
+        return before, await search.search("departures from the harbour", limit=50)
+
+    before, after = use(settings(), twins, job)
+
+    assert all(found.explanation.usage == 1.0 for found in (*before.tools, *after.tools))
+    assert after.tools == before.tools
+
+
+def test_success_and_failure_move_a_clearly_better_tool_by_no_place(settings, toolbox):
+    async def job(search):
+        for _ in range(100):
+            await search.record_outcome(MERGE, success=False)
+            await search.record_outcome("mcptools:pdf:rotate_pages", success=True)
+        return await search.search("join several PDF documents into one file")
+
+    assert ids(use(settings(), toolbox, job))[0] == MERGE
+
+
+def by_id(response):
+    return {str(found.entry.id): found.score for found in response.tools}
+
+
+def explanations(response):
+    return {str(found.entry.id): found.explanation for found in response.tools}
+
+
+# Arithmetic.
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (2.0, 0.5)])
+@pytest.mark.parametrize("mode", SearchMode)
+def test_contributions_and_explanation_give_the_score(settings, toolbox, mode, weights):
+    text = "merge the PDF documents and send an email with the result"
+    bm25_weight, vec_weight = weights
+
+    async def job(search):
+        for _ in range(5):
+            await search.record_outcome(MERGE, success=True)
+        return await search.search(text, mode=mode, limit=50)
+
+    response = use(settings(bm25_weight=bm25_weight, vec_weight=vec_weight), toolbox, job)
+
+    weighted = {"bm25": bm25_weight * UNITS["bm25"], "vector": vec_weight * UNITS["vector"]}
+    found = response.tools
+    best = {
+        each.retriever: each.score
+        for tool in found
+        for each in tool.contributions
+        if each.rank == 1
+    }
+    attainable = sum(weighted[name] * score for name, score in best.items())
+    merged, raised = {}, {}
+    for tool in found:
+        told = tool.explanation
+        given = {each.retriever: max(0.0, each.score) for each in tool.contributions}
+        request = sum(weighted[name] * score for name, score in given.items()) / attainable
+        assert told.request == pytest.approx(request)
+        assert told.merged == pytest.approx(
+            told.request + PART_SHARE * (told.part_score - told.request)
+        )
+        merged[tool.entry.id] = told.merged
+    for tool in found:
+        told, here = tool.explanation, (tool.entry.id.source, tool.entry.id.category)
+        assert told.group == max(
+            score for id_, score in merged.items() if (id_.source, id_.category) == here
+        )
+        raised[tool.entry.id] = told.usage * (
+            (told.merged + CATEGORY_WEIGHT * told.group) / (1 + CATEGORY_WEIGHT)
+        )
+    most = max(1.0, *raised.values())
+    for tool in found:
+        assert tool.score == pytest.approx(raised[tool.entry.id] / most)
+        assert 0 <= tool.score <= 1
+
+
+def test_a_part_has_the_score_that_it_has_as_a_request(settings, toolbox):
+    parts = ["merge the PDF documents", "send an email with the result"]
+    whole, *alone = ask(
+        settings(),
+        toolbox,
+        *({"query": text, "limit": 50} for text in (" and ".join(parts), *parts)),
+    )
+
+    scores = [
+        {id_: told.request for id_, told in explanations(response).items()} for response in alone
+    ]
+    for id_, told in explanations(whole).items():
+        assert told.part_score == pytest.approx(
+            max(part.get(id_, 0.0) for part in scores), abs=1e-5
+        )
+        assert told.part_score == pytest.approx(scores[told.part].get(id_, 0.0), abs=1e-5)
+
+
+def test_an_answer_given_again_is_the_same(settings, toolbox):
+    first, again = ask(settings(), toolbox, *[{"query": "merge and send an email"}] * 2)
+
+    assert replace(again, search_id=first.search_id) == first
