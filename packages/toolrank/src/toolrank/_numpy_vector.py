@@ -196,12 +196,14 @@ class NumpyVectorRetriever:
 
     def _cosines(self, matrix: Any, unit: Any) -> Any:  # noqa: ANN401
         np = self._np
+        # Row by row: a product of the whole matrix wakes all cores, whose threads then spin for
+        # many times what they save.
         if self._unit_length:
-            return matrix @ unit
+            return np.vecdot(matrix, unit)
         # In double precision, so that no row is too long; one of zeros gives NaN.
         rows = matrix.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            return ((rows @ unit) / np.linalg.norm(rows, axis=1)).astype(np.float32)
+            return (np.vecdot(rows, unit) / np.linalg.norm(rows, axis=1)).astype(np.float32)
 
     def _allowed(self, where: Filter) -> np.ndarray[Any, Any]:
         # As one text: to make a number of every row takes longer than to parse them all.
