@@ -61,7 +61,8 @@ async def test_the_first_search_already_has_words_and_vectors(connect, tree):
         )
         best = tools[0]
         assert list(best) == [
-            "name", "category", "source", "description", "score", "path", "id"
+            "name", "category", "source", "description", "score", "confidence", "duplicates",
+            "path", "id",
         ]  # fmt: skip
         assert best["id"] == "mcptools:github:create_issue"
         assert (best["source"], best["category"], best["name"]) == (
@@ -70,6 +71,8 @@ async def test_the_first_search_already_has_words_and_vectors(connect, tree):
         assert "create_pull_request" in best["description"], "the full docstring"
         assert best["path"] == (tree / "mcptools/github/create_issue.py").as_posix()
         assert 0 <= best["score"] <= 1
+        assert 0.5 < best["confidence"] <= 1
+        assert best["duplicates"] == []
 
 
 async def test_every_mode_answers_in_every_scope(connect, tree):

@@ -7,10 +7,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
-from toolrank import query_terms
+from toolindex._rows import name_key as indexed_key
+from toolindex._segments import segments
+from toolrank import name_key, query_terms
+from toolrank._query import query_words
 from toolscan import split_identifier
 
 ROOT = Path(__file__).parents[1]
@@ -20,6 +23,8 @@ PROJECTS = [
     for path in sorted(ROOT.glob(f"{folder}/*/pyproject.toml"))
 ]
 NAMES = [project["name"] for project in PROJECTS]
+# Requests of people who do not exist, who have folders too.
+INVENTED = ROOT / "benchmarks/quality/training"
 ONE_MACHINE_ONLY = re.compile(
     r"file:///"
     r"|https?://(?:10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.)[\d.]+"
@@ -53,6 +58,7 @@ def test_no_file_names_a_place_that_exists_on_one_machine_only():
         f"{path.relative_to(ROOT)}:{number}: {match[0]}"
         for path in tracked_files()
         if path.is_file() and path.name != "uv.lock" and path != Path(__file__)
+        if INVENTED not in path.parents
         for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), start=1)
         if (match := ONE_MACHINE_ONLY.search(line))
     ]
@@ -88,3 +94,36 @@ def test_a_name_typed_as_a_query_is_split_as_it_was_indexed(name):
     words = [word for word in split_identifier(name) if len(word) > 1]
 
     assert set(words) <= set(query_terms(name, stop_words=()))
+
+
+# Half of them in scripts that are written without spaces, with what stands between their letters.
+ANY_TEXT = st.text(st.characters(codec=None)) | st.text(
+    st.sampled_from("作成问题メールㄱ한국어ไทยກຂកខဗမာ゙ั်　。、09aÀ_-:\0\ud800ﬁ㌔①")
+)
+
+
+@settings(deadline=None)
+@given(ANY_TEXT)
+@example("ｃｒｅａｔｅ_Issue")
+@example("İstanbul ﬁle Straße")
+def test_a_name_has_the_key_that_a_request_for_it_is_given(name):
+    """toolindex keeps the keys of names and toolrank makes those of requests."""
+    assert name_key(name) == indexed_key(name)
+
+
+@settings(deadline=None)
+@given(ANY_TEXT)
+@example("メールを送信する")
+@example("作成issue。删除 a 文")
+@example("ภาษาไทย ြမန်မာ")
+@example("한국어를 씁니다")
+def test_what_is_written_without_spaces_is_cut_for_a_request_as_it_was_for_the_index(text):
+    """toolindex cuts texts and toolrank cuts requests; neither may know the other."""
+    pairs = [
+        term
+        for word in query_words(text)
+        if word.is_unspaced
+        for term in word.parts or (word.surface.lower(),)
+    ]
+
+    assert set(pairs) == {pair.lower() for pair in segments([text]).split()}

@@ -54,6 +54,7 @@ VARIANTS: dict[str, Sequence[Change]] = {
     "fusion: RRF, k = 60": [fusion(toolrank.reciprocal_rank_fusion)],
     "fusion: RRF, k = 5": [fusion(partial(toolrank.reciprocal_rank_fusion, rrf_k=5))],
     "unit of BM25: 0.012": [units(0.012)],
+    "unit of BM25: 0.018": [units(0.018)],
     "unit of BM25: 0.022": [units(0.022)],
     "unit of BM25: 0.03": [units(0.03)],
     "weights name, desc, par, cat: 3 1 .5 .75": [weights(3, 1, 0.5, 0.75)],

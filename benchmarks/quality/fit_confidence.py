@@ -65,7 +65,7 @@ THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75}
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _NEAR = 0.8
-_FUSE = partial(linear_fusion, units={"bm25": 0.018})
+_FUSE = partial(linear_fusion, units={"bm25": 0.015})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.search import SearchRequest
 from toolrank import EXACT_CONFIDENCE, RECOMMENDED_CONFIDENCE
 
 CLEAR = {
@@ -34,10 +33,7 @@ def answers(settings, toolbox):
             async with ToolSearch(settings(), toolbox) as search:
                 await search.refresh()
                 await search.embed_pending()
-                found = [
-                    await search._answering.answer(SearchRequest(text=text, **values), "")
-                    for text in texts
-                ]
+                found = [await search.search(text, **values) for text in texts]
                 return {
                     text: {str(tool.entry.id): tool.confidence for tool in response.tools}
                     for text, response in zip(texts, found, strict=True)

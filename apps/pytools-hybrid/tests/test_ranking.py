@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid.search import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
+from pytools_hybrid.search import _PART_SHARE as PART_SHARE
+from pytools_hybrid.search import _UNITS as UNITS
 from toolindex import EmbeddingError, EmbeddingLimits
 from toolrank import USAGE_BOUND, usage_prior
 
 BY_WORDS_AND_MEANING = (SearchMode.HYBRID, SearchMode.VECTOR)
 MERGE, SLUGIFY = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
 SEND, POST = "mcptools:mail:send_email", "mcptools:slack:post_message"
-UNITS = {"bm25": 0.018, "vector": 1.0}
-PART_SHARE, CATEGORY_WEIGHT = 0.3, 0.4
 ISSUE = "Open a new issue in a repository, to report a bug."
 
 
@@ -121,37 +122,46 @@ def test_a_part_that_occurs_twice_is_embedded_once(settings, toolbox):
     assert sorted(model.asked) == ["send an email", "send an email and send an email"]
 
 
-def test_without_the_vectors_of_its_parts_a_request_is_answered_as_a_whole(settings, toolbox):
+COMPOUND = "merge the documents and send an email"
+
+
+def test_a_part_that_the_model_fails_for_is_searched_by_words_and_that_is_told(settings, toolbox):
     model = CountingEmbedder()
     model.fails_for = ("send an email",)
 
     async def job(search):
-        return await search.search("merge the documents and send an email", limit=50)
+        return await search.search(COMPOUND, limit=50)
 
     response = use(settings(), toolbox, job, model)
 
     assert {MERGE, SEND} <= set(ids(response))
+    assert explanations(response)[SEND].part == 1
     assert response.lost == ()
-    assert all(found.explanation.part is None for found in response.tools)
-    assert all(
-        {each.retriever for each in found.contributions} >= {"vector"} for found in response.tools
-    )
+    assert "by words alone" in response.notes[0]
 
 
-def test_an_answer_without_its_parts_is_not_given_again_when_there_are_parts(settings, toolbox):
+def test_an_answer_without_the_vector_of_a_part_is_not_given_again_when_there_is_one(
+    settings, toolbox, monkeypatch
+):
+    monkeypatch.setattr("pytools_hybrid.queries._PAUSES", (0.0,))
     model = CountingEmbedder()
-    model.fails_for = ("send an email",)
 
     async def job(search):
-        text = "merge the documents and send an email"
-        before = await search.search(text)
+        model.fails_for = ("send an email",)
+        before = await search.search(COMPOUND)
         model.fails_for = ()
-        return before, await search.search(text)
+        return before, await search.search(COMPOUND)
+
+    async def once(search):
+        return await search.search(COMPOUND)
 
     before, after = use(settings(), toolbox, job, model)
+    fresh = use(settings(), toolbox, once, CountingEmbedder())
 
-    assert all(found.explanation.part is None for found in before.tools)
-    assert {found.explanation.part for found in after.tools} == {0, 1}
+    assert before.notes
+    assert after.notes == ()
+    assert by_id(before) != pytest.approx(by_id(fresh), abs=1e-5)
+    assert by_id(after) == pytest.approx(by_id(fresh), abs=1e-5)
 
 
 # Vectors that are missing.

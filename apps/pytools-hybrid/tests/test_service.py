@@ -82,6 +82,15 @@ def test_a_limit_out_of_range_is_refused(settings, root, limit):
         use(settings(), root, job)
 
 
+@pytest.mark.parametrize("confidence", [-0.1, 1.1, float("nan")])
+def test_a_confidence_out_of_range_is_refused(settings, root, confidence):
+    async def job(search):
+        await search.search("anything", min_confidence=confidence)
+
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        use(settings(), root, job)
+
+
 def test_without_a_model_hybrid_search_is_by_words_and_says_nothing_of_it(settings, root):
     async def job(search):
         await indexed(search)

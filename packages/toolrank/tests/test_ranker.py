@@ -406,3 +406,21 @@ def test_any_lists_are_ranked_in_one_order_with_scores_in_0_to_1(
     turned = rank(*reversed(channels), **options)
     assert [(hit.id, hit.score) for hit in turned] == [(hit.id, hit.score) for hit in found]
     assert ids(rank(*channels, **options | {"limit": 2})) == ids(found)[:2]
+
+
+def test_a_hit_tells_what_the_channels_gave_for_the_part_that_it_answers_best():
+    class Words:
+        name = "words"
+
+        def retrieve(self, query, *, depth):
+            scores = {"whole": {"a": 4.0, "b": 2.0}, "first": {"a": 3.0}, "second": {"b": 1.0}}
+            return [Hit(id=id_, score=score) for id_, score in scores[query.text].items()]
+
+    parts = (Query(text="first"), Query(text="second"))
+    a, b = HybridRanker([Channel(Words())]).rank(Query(text="whole", parts=parts), limit=2)
+
+    assert (a.explanation.part, [each.score for each in a.part_contributions]) == (0, [3.0])
+    assert (b.explanation.part, [each.score for each in b.part_contributions]) == (1, [1.0])
+    assert [each.score for each in b.contributions] == [2.0]
+    (alone,) = HybridRanker([Channel(Words())]).rank(Query(text="second"), limit=1)
+    assert alone.part_contributions == ()

@@ -226,7 +226,8 @@ def evaluate(
         typer.Option(
             "--all-modes",
             help="Compare bm25, vector, hybrid as your settings have it, and hybrid with the "
-            "other fusion, as 'hybrid (rrf)'. [default where no --mode is given]",
+            "other fusion, as 'hybrid (rrf)'; without vectors bm25 is all there is. [default where "
+            "no --mode is given]",
         ),
     ] = False,
     limit_k: Annotated[
@@ -280,14 +281,13 @@ def evaluate(
     asked = evaluation.read_queries(queries, by=by)
     recall_at = evaluation.recall_depths(limit_k)
     compared = evaluation.configurations(settings, SearchMode(mode) if mode else None)
-    runs = evaluation.run_paths(run, compared) if run else {}
-    for flag, files in {"--run": runs.values(), "--plot": [plot] if plot else []}.items():
-        for file in files:
-            _can_be_written(flag, file, unlike=queries)
+    runs = evaluation.run_paths(run, compared) if run is not None else {}
+    database = settings.db_path if db is not None else None
+    evaluation.check_outputs(queries=queries, database=database, runs=runs.values(), plot=plot)
     if plot is not None:
         evaluation.require_plotting()
     tools = _existing_root(settings)
-    evaluator = evaluation.Evaluator(settings, tools, database=settings.db_path if db else None)
+    evaluator = evaluation.Evaluator(settings, tools, database=database)
     report = _run(evaluator.evaluate(asked, compared, recall_at=recall_at, by=by))
     if output == "json":
         import json
@@ -298,9 +298,9 @@ def evaluate(
     if runs:
         evaluation.write_runs(runs, report.figures)
     if plot is not None:
-        title = f"{report.queries} queries, {report.tools} tools, model {report.model}"
+        title = evaluation.title(report)
         evaluation.write_plot(plot, report.figures, recall_at=recall_at, title=title)
-    for file in [*runs.values(), *([plot] if plot else [])]:
+    for file in [*runs.values(), *([plot] if plot is not None else [])]:
         say(f"wrote {file}")
 
 
@@ -322,15 +322,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(job: Coroutine[Any, Any, T]) -> T:
     import asyncio
+    import signal
 
     async def until_interrupted() -> T:
+        status = 128 + signal.SIGINT
+        task = asyncio.current_task()
+
+        def terminate() -> None:
+            nonlocal status
+            status = 128 + signal.SIGTERM
+            if task is not None:
+                task.cancel()
+
+        # Windows' event loop has no signal handlers, nor has any outside of the main thread.
+        with suppress(RuntimeError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
         try:
             return await job
         except asyncio.CancelledError:
-            # Ctrl-C. A thread may be inside a long scan, and an ordinary exit would wait for
-            # it; what the index holds is safe at every moment.
+            # Ctrl-C or SIGTERM. A thread may be inside a long scan, and an ordinary exit would
+            # wait for it; what the index holds is safe at every moment.
             say("interrupted")
-            os._exit(130)
+            os._exit(status)
 
     return asyncio.run(until_interrupted())
 
@@ -367,16 +380,6 @@ def _is_folder(root: Path) -> bool:
     if not stat.S_ISDIR(mode):
         raise SettingsError("--root", f"{root} is a file; give the folder that holds the tools")
     return True
-
-
-def _can_be_written(flag: str, file: Path, *, unlike: Path) -> None:
-    """Refuse a place for results before anybody waits for them."""
-    if not file.parent.is_dir():
-        raise SettingsError(flag, f"{file.parent} does not exist; make the folder first")
-    if file.is_dir():
-        raise SettingsError(flag, f"{file} is a folder; name a file in it")
-    if file.exists() and file.samefile(unlike):
-        raise SettingsError(flag, f"{file} holds the queries; name another file")
 
 
 async def _search(

@@ -57,22 +57,24 @@ class QueryEmbedder:
     async def vector(self, text: str, parts: Sequence[str] = ()) -> tuple[QueryVector | None, str]:
         """Give the vectors of a query and of its parts, or None and the reason why there is none.
 
-        If that of a part is missing, the query is given as a whole.
+        The model may fail for a part alone: that has no vector then.
         """
         values, *others = await asyncio.gather(*map(self._attempt, (text, *parts)))
         if isinstance(values, EmbeddingError):
             return None, self._failed(values)
-        self._failures = 0
-        found = [
-            (part, other)
-            for part, other in zip(parts, others, strict=True)
-            if not isinstance(other, EmbeddingError)
-        ]
+        failed = next((other for other in others if isinstance(other, EmbeddingError)), None)
+        if failed is None:
+            self._failures = 0
+        else:
+            self._failed(failed)
         vector = QueryVector(
             model_id=self.embedder.model_id,
             values=values,
             text=text,
-            parts=tuple(found) if len(found) == len(parts) else (),
+            parts=tuple(
+                (part, None if isinstance(other, EmbeddingError) else other)
+                for part, other in zip(parts, others, strict=True)
+            ),
         )
         return vector, ""
 

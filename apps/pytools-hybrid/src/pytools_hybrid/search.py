@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache, partial
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
@@ -29,7 +30,7 @@ from toolrank import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from toolindex import Candidate, StoreReader, ToolEntry, ToolStore
     from toolrank import Contribution, Explanation, Fusion, RankedHit
@@ -49,7 +50,7 @@ __all__ = [
 MAX_LIMIT = 50
 _CACHED_RESULTS = 512
 # All of these were chosen by ablation: docs/decisions/0008.
-_UNITS = {"bm25": 0.018, "vector": 1.0}
+_UNITS = {"bm25": 0.015, "vector": 1.0}
 _PART_SHARE = 0.3
 _CATEGORY_WEIGHT = 0.3
 _FUSIONS: dict[str, Fusion] = {
@@ -60,6 +61,8 @@ _FUSIONS: dict[str, Fusion] = {
 _SPARE = 5
 # "Get details" says too little to tell that two tools are the same.
 _TELLING_WORDS = 5
+# One word in forty may differ.
+_SAME = 0.95
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -106,13 +109,14 @@ class QueryVector:
         model_id: The model.
         values: One float per dimension.
         text: What was embedded: the request, its misspelt words corrected.
-        parts: The parts of a compound request, each with its own vector.
+        parts: The parts of a compound request, each with its own vector, or None where the model
+            gave none: that part is searched by words.
     """
 
     model_id: str
     values: Sequence[float] = field(repr=False)
     text: str = ""
-    parts: tuple[tuple[str, Sequence[float]], ...] = field(default=(), repr=False)
+    parts: tuple[tuple[str, Sequence[float] | None], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +126,9 @@ class FoundTool:
     Attributes:
         entry: The tool.
         score: In [0, 1]; orders the results of one search.
-        confidence: In [0, 1]; how sure it is that the tool answers the request, which means the
-            same for every search and mode.
+        confidence: In [0, 1]; how sure it is that the tool answers the request, or the part of
+            it that it answers best. It means about the same for every search and mode, and less
+            where a filter leaves few tools to compare with.
         duplicates: Ids of tools that say the same, left out for this one.
         contributions: What each channel gave.
         explanation: How the score came about.
@@ -189,7 +194,7 @@ class Searcher:
         self._fuse = _FUSIONS[fusion]
         # An answer is a function of its key: no time after which it goes bad.
         self._answers: OrderedDict[object, tuple[FoundTool, ...]] = OrderedDict()
-        self._factors: tuple[int | None, Mapping[str, float]] = None, {}
+        self._factors: tuple[tuple[int, int] | None, Mapping[str, float]] = None, {}
         self._lock = Lock()
 
     def uses_vectors(self, mode: SearchMode) -> bool:
@@ -229,6 +234,10 @@ class Searcher:
                     notes.append(
                         f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
                     )
+            if vector is not None:
+                vector = _with_usable_parts(vector)
+                if any(values is None for _, values in vector.parts):
+                    notes.append("a part of the request was searched by words alone: no vector")
             if coverage.tools and vector is None and why:
                 lost.append(f"vector channel lost ({why}): searched by words")
             response = SearchResponse(
@@ -266,7 +275,7 @@ class Searcher:
             request,
             vector.model_id if vector else None,
             # Those of a model that fails at times may be missing.
-            len(vector.parts) if vector else 0,
+            tuple(values is not None for _, values in vector.parts) if vector else (),
             reader.generation(),
             reader.usage_generation(),
         )
@@ -285,36 +294,44 @@ class Searcher:
         self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
     ) -> tuple[FoundTool, ...]:
         named = {hit.id: hit.score for hit in reader.named(request.text, where=request.where)}
+        channels = self._channels(reader, request, vector)
         ranker = HybridRanker(
-            self._channels(reader, request, vector),
+            channels,
             fuse=self._fuse,
             part_share=_PART_SHARE,
             group=_category,
             group_weight=_CATEGORY_WEIGHT,
             usage=self._usage(reader),
         )
+        query = _query(request, vector)
         depth = request.limit + _SPARE + len(named)
-        hits = ranker.rank(_query(request, vector), limit=depth, pinned=list(named))
-        if len(named) > 1:
-            # Of several that are called the same, the one that fits best is first.
-            hits = sorted(hits, key=lambda hit: _place(hit, named))
-        entries = reader.entries([hit.id for hit in hits])
-        # An id that is not among the entries of the same state is damaged.
-        hits = [hit for hit in hits if hit.id in entries]
-        hits = group_duplicates(hits, fingerprint=_fingerprints(entries))
-        scale = reader.lexical_scale(request.text)
-        found = [
+        while True:
+            hits = ranker.rank(query, limit=depth, pinned=list(named))
+            if len(named) > 1:
+                # Of several that are called the same, the one that fits best is first.
+                hits = sorted(hits, key=lambda hit: _place(hit, named))
+            entries = reader.entries([hit.id for hit in hits])
+            # An id that is not among the entries of the same state is damaged.
+            known = [hit for hit in hits if hit.id in entries]
+            distinct = group_duplicates(known, fingerprint=_fingerprints(entries), similarity=_SAME)
+            if len(distinct) >= request.limit or len(hits) < depth:
+                break
+            depth *= 4
+        scales = [reader.lexical_scale(asked.text) for asked in (query, *query.parts)]
+        ran = {channel.retriever.name for channel in channels}
+        found = (
             FoundTool(
                 entry=entries[hit.id],
                 score=hit.score,
-                confidence=_confidence(hit, scale),
+                confidence=_confidence(hit, ran, scales),
                 duplicates=hit.duplicates,
                 contributions=hit.contributions,
                 explanation=hit.explanation,
             )
-            for hit in hits[: request.limit]
-        ]
-        return tuple(tool for tool in found if tool.confidence >= request.min_confidence)
+            for hit in distinct
+        )
+        sure = (tool for tool in found if tool.confidence >= request.min_confidence)
+        return tuple(islice(sure, request.limit))
 
     def _channels(
         self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
@@ -329,12 +346,13 @@ class Searcher:
         return channels
 
     def _usage(self, reader: StoreReader) -> Mapping[str, float]:
-        generation = reader.usage_generation()
+        # Of both, for another database may have counted as far as this one.
+        state = reader.generation(), reader.usage_generation()
         known, factors = self._factors
-        if known != generation:
+        if known != state:
             outcomes = reader.outcomes()
             factors = {id_: usage_prior(*counts) for id_, counts in outcomes.items()}
-            self._factors = generation, factors
+            self._factors = state, factors
         return factors
 
     def _weights(self, mode: SearchMode, *, has_vector: bool) -> tuple[float, float]:
@@ -417,24 +435,48 @@ def _fingerprints(entries: Mapping[str, ToolEntry]) -> Callable[[str], Fingerpri
         if counts[keys[id_]] == 1:
             return None
         entry = entries[id_]
-        words = query_terms(entry.description, stop_words=())
+        words = _WORD.findall(entry.description.casefold())
         if len(words) < _TELLING_WORDS:
             return None
-        parameters = (f"{parameter.name}:" for parameter in entry.parameters)
-        return Fingerprint(frozenset({keys[id_]}), frozenset([*words, *parameters]))
+        parameters = (f"{p.name}: {p.annotation}" for p in entry.parameters)
+        return Fingerprint(frozenset({keys[id_], *parameters}), frozenset(words))
 
     return fingerprint
 
 
-def _confidence(hit: RankedHit, scale: float) -> float:
-    given = {contribution.retriever: contribution for contribution in hit.contributions}
-    bm25, vector = given.get("bm25"), given.get("vector")
-    evidence = Evidence(
-        strength=bm25.score / scale if bm25 and scale else 0.0,
-        contrast=vector.score - vector.background if vector else None,
-        is_exact=hit.explanation is not None and hit.explanation.pinned,
+def _confidence(hit: RankedHit, channels: Set[str], scales: Sequence[float]) -> float:
+    """Give the confidence in a hit as an answer to the request, or to the part that it answers.
+
+    Args:
+        hit: The hit.
+        channels: The channels that ran; one that did not give the hit says that it is far off.
+        scales: What the BM25 scores of the request and of each part are divided by.
+    """
+    explanation = hit.explanation
+    is_exact = explanation is not None and explanation.pinned
+    given = [(hit.contributions, scales[0])]
+    if explanation is not None and explanation.part is not None:
+        given.append((hit.part_contributions, scales[1 + explanation.part]))
+    return max(
+        confidence(
+            Evidence(
+                strength=_strength(contributions, scale) if "bm25" in channels else None,
+                contrast=_contrast(contributions) if "vector" in channels else None,
+                is_exact=is_exact,
+            )
+        )
+        for contributions, scale in given
     )
-    return confidence(evidence)
+
+
+def _strength(contributions: Sequence[Contribution], scale: float) -> float:
+    found = (each.score for each in contributions if each.retriever == "bm25")
+    return next(found, 0.0) / scale if scale else 0.0
+
+
+def _contrast(contributions: Sequence[Contribution]) -> float:
+    found = (each.score - each.background for each in contributions if each.retriever == "vector")
+    return next(found, 0.0)
 
 
 def _unsearchable(vectors: int, dimensions: int, vector: QueryVector) -> str | None:
@@ -443,6 +485,16 @@ def _unsearchable(vectors: int, dimensions: int, vector: QueryVector) -> str | N
     if len(vector.values) != dimensions:
         return f"{vector.model_id} gave {len(vector.values)} dimensions, the index has {dimensions}"
     return None
+
+
+def _with_usable_parts(vector: QueryVector) -> QueryVector:
+    """Leave out the vectors of parts that are of another length than that of the request."""
+    length = len(vector.values)
+    parts = tuple(
+        (text, values if values is not None and len(values) == length else None)
+        for text, values in vector.parts
+    )
+    return replace(vector, parts=parts)
 
 
 def _fuller(reader: StoreReader, wanted: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -165,30 +164,6 @@ class BM25Retriever:
             if not _is_only_whole(found)
         )
 
-    def coverage(self, query: Query, ids: Sequence[str]) -> dict[str, float]:
-        """Give the share of the query's IDF that each of some rows covers, from 0 to 1.
-
-        A term that no row holds counts as the rarest one, and a term found in its place covers
-        it as far as the two are spelt alike. Terms that are too common do not count where there
-        are rarer ones.
-
-        Args:
-            query: What is asked.
-            ids: As `retrieve` gives them; one that no row has covers nothing.
-
-        Raises:
-            RetrievalError: The table is missing or is no FTS5 table.
-        """
-        table = self._open()
-        terms = [found for found in self._find(table, query.text) if not _is_only_whole(found)]
-        idfs = [_idf(table.size(), found.posting.documents) for found in terms]
-        total = sum(idfs)
-        shares = dict.fromkeys(ids, 0.0)
-        for id_, row in table.rowids(ids).items():
-            covered = (idf * _share(found, row) for found, idf in zip(terms, idfs, strict=True))
-            shares[id_] = sum(covered) / total if total else 0.0
-        return shares
-
     def corrections(self, text: str) -> dict[str, str]:
         """Give what the request's misspelt words are taken for, as the rows spell it.
 
@@ -271,16 +246,3 @@ def _idf(rows: int, documents: int) -> float:
 def _is_only_whole(found: _Found) -> bool:
     """Tell whether no row holds it, and the parts of the word stand for it."""
     return found.term.has_parts and not found.posting.documents
-
-
-def _share(found: _Found, row: int) -> float:
-    if _holds(found.posting, row):
-        return 1.0
-    return max(
-        (alike.similarity for alike, rows in found.similar if _holds(rows, row)), default=0.0
-    )
-
-
-def _holds(posting: Posting, row: int) -> bool:
-    place = bisect_left(posting.rows, row)
-    return place < len(posting.rows) and posting.rows[place] == row

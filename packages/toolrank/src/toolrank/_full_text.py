@@ -25,6 +25,9 @@ __all__ = ["FullTextTable"]
 
 _SPELLINGS_READ = 16
 _LEAST_IDF = 1e-6
+# Nothing is called that, and to remember it takes as much memory as a thousand terms.
+_MAX_TERM = 1000
+_NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
 
 
 class FullTextTable:
@@ -72,6 +75,8 @@ class FullTextTable:
             term: Any string.
             up_to: Read no rows of a term that more rows hold.
         """
+        if len(term) > _MAX_TERM:
+            return _NOWHERE
         key = (self._sql, self._evenness, term)
         posting = self._postings.get(key)
         if posting is None or not (
@@ -119,16 +124,6 @@ class FullTextTable:
             )
             known.update((row, str(id_)) for row, id_ in self.rows(sql, (json.dumps(missing),)))
         return {row: known[row] for row in rows if row in known}
-
-    def rowids(self, ids: Sequence[str]) -> dict[str, int]:
-        """Give the rows of ids, where there are any."""
-        if self._content is None:
-            return {id_: int(id_) for id_ in ids if id_.isdecimal() and id_.isascii()}
-        sql = (
-            f"SELECT {self._content.column}, rowid FROM {self._content.table} "  # noqa: S608
-            f"WHERE {self._content.column} IN (SELECT value FROM json_each(?))"
-        )
-        return {str(id_): row for id_, row in self.rows(sql, (json.dumps(list(ids)),))}
 
     def rows(self, sql: str, parameters: tuple[Any, ...]) -> list[Any]:
         """Run a statement.

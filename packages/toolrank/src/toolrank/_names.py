@@ -113,7 +113,8 @@ class NameRetriever:
             raise RetrievalError(self._name, error) from error
         scores: dict[str, float] = {}
         for id_, named in rows:
-            score = max(ids.get(named, 0.0), keys.get(named, 0.0))
+            # SQLite may find an id that Python would not: a number, or another case.
+            score = max(ids.get(named, 0.0), keys.get(named, 0.0)) or _MENTIONED
             scores[str(id_)] = max(score, scores.get(str(id_), 0.0))
         ranked = sorted((-score, id_) for id_, score in scores.items())
         return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]

@@ -128,21 +128,29 @@ class HybridRanker:
         depth = depth or max(3 * limit, _MIN_DEPTH)
         whole = self._asked(query, depth)
         asked = query.parts if self._part_share else ()
-        parts = [self._asked(part, min(depth, PART_DEPTH)).scores for part in asked]
+        found = [self._asked(part, min(depth, PART_DEPTH)) for part in asked]
+        parts = [part.scores for part in found]
         scored = self._scored(whole.scores, parts, pinned)
         first = list(dict.fromkeys(pinned))
         rest = scored.final.keys() - set(first)
         ordered = first + sorted(sorted(rest), key=scored.final.__getitem__, reverse=True)
-        contributions = _contributions(whole.rankings, set(ordered[:limit]))
-        return [
-            RankedHit(
-                id=id_,
-                score=1.0 if (is_pinned := position < len(first)) else scored.final[id_],
-                contributions=tuple(contributions[id_]),
-                explanation=self._explained(id_, whole.scores, parts, scored, is_pinned),
+        shown = ordered[:limit]
+        contributions = _contributions(whole.rankings, shown)
+        of_parts = [_contributions(part.rankings, shown) for part in found]
+        hits = []
+        for position, id_ in enumerate(shown):
+            is_pinned = position < len(first)
+            why = self._explained(id_, whole.scores, parts, scored, is_pinned)
+            hits.append(
+                RankedHit(
+                    id=id_,
+                    score=1.0 if is_pinned else scored.final[id_],
+                    contributions=tuple(contributions[id_]),
+                    part_contributions=() if why.part is None else tuple(of_parts[why.part][id_]),
+                    explanation=why,
+                )
             )
-            for position, id_ in enumerate(ordered[:limit])
-        ]
+        return hits
 
     def _asked(self, query: Query, depth: int) -> _Asked:
         rankings: dict[str, Sequence[Hit]] = {}

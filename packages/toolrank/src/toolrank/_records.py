@@ -107,6 +107,8 @@ class RankedHit:
             It orders hits of one query; it is no probability.
         contributions: What each channel gave for the whole request, in the order of the
             channels; a channel that does not hold the hit gave nothing.
+        part_contributions: The same for the part of the request that the hit answers best,
+            `explanation.part`.
         explanation: How the score came about.
         duplicates: Hits that say the same and were left out for this one, best first.
     """
@@ -114,5 +116,6 @@ class RankedHit:
     id: str
     score: float
     contributions: tuple[Contribution, ...]
+    part_contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
     duplicates: tuple[str, ...] = ()

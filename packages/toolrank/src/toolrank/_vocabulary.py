@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from toolrank._query import STOP_WORDS
@@ -144,27 +145,28 @@ class Vocabulary:
 
 
 def read_vocabulary(connection: Connection, table: str) -> Vocabulary:
-    """Read the terms of an FTS5 table, through a temporary table that is removed again.
+    """Read the terms of an FTS5 table of `main`, through a temporary table that is removed again.
 
     A connection that is set to `query_only` is let write, to its temporary database only, for
     that moment.
     """
     identifier(table, argument="table")
+    # Threads may share a connection, and with it its temporary tables.
+    view = f"toolrank_vocabulary_{get_ident()}"
     (query_only,) = next(iter(connection.execute("PRAGMA query_only", ())))
     if query_only:
         list(connection.execute("PRAGMA query_only = 0", ()))
     try:
         list(
             connection.execute(
-                "CREATE VIRTUAL TABLE temp.toolrank_vocabulary "
-                f"USING fts5vocab (main, {table}, 'row')",
+                f"CREATE VIRTUAL TABLE temp.{view} USING fts5vocab (main, {table}, 'row')",
                 (),
             )
         )
         try:
-            rows = list(connection.execute("SELECT term, doc FROM temp.toolrank_vocabulary", ()))
+            rows = list(connection.execute(f"SELECT term, doc FROM temp.{view}", ()))  # noqa: S608
         finally:
-            list(connection.execute("DROP TABLE temp.toolrank_vocabulary", ()))
+            list(connection.execute(f"DROP TABLE temp.{view}", ()))
     finally:
         if query_only:
             list(connection.execute("PRAGMA query_only = 1", ()))

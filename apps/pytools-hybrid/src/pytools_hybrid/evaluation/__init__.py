@@ -10,9 +10,10 @@ from pytools_hybrid.evaluation._configurations import Configuration, configurati
 from pytools_hybrid.evaluation._evaluator import EvaluationReport, Evaluator
 from pytools_hybrid.evaluation._figures import DEPTH, Figures, Latency, recall_depths
 from pytools_hybrid.evaluation._gold import UnknownGold
+from pytools_hybrid.evaluation._outputs import check_outputs
 from pytools_hybrid.evaluation._plot import require_plotting, write_plot
 from pytools_hybrid.evaluation._queries import EvaluationQuery, QueriesFileError, read_queries
-from pytools_hybrid.evaluation._report import as_json, as_text
+from pytools_hybrid.evaluation._report import as_json, as_text, title
 from pytools_hybrid.evaluation._runs import run_paths, write_runs
 
 __all__ = [
@@ -29,11 +30,13 @@ __all__ = [
     "as_json",
     "as_text",
     "best",
+    "check_outputs",
     "configurations",
     "read_queries",
     "recall_depths",
     "require_plotting",
     "run_paths",
+    "title",
     "write_plot",
     "write_runs",
 ]

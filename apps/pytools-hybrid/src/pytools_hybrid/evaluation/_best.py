@@ -1,4 +1,4 @@
-"""Which configuration is best, and whether that is more than chance."""
+"""Which configuration to use, and whether that is more than chance."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ BEST_BY = f"ndcg@{DEPTH}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """The best of several configurations, compared with the next.
+    """The configuration to use, compared with the one that comes nearest to being better.
 
     Attributes:
-        winner: The best.
-        runner_up: The next.
-        difference: By how much the best is above the next, query by query.
+        chosen: What to use; anything but what searches do already only if it is better beyond
+            chance.
+        other: What it is compared with.
+        difference: By how much the chosen one is above the other, query by query; below 0 where
+            the other has more, and it may be chance.
     """
 
-    winner: Figures
-    runner_up: Figures
+    chosen: Figures
+    other: Figures
     difference: Difference
 
     @property
@@ -39,41 +41,60 @@ class Best:
         return self.difference.interval.low > 0
 
     def __str__(self) -> str:
-        name, value = self.winner.configuration.name, self.winner.evaluation.mean(BEST_BY)
-        other, interval = self.runner_up.configuration.name, self.difference.interval
-        chosen = self.winner.configuration.selected_by
+        name, value = self.chosen.configuration.name, self.chosen.evaluation.mean(BEST_BY)
+        other, mean = self.other.configuration.name, self.difference.mean
+        low, high = self.difference.interval.low, self.difference.interval.high
+        already = "it is what a search does with your settings"
+        if mean == 0:
+            return (
+                f"{name} ({BEST_BY} {value:.3f}) is as good as any: {already}. "
+                f"{other} has the same."
+            )
+        if mean < 0:
+            return (
+                f"Keep {name} ({BEST_BY} {value:.3f}): {already}. {other} is {-mean:.3f} above it, "
+                f"but the 95 % interval of that difference is {-high:+.3f} to {-low:+.3f}, which "
+                "holds 0: these queries cannot tell the two apart for sure."
+            )
+        chosen = self.chosen.configuration.selected_by
         how = (
             f"select it with {' '.join(f'{key}={setting}' for key, setting in chosen.items())}"
             if chosen
-            else "it is what a search does with your settings"
+            else already
         )
-        if self.difference.mean == 0:
-            return f"{name} ({BEST_BY} {value:.3f}) is as good as any: {how}. {other} has the same."
         verdict = (
             "more than the choice of queries explains"
             if self.is_beyond_chance
             else "which holds 0: these queries cannot tell the two apart for sure"
         )
         return (
-            f"{name} is best here ({BEST_BY} {value:.3f}): {how}. It is {self.difference.mean:.3f} "
-            f"above {other}; the 95 % interval of that difference is {interval.low:+.3f} to "
-            f"{interval.high:+.3f}, {verdict}."
+            f"{name} is best here ({BEST_BY} {value:.3f}): {how}. It is {mean:.3f} above {other}; "
+            f"the 95 % interval of that difference is {low:+.3f} to {high:+.3f}, {verdict}."
         )
 
 
 def best(figures: Sequence[Figures]) -> Best | None:
-    """Find the best by NDCG@10; None where there is nothing to compare.
+    """Find what to use by NDCG@10; None where there is nothing to compare.
 
-    Of equals, the one that searches use already comes first: nobody changes settings for nothing.
+    Nobody changes settings for what may be chance: only a configuration whose interval of the
+    difference to what searches do already is above 0 is preferred to that.
+
+    Args:
+        figures: The configurations' figures; of several, one is what searches do already.
     """
     if len(figures) < 2:
         return None
-    winner, runner_up, *_ = sorted(
+    first, second, *_ = sorted(
         figures,
         key=lambda each: (-each.evaluation.mean(BEST_BY), bool(each.configuration.selected_by)),
     )
-    return Best(
-        winner=winner,
-        runner_up=runner_up,
-        difference=winner.evaluation.difference(runner_up.evaluation, BEST_BY),
-    )
+    current = next(each for each in figures if not each.configuration.selected_by)
+    if first is current:
+        return _compared(current, second)
+    change = _compared(first, current)
+    return change if change.is_beyond_chance else _compared(current, first)
+
+
+def _compared(chosen: Figures, other: Figures) -> Best:
+    difference = chosen.evaluation.difference(other.evaluation, BEST_BY)
+    return Best(chosen=chosen, other=other, difference=difference)

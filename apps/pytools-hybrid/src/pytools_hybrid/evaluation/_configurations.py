@@ -47,7 +47,8 @@ def configurations(settings: Settings, mode: SearchMode | None) -> list[Configur
 
     Args:
         settings: The settings as they are; "hybrid" is what they give.
-        mode: Only this mode, or None for all of them, and both fusions.
+        mode: Only this mode, or None for all of them, and both fusions. Without vectors words are
+            all that any of them has, and None is bm25 alone.
 
     Raises:
         SettingsError: Vectors alone are asked for, and there are none.
@@ -55,6 +56,8 @@ def configurations(settings: Settings, mode: SearchMode | None) -> list[Configur
     has_vectors = settings.embedding_model != "none"
     if mode is SearchMode.VECTOR and not has_vectors:
         raise SettingsError("--mode", "vectors are switched off: the model is 'none'")
+    if mode is None and not has_vectors:
+        return [Configuration(name="bm25", mode=SearchMode.BM25, settings=settings, selected_by={})]
     other = next(fusion for fusion in _FUSIONS if fusion != settings.fusion)
     every = [
         Configuration(
@@ -77,9 +80,7 @@ def configurations(settings: Settings, mode: SearchMode | None) -> list[Configur
             selected_by={"PYTOOLS_FUSION": other},
         ),
     ]
-    if mode is not None:
-        return [each for each in every if each.name == mode.value]
-    return [each for each in every if has_vectors or each.mode is not SearchMode.VECTOR]
+    return [each for each in every if mode is None or each.name == mode.value]
 
 
 def _only(channel: str, weight: float, *, instead_of: str) -> dict[str, str]:

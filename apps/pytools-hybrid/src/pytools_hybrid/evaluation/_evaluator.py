@@ -149,15 +149,11 @@ class Evaluator:
         if unknown.count == unknown.total:
             raise SettingsError(
                 "--queries",
-                f"none of the {unknown.total} gold ids is among the tools of {self._root}; "
+                f"no gold id is among the tools of {self._root}; "
                 f"ids are as pytools-hybrid search --output json prints them:{unknown}",
             )
         if unknown.count:
-            message = (
-                f"warning: {unknown.count} of {unknown.total} gold ids are not in the index; the "
-                f"{unknown.queries} queries that name them count all the same:{unknown}"
-            )
-            for line in message.splitlines():
+            for line in f"warning: {unknown.sentence}:{unknown}".splitlines():
                 say(line)
 
     async def _ask(

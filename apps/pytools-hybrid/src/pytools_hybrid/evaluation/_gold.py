@@ -38,6 +38,20 @@ class UnknownGold:
     queries: int
     examples: Mapping[str, str]
 
+    @property
+    def sentence(self) -> str:
+        """How many there are, and that their queries count."""
+        are, them = ("is", "it") if self.count == 1 else ("are", "them")
+        which = (
+            f"query that names {them} counts"
+            if self.queries == 1
+            else f"{self.queries} queries that name {them} count"
+        )
+        return (
+            f"{self.count} of {self.total} gold ids {are} not in the index; "
+            f"the {which} all the same"
+        )
+
     def __str__(self) -> str:
         listed = "".join(f"\n  {id_}: {reason}" for id_, reason in self.examples.items())
         more = self.count - len(self.examples)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.evaluation._evaluator import EvaluationReport
     from pytools_hybrid.evaluation._figures import Figures
 
-__all__ = ["as_json", "as_text"]
+__all__ = ["as_json", "as_text", "title"]
 
 _DIGITS = 6
 _COMPLETENESS = f"completeness@{DEPTH}"
@@ -31,10 +31,10 @@ def as_json(report: EvaluationReport) -> dict[str, Any]:
         "modes": {each.configuration.name: _mode(each, report) for each in report.figures},
         "best": found
         and {
-            "mode": found.winner.configuration.name,
+            "mode": found.chosen.configuration.name,
             "measure": BEST_BY,
-            "settings": dict(found.winner.configuration.selected_by),
-            "above": found.runner_up.configuration.name,
+            "settings": dict(found.chosen.configuration.selected_by),
+            "against": found.other.configuration.name,
             "difference": _rounded(found.difference.mean),
             "interval": _interval(found.difference.interval),
             "beyond_chance": found.is_beyond_chance,
@@ -88,7 +88,7 @@ def as_text(report: EvaluationReport) -> str:
     ]
     names = ["mode", *(each.configuration.name for each in report.figures)]
     parts = [
-        f"{report.queries} queries, {report.tools} tools, model {report.model}",
+        title(report),
         _table(names, columns),
     ]
     if report.by is not None:
@@ -96,6 +96,13 @@ def as_text(report: EvaluationReport) -> str:
     if found := best(report.figures):
         parts.append(f"* best of the column\n{found}")
     return "\n\n".join(parts)
+
+
+def title(report: EvaluationReport) -> str:
+    """Say what was measured, on one line."""
+    queries = "1 query" if report.queries == 1 else f"{report.queries} queries"
+    tools = "1 tool" if report.tools == 1 else f"{report.tools} tools"
+    return f"{queries}, {tools}, model {report.model}"
 
 
 def _breakdown(report: EvaluationReport, by: str) -> str:

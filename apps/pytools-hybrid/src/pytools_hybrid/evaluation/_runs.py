@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from toolrank import Hit
 from toolrank.metrics import write_run
 
+from pytools_hybrid.errors import SettingsError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
@@ -27,7 +29,13 @@ def run_paths(path: Path, compared: Sequence[Configuration]) -> dict[str, Path]:
     Args:
         path: The file that the user named.
         compared: The configurations.
+
+    Raises:
+        SettingsError: It is a folder.
     """
+    # An empty path is the folder we are in.
+    if not path.name or path.is_dir():
+        raise SettingsError("--run", f"{path} is a folder; name a file in it")
     if len(compared) == 1:
         return {compared[0].name: path}
     return {each.name: path.with_stem(f"{path.stem}.{each.slug}") for each in compared}

@@ -1,0 +1,68 @@
+"""Where the results of an evaluation go: refused before anybody waits for them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = ["check_outputs"]
+
+_PLOT_SUFFIX = ".png"
+
+
+def check_outputs(
+    *, queries: Path, database: Path | None, runs: Iterable[Path], plot: Path | None
+) -> None:
+    """Make sure that every result can be written, and replaces neither an input nor another.
+
+    Args:
+        queries: The file of queries.
+        database: The index that the user named, if any.
+        runs: The files of the runs.
+        plot: The file of the plot, if one is wanted.
+
+    Raises:
+        SettingsError: A place that will not do.
+    """
+    taken = [(queries, "holds the queries")]
+    if database is not None:
+        _check_free("--db", database, taken)
+        taken.append((database, "is the index of --db"))
+    for file in runs:
+        _check_place("--run", file)
+        _check_free("--run", file, taken)
+        taken.append((file, "is a file of --run"))
+    if plot is not None:
+        _check_place("--plot", plot)
+        _check_free("--plot", plot, taken)
+        if plot.suffix.lower() != _PLOT_SUFFIX:
+            raise SettingsError(
+                "--plot", f"{plot} is drawn as PNG; give it a name that ends in {_PLOT_SUFFIX}"
+            )
+
+
+def _check_place(flag: str, file: Path) -> None:
+    if not file.parent.is_dir():
+        raise SettingsError(flag, f"{file.parent} does not exist; make the folder first")
+    if file.is_dir():
+        raise SettingsError(flag, f"{file} is a folder; name a file in it")
+
+
+def _check_free(flag: str, file: Path, taken: Iterable[tuple[Path, str]]) -> None:
+    for other, role in taken:
+        if _is_same(file, other):
+            raise SettingsError(flag, f"{file} {role}; name another file")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        # One of them is not there yet.
+        return os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,212 @@
+"""`pytools-hybrid eval`, run as a user runs it."""
+
+import importlib.util
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from toolrank.metrics import read_run
+
+MERGE, INVOICE = "mcptools:pdf:merge_pdfs", "mcptools:finance:create_invoice"
+# A name asked for exactly comes first in every mode, so that all figures can be worked out.
+QUERIES = [
+    {"id": "q1", "query": "merge_pdfs", "gold": [MERGE], "kind": "name"},
+    {"id": "q2", "query": "create_invoice", "gold": [INVOICE, "mcptools:finance:gone"]},
+    {"id": "q3", "query": "create_invoice", "gold": [INVOICE], "kind": "name"},
+    {"id": "q4", "query": "reheat the soup", "gold": [MERGE]},
+]
+ROWS = ["bm25", "vector", "hybrid", "hybrid (rrf)"]
+
+
+@pytest.fixture
+def queries(tmp_path):
+    file = tmp_path / "queries.jsonl"
+    file.write_text("".join(json.dumps(query) + "\n" for query in QUERIES), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def evaluate(run, examples, queries):
+    def run_eval(*arguments, root=examples, file=queries, **variables):
+        return run("eval", "--root", root, "--queries", file, *arguments, **variables)
+
+    return run_eval
+
+
+def assert_refused(result, flag, *parts):
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"error: {flag}: ")
+    assert all(part in result.stderr for part in parts), result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_json_holds_the_figures_of_each_mode(evaluate):
+    result = evaluate("--mode", "bm25", "--output", "json")
+
+    assert result.returncode == 0
+    report = json.loads(result.stdout)
+    assert (report["queries"], report["tools"], report["model"]) == (4, 119, "wordllama")
+    assert list(report["modes"]) == ["bm25"]
+    found = report["modes"]["bm25"]
+    # Right at rank one: of q1 and q3 all, of q2 one of two, of q4 nothing.
+    assert {key: found[f"recall@{key}"] for key in (1, 3, 5, 10)} == dict.fromkeys(
+        (1, 3, 5, 10), (1 + 1 / 2 + 1 + 0) / 4
+    )
+    half = 1 / (1 + 1 / math.log2(3))
+    assert found["ndcg@10"] == pytest.approx((1 + half + 1 + 0) / 4, abs=1e-6)
+    assert found["mrr"] == found["hit@3"] == 3 / 4
+    assert found["completeness@10"] == 2 / 4
+    assert found["failures"] == ["q4"]
+    assert 0 < found["latency_ms"]["p50"] <= found["latency_ms"]["p95"]
+    assert report["best"] is None
+
+
+def test_a_gold_tool_that_is_not_there_is_told_and_counts(evaluate):
+    result = evaluate("--mode", "bm25", "--output", "json")
+
+    assert (
+        "warning: 1 of 3 gold ids is not in the index; the query that names it counts all the same:"
+        "\n  mcptools:finance:gone: the tree has no tool at mcptools/finance/gone.py\n"
+    ) in result.stderr
+    assert json.loads(result.stdout)["unknown_gold"]["count"] == 1
+
+
+def test_the_table_compares_all_modes_and_says_which_to_use(evaluate):
+    result = evaluate("--limit-k", "1,7", "--by", "kind")
+
+    assert result.returncode == 0
+    first, table, by_kind, verdict = result.stdout.rstrip("\n").split("\n\n")
+    assert first == "4 queries, 119 tools, model wordllama"
+    header, *rows = table.splitlines()
+    assert header.split()[:4] == ["mode", "recall@1", "recall@7", "ndcg@10"]
+    assert [row.split("  ")[0] for row in rows] == ROWS
+    assert [line.split()[:2] for line in by_kind.splitlines()[2:]] == [
+        ["(none)", "2"],
+        ["name", "2"],
+    ]
+    assert "it is what a search does with your settings" in verdict
+
+
+def test_without_vectors_there_is_only_one_way_to_search(evaluate):
+    report = json.loads(evaluate("--model", "none", "--output", "json").stdout)
+
+    assert list(report["modes"]) == ["bm25"]
+    assert report["best"] is None
+
+
+def test_the_rankings_of_each_mode_are_runs_that_can_be_read(evaluate, tmp_path):
+    result = evaluate("--run", tmp_path / "runs.trec")
+
+    assert result.returncode == 0
+    for slug in ("bm25", "vector", "hybrid", "hybrid-rrf"):
+        file = tmp_path / f"runs.{slug}.trec"
+        assert f"wrote {file}\n" in result.stderr
+        found = read_run(file)
+        assert [found[id_][0].id for id_ in ("q1", "q2", "q3")] == [MERGE, INVOICE, INVOICE]
+
+
+@pytest.mark.parametrize("path", ["", ".", ".."])
+@pytest.mark.parametrize("modes", [[], ["--mode", "bm25"]])
+def test_a_run_that_is_a_folder_is_refused(evaluate, path, modes):
+    assert_refused(evaluate("--run", path, *modes), "--run", "is a folder; name a file in it")
+
+
+@pytest.mark.parametrize("path", ["plot.svg", "plot", ""])
+def test_a_plot_that_is_no_png_is_refused(evaluate, home, path):
+    assert_refused(evaluate("--plot", path), "--plot")
+    assert list(home.glob("plot*")) == []
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="it is installed")
+def test_a_plot_without_the_library_is_refused_with_what_to_install(evaluate, tmp_path):
+    result = evaluate("--plot", tmp_path / "plot.png")
+
+    assert_refused(result, "--plot", 'pip install "pytools-hybrid[plot]"')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag", "role"),
+    [
+        (["--mode=bm25", "--run=queries.jsonl"], "--run", "holds the queries"),
+        (["--db=queries.jsonl"], "--db", "holds the queries"),
+        (["--db=index.db", "--mode=bm25", "--run=./index.db"], "--run", "is the index of --db"),
+        (["--db=index.png", "--plot=index.png"], "--plot", "is the index of --db"),
+        (["--mode=bm25", "--run=a.png", "--plot=a.png"], "--plot", "is a file of --run"),
+        (["--run=a.png", "--plot=a.hybrid-rrf.png"], "--plot", "is a file of --run"),
+    ],
+)
+def test_a_result_replaces_neither_an_input_nor_another(
+    run, examples, queries, arguments, flag, role
+):
+    before = queries.read_bytes()
+
+    result = run("eval", "--root", examples, "--queries", queries, *arguments, cwd=queries.parent)
+
+    assert_refused(result, flag, role, "name another file")
+    assert queries.read_bytes() == before
+    assert [file.name for file in queries.parent.glob("*.*")] == [queries.name]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "it is not JSON"),
+        ('{"id": "q9", "query": "x"}', 'it has no "gold"'),
+        ('{"id": "q1", "query": "x", "gold": ["a:b:c"]}', "the id 'q1' was there before"),
+    ],
+)
+def test_a_bad_line_is_named_with_an_example_of_a_good_one(evaluate, queries, line, problem):
+    with queries.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+    assert_refused(evaluate(), "--queries", f"{queries}:5: {problem}", 'write lines as {"id"')
+
+
+def test_queries_of_another_tree_are_refused(evaluate, tmp_path):
+    file = tmp_path / "others.jsonl"
+    file.write_text('{"id": 1, "query": "x", "gold": ["mcptools:a:b"]}\n', encoding="utf-8")
+
+    result = evaluate("--model", "none", file=file)
+
+    assert result.returncode == 2
+    assert "error: --queries: no gold id is among the tools of " in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_no_temporary_index(command, environment, examples, tmp_path, number):
+    many = tmp_path / "many.jsonl"
+    # As many as no machine has answered when the signal comes.
+    lines = [json.dumps({"id": n, "query": f"report {n}", "gold": [MERGE]}) for n in range(50_000)]
+    many.write_text("\n".join(lines), encoding="utf-8")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    with subprocess.Popen(
+        [command, "eval", "--root", examples, "--queries", many, "--model", "none"],
+        env=environment | {"TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            deadline = time.monotonic() + 30
+            # The copy that is searched.
+            while not [*folder.glob("pytools-hybrid-*/*/index.db")]:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+
+            process.send_signal(number)
+
+            output, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + number
+    assert output == ""
+    assert errors.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in errors
+    assert list(folder.glob("pytools-hybrid-*")) == []
