@@ -121,3 +121,13 @@ def test_a_language_without_spaces_is_found_by_its_words(
         return await search.search(text, mode=mode)
 
     assert str(runner.run(found()).tools[0].entry.id) == meant
+
+
+def test_what_normalisation_makes_too_long_is_cut_like_any_other_text(runner, search):
+    """One such character stands for a sentence of eighteen letters."""
+
+    def found(text):
+        return runner.run(search.search(text, mode=SearchMode.BM25)).tools
+
+    assert found("ﷺ " * 10 + "merge pdfs")
+    assert not found("ﷺ " * 1200 + "merge pdfs")

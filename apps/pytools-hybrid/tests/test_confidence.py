@@ -82,3 +82,17 @@ def test_it_is_a_share_for_every_request(answers, mode):
     found = answers([*CLEAR, *UNANSWERABLE, "a", "tool"], mode=mode, limit=50)
 
     assert all(0 <= sure <= 1 for tools in found.values() for sure in tools.values())
+
+
+def test_tools_that_are_sure_are_not_kept_out_by_others_that_rank_above_them(settings, toolbox):
+    async def job():
+        async with ToolSearch(settings(), toolbox) as search:
+            await search.refresh()
+            await search.embed_pending()
+            everything = await search.search("create an issue", limit=50)
+            sure = await search.search("create an issue", limit=2, min_confidence=0.3)
+        return everything, sure
+
+    everything, sure = asyncio.run(job())
+    fitting = [found for found in everything.tools if found.confidence >= 0.3]
+    assert [found.entry.id for found in sure.tools] == [found.entry.id for found in fitting[:2]]

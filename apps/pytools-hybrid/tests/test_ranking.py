@@ -213,12 +213,27 @@ def test_tools_of_one_name_that_do_other_things_stay(settings, toolbox, write_to
 
 
 def test_duplicates_do_not_shorten_the_list(settings, toolbox, write_tool):
-    for server in "abcd":
-        write_tool(f"mcptools/{server}/create_issue.py", ISSUE)
+    for server in range(40):
+        write_tool(f"mcptools/server{server}/create_issue.py", ISSUE)
     (response,) = ask(settings(), toolbox, {"query": "create issue", "limit": 5})
 
     assert len(response.tools) == 5
-    assert len(response.tools[0].duplicates) == 4
+    assert len(response.tools[0].duplicates) == 40
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Give the temperature of a city in Celsius.", "Give the temperature of a city in Kelvin."),
+        ("word " * 70 + "and delete it all", "word " * 70 + "and only print it all"),
+    ],
+)
+def test_tools_whose_difference_is_one_word_stay(settings, toolbox, write_tool, one, other):
+    write_tool("mcptools/a/get_value.py", one)
+    write_tool("mcptools/b/get_value.py", other)
+    (response,) = ask(settings(), toolbox, {"query": "get_value", "limit": 2})
+
+    assert set(ids(response)) == {"mcptools:a:get_value", "mcptools:b:get_value"}
 
 
 def test_tools_that_say_nearly_nothing_are_not_taken_for_the_same(settings, toolbox, write_tool):

@@ -476,3 +476,12 @@ def test_evenness_takes_each_terms_part_of_the_score_to_a_power():
 def test_an_evenness_that_is_no_power_between_0_and_1_is_refused(documents, evenness):
     with pytest.raises(RankingArgumentError, match="evenness"):
         find(documents, "anything", evenness=evenness)
+
+
+@pytest.mark.parametrize("detail", ["none", "column"])
+def test_a_table_without_positions_is_searched_without_phrases(detail):
+    with closing(apsw.Connection(":memory:")) as connection:
+        connection.execute(f"CREATE VIRTUAL TABLE docs_fts USING fts5(words, detail={detail})")
+        connection.execute("INSERT INTO docs_fts VALUES ('create issue'), ('other'), ('words')")
+        quoted, plain = find(connection, '"create issue" now'), find(connection, "create issue now")
+    assert ids(quoted) == ids(plain) == ["1"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import unicodedata
 import uuid
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -216,7 +217,7 @@ class ToolSearch:
         if scope is not Scope.ALL:
             where = replace(where, source=scope.value)
         request = SearchRequest(
-            text=query[:_QUERY_CHARACTERS],
+            text=_cut(query),
             mode=mode,
             where=where,
             limit=limit,
@@ -351,3 +352,10 @@ class ToolSearch:
                 degraded=response.lost,
             )
         )
+
+
+def _cut(query: str) -> str:
+    """Cut what is too long, also after normalisation, which makes 18 letters of some."""
+    query = query[:_QUERY_CHARACTERS]
+    normal = unicodedata.normalize("NFKC", query)
+    return normal[:_QUERY_CHARACTERS] if len(normal) > _QUERY_CHARACTERS else query

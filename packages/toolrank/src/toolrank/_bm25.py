@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from toolrank._records import Filter, Hit, Query
 from toolrank._spelling import osa_distance
 from toolrank._sql import Content, identifier
 from toolrank._weights import check_weight
-from toolrank.errors import RankingArgumentError
+from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -207,7 +208,9 @@ class BM25Retriever:
             for similar, posting in found.similar:
                 share = similar.similarity / max(total, 1.0)
                 weighted.append((posting, self._similar_weight * share))
-        weighted += [(table.posting(phrase), 1.0) for phrase in quoted_phrases(text)]
+        # After the words, so that an error is one of phrases: a table without positions has none.
+        with suppress(RetrievalError):
+            weighted += [(table.posting(phrase), 1.0) for phrase in quoted_phrases(text)]
         return weighted
 
     def _find(self, table: FullTextTable, text: str) -> list[_Found]:
