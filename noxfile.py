@@ -28,6 +28,12 @@ MODULES = {name: path.name.replace("-", "_") for name, path in PACKAGES.items()}
 # the end-to-end tests.
 COVERED = dict.fromkeys(PACKAGES, 98) | {"pytools-hybrid": 60}
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
+# What the scripts in tests/clients are made of; each is installed without anything of ours.
+CLIENTS = {
+    "mcp_v1.py": "mcp>=1.30,<2",
+    "mcp_v2.py": "mcp>=2.3,<3",
+    "pydantic_ai_toolset.py": "pydantic-ai-slim[mcp]>=2.68,<3",
+}
 # Each platform that an installation is promised for, as uv names it.
 PLATFORMS = (
     "x86_64-unknown-linux-gnu",
@@ -136,6 +142,19 @@ def e2e(session: nox.Session) -> None:
     """The installed command, and the server through a real MCP client."""
     _sync(session, "--all-packages", "--group=e2e")
     _pytest(session, ROOT / "tests", "pytools_hybrid", 80)
+
+
+@nox.session
+def clients(session: nox.Session) -> None:
+    """The installed server through the client libraries that agents have, each on its own."""
+    _sync(session, "--all-packages")
+    command = shutil.which("pytools-hybrid", path=session.bin)
+    for script, library in CLIENTS.items():
+        session.run(
+            "uv", "run", "--isolated", "--no-project", f"--python={DEFAULT}", f"--with={library}",
+            "python", str(ROOT / "tests" / "clients" / script), str(command),
+            str(ROOT / "examples" / "tools"), external=True,
+        )  # fmt: skip
 
 
 @nox.session(python=[version for version in ("3.12", "3.13") if version in PYTHONS] or [DEFAULT])

@@ -291,7 +291,7 @@ def test_a_pasted_book_is_a_query_like_any_other(settings, root):
         book = "report a bug " + "word " * 1_000_000
         return [await search.search(book, mode=mode) for mode in SearchMode]
 
-    hybrid, by_words, by_meaning = use(settings(), root, job)
+    hybrid, by_words, by_meaning, _ = use(settings(), root, job)
 
     assert ids(by_words)[0] == "mcptools:github:create_issue"
     assert {*ids(hybrid)} == {*ids(by_meaning)} >= {"mcptools:github:create_issue"}

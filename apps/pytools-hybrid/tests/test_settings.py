@@ -151,3 +151,42 @@ def test_freeacts_index_is_found_from_anywhere(tmp_path):
     root = tmp_path / ".freeact" / "generated"
 
     assert Settings().resolved_database(root) == tmp_path / ".freeact" / "search.db"
+
+
+def test_lists_are_names_with_commas_between_them(monkeypatch):
+    monkeypatch.setenv("PYTOOLS_INCLUDE", "mcptools:github:*, mcptools:pdf:*,")
+    monkeypatch.setenv("PYTOOLS_ALLOWED_HOSTS", "tools.example")
+
+    settings = Settings.from_flags({"exclude": ["*:delete_*"]})
+
+    assert settings.include == ("mcptools:github:*", "mcptools:pdf:*")
+    assert settings.exclude == ("*:delete_*",)
+    assert settings.allowed_hosts == ("tools.example",)
+
+
+def test_a_token_is_never_printed(monkeypatch):
+    monkeypatch.setenv("PYTOOLS_TOKEN", "sesame")
+
+    settings = Settings.from_flags({})
+
+    assert settings.token.get_secret_value() == "sesame"
+    assert "sesame" not in f"{settings!r} {settings}"
+
+
+@pytest.mark.parametrize("token", ["open sesame", "sésame", "line\nbreak", "\t"])
+def test_a_token_that_no_header_can_carry_is_refused_without_telling_it(token):
+    with pytest.raises(SettingsError, match="PYTOOLS_TOKEN") as raised:
+        Settings.from_flags({"token": token})
+
+    assert token not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("TOOLS", "none"), ("TRANSPORT", "sse"), ("PORT", "-1"), ("PORT", "65536"), ("PORT", "http")],
+)
+def test_what_a_server_cannot_do_is_an_error_that_names_the_setting(monkeypatch, name, value):
+    monkeypatch.setenv(f"PYTOOLS_{name}", value)
+
+    with pytest.raises(SettingsError, match=f"--{name.lower()} / PYTOOLS_{name}"):
+        Settings.from_flags({})

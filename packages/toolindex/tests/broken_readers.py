@@ -1,8 +1,9 @@
 """Stores that search wrongly in one way."""
 
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
-from toolindex import Coverage
+from toolindex import Coverage, ToolFilter
 
 from .memory_reader import MemoryReader
 from .memory_store import MemoryStore
@@ -133,6 +134,27 @@ class NamesNoModels(MemoryReader):
         return []
 
 
+class CountsCategoriesWithoutSource(MemoryReader):
+    def categories(self, where):
+        counts = super().categories(where)
+        return {("mcptools", category): count for (_, category), count in counts.items()}
+
+
+class CountsFilteredTools(MemoryReader):
+    def categories(self, where):
+        return super().categories(type(where)())
+
+
+class NamesEmptyCategories(MemoryReader):
+    def categories(self, where):
+        return dict.fromkeys(super().categories(type(where)()), 0) | super().categories(where)
+
+
+class CountsCategoriesOnce(MemoryReader):
+    def categories(self, where):
+        return dict.fromkeys(super().categories(where), 1)
+
+
 class CountsVectorsAndNotTools(MemoryReader):
     def coverage(self, model_id):
         vectors = len(self.state.vectors.get(model_id, ()))
@@ -175,6 +197,42 @@ class ComparesLettersOfPaths(MemoryReader):
     def admits(self, where, record):
         rest = replace(where, path_prefix=None)
         return record.path.startswith(where.path_prefix or "") and super().admits(rest, record)
+
+
+class TakesPatternsForIds(MemoryReader):
+    def admits(self, where, record):
+        named = not where.include or str(record.id) in where.include
+        return named and super().admits(replace(where, include=()), record)
+
+
+class ReadsBracketsAsSets(MemoryReader):
+    def admits(self, where, record):
+        fits = any(fnmatchcase(str(record.id), pattern) for pattern in where.include)
+        return (fits or not where.include) and super().admits(replace(where, include=()), record)
+
+
+class FitsPartsOfIds(MemoryReader):
+    def admits(self, where, record):
+        include = [f"{pattern}*" for pattern in where.include]
+        return super().admits(replace(where, include=include), record)
+
+
+class ForgetsCase(MemoryReader):
+    def admits(self, where, record):
+        return super().admits(replace(where, include=map(str.lower, where.include)), record)
+
+
+class IncludesBeforeItExcludes(MemoryReader):
+    def admits(self, where, record):
+        exclude = () if where.include else where.exclude
+        return super().admits(replace(where, exclude=exclude), record)
+
+
+class ExcludesWhatFitsAll(MemoryReader):
+    def admits(self, where, record):
+        fits = [not ToolFilter(exclude=[p]).passes_id(str(record.id)) for p in where.exclude]
+        kept = not (fits and all(fits))
+        return kept and super().admits(replace(where, exclude=()), record)
 
 
 class TakesAnyCategoryForAll(MemoryReader):
@@ -226,6 +284,10 @@ BROKEN = {
     with_reader(TakesTheFarthest): "the nearest tools are those that are kept",
     with_reader(SearchesOneModel): "models do not disturb each other",
     with_reader(NamesNoModels): "models whose vectors can be searched are named",
+    with_reader(CountsCategoriesWithoutSource): "tools are counted by source and category",
+    with_reader(CountsCategoriesOnce): "tools are counted by source and category",
+    with_reader(CountsFilteredTools): "only tools that .* lets through are counted",
+    with_reader(NamesEmptyCategories): "only tools that .* lets through are counted",
     with_reader(CountsVectorsAndNotTools): "coverage counts tools, and those with a vector",
     with_reader(WantsEveryId): "But it raised KeyError",
     with_reader(LosesTags): "the tags of .* are as scanned",
@@ -233,6 +295,12 @@ BROKEN = {
     with_reader(TakesAnyTag): r"tags=.*lets all of its tools through",
     with_reader(ComparesLettersOfPaths): r"path_prefix='mcptools/pdf'.*lets all of its tools",
     with_reader(TakesAnyCategoryForAll): r"categories=.*lets all of its tools through",
+    with_reader(TakesPatternsForIds): r"include=.*\*:mail:\*.*lets all of its tools through",
+    with_reader(ReadsBracketsAsSets): r"include=.*\[m\]erge.*lets all of its tools through",
+    with_reader(FitsPartsOfIds): r"include=.*lets all of its tools through",
+    with_reader(ForgetsCase): r"include=.*Mail.*lets all of its tools through",
+    with_reader(IncludesBeforeItExcludes): r"exclude=.*read.*lets all of its tools through",
+    with_reader(ExcludesWhatFitsAll): r"exclude=.*bulk.*lets all of its tools through",
     with_reader(JudgesAtOnce): r"min_success_rate=0.5.*lets all of its tools through",
     with_reader(LetsTheUnknownThrough): r"unobserved='exclude'.*lets all of its tools through",
     with_reader(KnowsNoLatency): r"max_latency_ms=50.*lets all of its tools through",

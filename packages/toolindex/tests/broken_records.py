@@ -49,6 +49,33 @@ class CountsSuccessesOnly(MemoryUsage):
         return replace(super().usage_of(tool_id, outcomes), observations=1, successes=1)
 
 
+class KnowsSuccessesOnly(MemoryUsage):
+    def of_tool(self, tool_id):
+        found = super().of_tool(tool_id)
+        return found and replace(found, observations=found.successes)
+
+
+class InventsUsage(MemoryUsage):
+    def of_tool(self, tool_id):
+        return super().of_tool(tool_id) or self.usage_of(tool_id, self.store.state.outcomes)
+
+
+class RemembersWhatWasCleared(MemoryUsage):
+    def __init__(self, store):
+        super().__init__(store)
+        self.known = {}
+
+    def of_tool(self, tool_id):
+        found = super().of_tool(tool_id) or self.known.get(tool_id)
+        self.known[tool_id] = found
+        return found
+
+
+class CutsIdsShort(MemoryUsage):
+    def of_tool(self, tool_id):
+        return super().of_tool(tool_id.split("\0")[0])
+
+
 class DeletesUncounted(MemoryUsage):
     def clear(self):
         super().clear()
@@ -186,6 +213,10 @@ BROKEN = {
     with_usage(NamesNoQuery): "queries without results are named",
     with_usage(NamesAllQueries): "no more queries than asked for",
     with_usage(CountsSuccessesOnly): "outcomes are counted by tool",
+    with_usage(KnowsSuccessesOnly): "what is known of one tool is what is known of it among all",
+    with_usage(InventsUsage): "nothing is known of a tool without outcomes",
+    with_usage(RemembersWhatWasCleared): "a record that was cleared is empty of every tool",
+    with_usage(CutsIdsShort): "what is known of a tool is found by any string",
     with_usage(DeletesUncounted): "what is deleted is counted",
     with_usage(KeepsNothing): "what is neither too old nor too many is kept",
     with_query_vectors(KeepsZeros): "vectors of queries that have no direction are refused",

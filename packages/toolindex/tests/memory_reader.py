@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from toolindex import (
     Coverage,
@@ -88,6 +90,19 @@ class MemoryReader:
             len(self.state.records),
         )
 
+    def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> list[Found]:
+        wanted = words_of(query)
+        return self.best(
+            (
+                Found(
+                    str(record.id),
+                    likeness(wanted, words_of(f"{record.id} {record.description}")),
+                )
+                for record in self.allowed(where)
+            ),
+            depth,
+        )
+
     def corrections(self, query: str) -> dict[str, str]:
         return {}
 
@@ -120,6 +135,10 @@ class MemoryReader:
             for id_, record in found.items()
         }
 
+    def categories(self, where: ToolFilter) -> dict[tuple[str, str], int]:
+        allowed = [(record.id.source, record.id.category) for record in self.allowed(where)]
+        return dict(Counter(allowed))
+
     def coverage(self, model_id: str) -> Coverage:
         kept = self.state.vectors.get(model_id, {})
         return Coverage(
@@ -149,6 +168,7 @@ class MemoryReader:
             where.source in (None, record.id.source)
             and (not where.categories or record.id.category in where.categories)
             and set(where.tags) <= set(record.tags)
+            and where.passes_id(str(record.id))
             and (prefix is None or f"{record.path}/".startswith(f"{prefix}/"))
             and self.is_good_enough(where, str(record.id))
             and self.is_fast_enough(where, str(record.id))
@@ -173,6 +193,13 @@ class MemoryReader:
 
 def words_of(text: str) -> set[str]:
     return set("".join(c if c.isalnum() else " " for c in text.lower()).split())
+
+
+def likeness(wanted: set[str], known: set[str]) -> int:
+    return sum(
+        any(it.startswith(word) for it in known) or bool(get_close_matches(word, known, 1, 0.75))
+        for word in wanted
+    )
 
 
 def unit(vector: Sequence[float], model_id: str, dimensions: int) -> Vector:

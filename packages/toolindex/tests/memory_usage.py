@@ -69,6 +69,10 @@ class MemoryUsage:
             tools=tuple(sorted(tools, key=lambda tool: (-tool.observations, tool.tool_id))),
         )
 
+    def of_tool(self, tool_id: str) -> ToolUsage | None:
+        outcomes = [o for o in self.store.state.outcomes if o.tool_id == tool_id]
+        return self.usage_of(tool_id, outcomes) if outcomes else None
+
     def usage_of(self, tool_id: str, outcomes: Sequence[OutcomeRecord]) -> ToolUsage:
         latencies = latencies_of(outcomes)
         return ToolUsage(

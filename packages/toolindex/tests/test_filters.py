@@ -137,6 +137,68 @@ def test_there_may_be_any_number_of_names(fill, allowed):
     many = [f"name_{n}" for n in range(50_000)]
     assert allowed(ToolFilter(categories=[*many, "git"])) == {GIT.id}
     assert allowed(ToolFilter(tags=[*many, "read"])) == set()
+    assert allowed(ToolFilter(include=[*many, GIT.id])) == {GIT.id}
+    assert allowed(ToolFilter(exclude=[*many, GIT.id])) == {MAIL.id, GITHUB.id, PDF.id}
+
+
+def test_any_of_the_patterns_to_include_is_enough(fill, allowed):
+    fill(ALL)
+    assert allowed(ToolFilter(include=["mcptools:git*", "gentools:pdf:merge"])) == {
+        *(GIT.id, GITHUB.id, PDF.id)
+    }
+
+
+def test_a_pattern_to_exclude_wins_over_one_to_include(fill, allowed):
+    fill(ALL)
+    where = ToolFilter(include=["mcptools:*"], exclude=["*:github:*", "*:log", "none"])
+    assert allowed(where) == {MAIL.id}
+    assert [tool.id for tool in ALL if where.passes_id(tool.id)] == [MAIL.id]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting"),
+    [
+        (
+            "*",
+            {"mcptools:a:b", "mcptools:a:B", "mcptools:a:bb", "mcptools:a:[b]", "mcptools:é:x\n"},
+        ),
+        ("mcptools:a:b", {"mcptools:a:b"}),
+        ("mcptools:a:?", {"mcptools:a:b", "mcptools:a:B"}),
+        ("*:?b?", {"mcptools:a:[b]"}),
+        ("*:b*", {"mcptools:a:b", "mcptools:a:bb"}),
+        ("*:[b]", {"mcptools:a:[b]"}),
+        ("*:[Bb]", set()),
+        ("*[*", {"mcptools:a:[b]"}),
+        ("*:?:?\n", {"mcptools:é:x\n"}),
+        ("mcptools", set()),
+        ("a", set()),
+        ("%", set()),
+        ("", set()),
+        ("mcptools:a:b\0*", set()),
+        ("*\ud800*", set()),
+    ],
+)
+def test_a_pattern_is_of_the_whole_id_and_has_two_wildcards(fill, allowed, pattern, fitting):
+    ids = ["mcptools:a:b", "mcptools:a:B", "mcptools:a:bb", "mcptools:a:[b]", "mcptools:é:x\n"]
+    fill([Tool(id_) for id_ in ids])
+    assert allowed(ToolFilter(include=[pattern])) == fitting
+    assert allowed(ToolFilter(exclude=[pattern])) == set(ids) - fitting
+    assert {id_ for id_ in ids if ToolFilter(include=[pattern]).passes_id(id_)} == fitting
+
+
+def test_an_unlucky_pattern_is_no_slower_than_a_lucky_one(fill, allowed):
+    # Tried in every way, this would take longer than the test may run.
+    long_id = f"mcptools:a:{'a' * 200}"
+    fill([Tool(long_id)])
+    where = ToolFilter(include=["*a" * 60 + "*b"])
+    assert not where.passes_id(long_id)
+    assert allowed(where) == set()
+
+
+def test_a_pattern_may_be_as_long_as_it_may_be(fill, allowed):
+    fill(ALL)
+    assert allowed(ToolFilter(include=["*" * 10_000, "[" * 9_999 + "*"])) == {t.id for t in ALL}
+    assert allowed(ToolFilter(exclude=["\U0001f6e0" * 9_999 + "?"])) == {t.id for t in ALL}
 
 
 def test_a_path_prefix_ends_where_a_part_ends(fill, allowed):
@@ -215,6 +277,10 @@ def test_outcomes_of_a_tool_that_is_gone_change_nothing(pool, fill, allowed):
         ("unobserved", "maybe", "'include' or 'exclude'"),
         ("categories", "mail", "in a list"),
         ("tags", "mail", "in a list"),
+        ("include", "mcptools:*", "in a list"),
+        ("exclude", "mcptools:*", "in a list"),
+        ("include", [None], "something else than text"),
+        ("exclude", ["a" * 10_001], "over 10000 characters"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(argument, value, advice):
@@ -222,6 +288,11 @@ def test_what_cannot_be_meant_is_refused_by_name(argument, value, advice):
         ToolFilter(**{argument: value})
     assert raised.value.argument == argument
     assert argument in str(raised.value)
+
+
+@pytest.mark.parametrize("argument", ["categories", "tags", "include", "exclude"])
+def test_names_may_come_from_an_iterator(argument):
+    assert getattr(ToolFilter(**{argument: iter(["a", "b"])}), argument) == {"a", "b"}
 
 
 def test_equal_filters_are_equal_keys():
@@ -254,6 +325,11 @@ TOOLS = st.lists(
     max_size=8,
 )
 ANY_NAME = SOME_NAMES | st.text(ANYTHING, max_size=4)
+PATTERNS = st.one_of(
+    st.lists(st.sampled_from(["*", "?", ":", "a", "b", "[", "é"]), max_size=7).map("".join),
+    st.tuples(ANY_NAME, ANY_NAME, ANY_NAME).map(":".join),
+    st.text(ANYTHING, max_size=6).map("*:{}*".format),
+)
 FILTERS = st.builds(
     ToolFilter,
     source=st.none() | ANY_NAME,
@@ -264,7 +340,18 @@ FILTERS = st.builds(
     max_latency_ms=st.none() | st.sampled_from([0.0, 1.0, 2.0]),
     min_observations=st.integers(1, 6),
     unobserved=st.sampled_from(["include", "exclude"]),
+    include=st.lists(PATTERNS, max_size=3),
+    exclude=st.lists(PATTERNS, max_size=2),
 )
+
+
+def fits(pattern, text):
+    """Say what a pattern means, one character at a time."""
+    if not pattern or not text:
+        return not text and not pattern.strip("*")
+    if pattern[0] == "*":
+        return fits(pattern[1:], text) or fits(pattern, text[1:])
+    return pattern[0] in ("?", text[0]) and fits(pattern[1:], text[1:])
 
 
 def passes(wanted, tool):
@@ -281,6 +368,8 @@ def passes(wanted, tool):
         wanted.source in {None, tool.source}
         and (not wanted.categories or tool.category in wanted.categories)
         and set(wanted.tags) <= set(tool.tags)
+        and (not wanted.include or any(fits(pattern, tool.id) for pattern in wanted.include))
+        and not any(fits(pattern, tool.id) for pattern in wanted.exclude)
         and PurePosixPath(tool.path).parts[: len(prefix)] == prefix
         and (
             wanted.min_success_rate is None
@@ -306,3 +395,19 @@ def test_a_filter_lets_pass_what_its_parts_say_whatever_the_strings(fill, allowe
         assert expected == {tool.id for tool in tools}
     else:
         assert allowed(wanted) == expected
+
+
+ANY_ID = st.tuples(*[st.text(UNICODE, min_size=1, max_size=4)] * 3).map(":".join)
+
+
+@given(
+    st.lists(ANY_ID, unique=True, max_size=5).filter(lambda ids: not any("\0" in i for i in ids)),
+    st.lists(PATTERNS, max_size=3),
+    st.lists(PATTERNS, max_size=3),
+)
+def test_a_search_and_a_single_id_agree_on_what_fits(fill, allowed, ids, include, exclude):
+    fill([Tool(id_) for id_ in ids])
+    where = ToolFilter(include=include, exclude=exclude)
+    by_id = {id_ for id_ in ids if where.passes_id(id_)}
+    assert by_id == {id_ for id_ in ids if passes(where, Tool(id_))}
+    assert by_id == (set(ids) if where.rowids() is None else allowed(where))

@@ -1,7 +1,7 @@
 """Looking at the index: entries by id, coverage, the generation."""
 
 import pytest
-from toolindex import CONTENT_TABLE, FTS_COLUMNS, FTS_TABLE, ToolEntry, name_key
+from toolindex import CONTENT_TABLE, FTS_COLUMNS, FTS_TABLE, ToolEntry, ToolFilter, name_key
 from toolscan import ScanReport, ToolId
 
 TWO = {"mcptools:mail:send": "Send a message.", "gentools:pdf:merge": "Merge files."}
@@ -40,6 +40,30 @@ def test_any_number_of_ids_can_be_asked_for(index, fill):
     ids = [f"mcptools:none:{number}" for number in range(100_000)]
     with index.reading() as reader:
         assert set(reader.entries([*ids, *TWO])) == set(TWO)
+
+
+def test_tools_are_counted_by_source_and_category_in_order(index, fill):
+    names = ["pdf:split", "pdf:merge", "Größe:x", "%:x"]
+    fill(index, {f"{source}:{name}": "Do it." for source in ("mcptools", "gen") for name in names})
+    with index.reading() as reader:
+        assert list(reader.categories(ToolFilter(source="gen")).items()) == [
+            (("gen", "%"), 1),
+            (("gen", "Größe"), 1),
+            (("gen", "pdf"), 2),
+        ]
+        assert sum(reader.categories(ToolFilter()).values()) == 8
+        assert reader.categories(ToolFilter(exclude=["*"])) == {}
+
+
+def test_counting_by_category_reads_no_row_of_the_tools(index):
+    with index.reading() as reader:
+        plans = []
+        reader.connection.exec_trace = lambda _, sql, values: plans.append((sql, values)) or True
+        reader.categories(ToolFilter(exclude=["*:pdf:*"], categories=["mail"]))
+        reader.connection.exec_trace = None
+        ((sql, values),) = plans
+        plan = [row[3] for row in reader.connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+    assert plan[0] == "SCAN entries USING COVERING INDEX entries_by_group"
 
 
 def test_the_generation_moves_with_every_change_that_a_search_could_see(index, fill):

@@ -2,13 +2,21 @@
 
 import math
 import time
+from contextlib import closing
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolindex import ReadOnlyIndexError
 from toolindex._connection import ConnectionPool
-from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics, percentile
+from toolindex._statistics import (
+    QueryCount,
+    ToolUsage,
+    UsageStatistics,
+    compute_usage,
+    percentile,
+)
 from toolindex._usage import (
     QUERY_LENGTH,
     OutcomeRecord,
@@ -349,3 +357,51 @@ def test_retention_keeps_the_young_and_at_most_so_many(tmp_path_factory, ages, m
 def test_a_retention_that_cannot_be_meant_is_refused(usage, limits):
     with pytest.raises(UsageError):
         usage.retain(max_age_days=limits[0], max_rows=limits[1])
+
+
+@given(
+    st.lists(
+        st.builds(
+            OutcomeRecord,
+            at=st.floats(0, 1e9),
+            tool_id=st.sampled_from(["a", "b", "é"]),
+            success=st.booleans(),
+            latency_ms=st.none() | st.floats(0, 1e6),
+        ),
+        max_size=30,
+    )
+)
+def test_one_tool_is_summed_up_as_it_is_among_all(tmp_path_factory, outcomes):
+    opened = ConnectionPool(tmp_path_factory.mktemp("usage") / "search.db", read_only=False)
+    with closing(opened):
+        log = UsageLog(opened)
+        log.record_outcomes(outcomes)
+        known = {tool.tool_id: tool for tool in log.statistics().tools}
+        assert {id_: log.of_tool(id_) for id_ in known} == known
+        assert log.of_tool("c") is None
+
+
+def test_one_tool_is_summed_up_without_a_look_at_the_others(usage, pool):
+    usage.record_outcomes([outcome("a"), outcome("b", latency_ms=1.0)])
+    with pool.read() as connection:
+        plans = [
+            [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}")]
+            for sql in statements_of(connection, lambda: compute_usage(connection, "a"))
+        ]
+    assert len(plans) == 2
+    for plan, *others in plans:
+        assert plan.startswith("SEARCH outcomes USING")
+        assert others == []
+
+
+def statements_of(connection, call):
+    """Give the statements that a call runs, with their values written out."""
+    statements = []
+
+    def note(sql):
+        statements.append(sql["sql"])
+
+    connection.trace_v2(apsw.SQLITE_TRACE_STMT, note)
+    call()
+    connection.trace_v2(0)
+    return statements

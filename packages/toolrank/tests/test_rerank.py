@@ -19,6 +19,7 @@ from toolrank import (
     CrossEncoderReranker,
     LLMQueryRewriter,
     LLMReranker,
+    ModelUsage,
     RankedHit,
     RankingArgumentError,
     Reranker,
@@ -345,6 +346,51 @@ def test_a_megabyte_is_cut_to_what_a_model_reads():
     assert len(model.prompts[0]) < 10_000
 
 
+# What it takes
+
+
+def test_the_usage_is_what_asking_the_model_took():
+    outcome = rerank(LLMReranker(says([2, 1, 3, 4])))
+
+    assert outcome.usage.requests == 1
+    assert outcome.usage.input_tokens > 0
+    assert outcome.usage.output_tokens > 0
+    assert outcome.usage.cost_usd is None  # nobody sells the test model
+
+
+def test_the_usage_has_a_price_where_it_is_known():
+    def respond(messages, info):
+        return ModelResponse(
+            parts=[ToolCallPart(info.output_tools[0].name, {"response": [2, 1, 3, 4]})],
+            model_name="gpt-5-mini",
+            provider_name="openai",
+        )
+
+    outcome = rerank(LLMReranker(FunctionModel(respond)))
+
+    assert 0 < outcome.usage.cost_usd < 0.01
+
+
+def test_an_answer_that_is_remembered_takes_nothing():
+    reranker = LLMReranker(says([2, 1, 3, 4]))
+
+    rerank(reranker)
+
+    assert rerank(reranker).usage == ModelUsage()
+
+
+@pytest.mark.parametrize("answer", [[1, 1, 2, 3], RuntimeError("down"), "no numbers"])
+def test_a_request_without_a_usable_answer_is_counted_all_the_same(answer):
+    outcome = rerank(LLMReranker(Recorded(answer).model))
+
+    assert not outcome.applied
+    assert outcome.usage.requests == 1
+
+
+def test_a_model_that_is_not_asked_takes_nothing():
+    assert rerank(LLMReranker(says([1]), when="never")).usage == ModelUsage()
+
+
 # The cache
 
 
@@ -352,7 +398,9 @@ def test_the_same_question_is_asked_once():
     model = Recorded([2, 1, 3, 4])
     reranker = LLMReranker(model.model)
 
-    assert rerank(reranker) == rerank(reranker)
+    first, second = rerank(reranker), rerank(reranker)
+
+    assert ids(first) == ids(second)
     assert len(model.prompts) == 1
 
 

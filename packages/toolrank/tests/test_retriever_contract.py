@@ -5,6 +5,7 @@ from toolrank import (
     BM25Retriever,
     Content,
     Filter,
+    FuzzyRetriever,
     NameRetriever,
     NumpyVectorRetriever,
     Postings,
@@ -39,6 +40,15 @@ def test_the_retriever_of_words_keeps_the_contract(documents, options):
 def test_the_retriever_of_words_keeps_the_contract_with_what_it_remembers(documents):
     postings = Postings()
     check_retriever(BM25Retriever(documents, table="docs_fts", postings=postings), QUERIES)
+
+
+@options
+@pytest.mark.parametrize("remembered", [lambda: None, Postings], ids=["forgets", "remembers"])
+def test_the_fuzzy_retriever_keeps_the_contract(documents, options, remembered):
+    queries = [*QUERIES, Query(text="creat isu"), Query(text="repo"), Query(text="sendmail")]
+    check_retriever(
+        FuzzyRetriever(documents, table="docs_fts", postings=remembered(), **options), queries
+    )
 
 
 @pytest.mark.parametrize("where", [None, SOME])

@@ -16,13 +16,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toolindex import ToolFilter
 
-    from pytools_hybrid.errors import PytoolsError, RootUnreadableError, SettingsError
+    from pytools_hybrid.catalogue import CategoryCount
+    from pytools_hybrid.description import DetailLevel, ToolDescription
+    from pytools_hybrid.errors import (
+        AmbiguousToolError,
+        PytoolsError,
+        RootUnreadableError,
+        SettingsError,
+        UnknownToolError,
+    )
     from pytools_hybrid.search import FoundTool, Scope, SearchMode, SearchResponse
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
     from pytools_hybrid.upkeep import Upkeep
 
 __all__ = [
+    "AmbiguousToolError",
+    "CategoryCount",
+    "DetailLevel",
     "FoundTool",
     "PytoolsError",
     "RootUnreadableError",
@@ -31,13 +42,20 @@ __all__ = [
     "SearchResponse",
     "Settings",
     "SettingsError",
+    "ToolDescription",
     "ToolFilter",
     "ToolSearch",
+    "UnknownToolError",
     "Upkeep",
 ]
 
 _HOMES = {
     "ToolFilter": "toolindex",
+    "CategoryCount": "pytools_hybrid.catalogue",
+    "DetailLevel": "pytools_hybrid.description",
+    "ToolDescription": "pytools_hybrid.description",
+    "AmbiguousToolError": "pytools_hybrid.errors",
+    "UnknownToolError": "pytools_hybrid.errors",
     "PytoolsError": "pytools_hybrid.errors",
     "RootUnreadableError": "pytools_hybrid.errors",
     "SettingsError": "pytools_hybrid.errors",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "serve_settings"]
 
 T = TypeVar("T")
 
@@ -75,6 +75,33 @@ Model = Annotated[
     ),
 ]
 
+Include = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--include",
+        metavar="PATTERN",
+        help="Only tools whose id matches, as 'mcptools:github:*'; given several times, any of "
+        "them. Others cannot be found, listed or described. [env: PYTOOLS_INCLUDE, with commas]",
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        metavar="PATTERN",
+        help="No tools whose id matches, as '*:delete_*'. [env: PYTOOLS_EXCLUDE, with commas]",
+    ),
+]
+Rerank = Annotated[
+    str | None,
+    typer.Option(
+        "--rerank",
+        metavar="MODEL",
+        help="A pydantic-ai language model, as 'openai:gpt-5-mini', that puts the first results "
+        "in order where the ranking is not sure. [env: PYTOOLS_RERANK_MODEL; default: none]",
+    ),
+]
+
 
 @app.callback(invoke_without_command=True)
 def _options(
@@ -98,8 +125,11 @@ def search(
     db: Database = None,
     embedding_model: Model = None,
     mode: Annotated[
-        Literal["hybrid", "bm25", "vector"],
-        typer.Option(help="Words and meaning together, words alone, or meaning alone."),
+        Literal["hybrid", "bm25", "vector", "fuzzy"],
+        typer.Option(
+            help="Words and meaning together, words alone, meaning alone, or words with slips and "
+            "parts of names."
+        ),
     ] = "hybrid",
     scope: Annotated[
         Literal["all", "gentools", "mcptools"], typer.Option(help="Which tools to search.")
@@ -122,6 +152,9 @@ def search(
             "requests that no tool answers, and for a third of the others.",
         ),
     ] = 0.0,
+    rerank: Rerank = None,
+    include: Include = None,
+    exclude: Exclude = None,
     output: Annotated[
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
@@ -130,7 +163,14 @@ def search(
 
     The index is brought up to date before, and holds only what is on disk.
     """
-    settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
+    settings = _settings(
+        root=root,
+        db_path=db,
+        embedding_model=embedding_model,
+        rerank_model=rerank,
+        include=include,
+        exclude=exclude,
+    )
     tools = _existing_root(settings)
     found = _search(
         settings,
@@ -157,22 +197,117 @@ def index(*, root: Root = None, db: Database = None, embedding_model: Model = No
     _run(_index(settings, _existing_root(settings)))
 
 
-@app.command(epilog="Example: pytools-hybrid serve --root .freeact/generated")
-def serve(*, root: Root = None, db: Database = None, embedding_model: Model = None) -> None:
-    """Serve search_tools to an agent, over MCP (stdio).
+@app.command(
+    epilog="""Examples:
 
-    The index follows the files while the server runs. Nothing but the protocol is written to
-    stdout; Ctrl-C, SIGTERM or a closed stdin end it.
+\b
+  $ pytools-hybrid serve --root .freeact/generated
+  $ pytools-hybrid serve --transport http --port 8000
+  $ PYTOOLS_TOKEN=… pytools-hybrid serve --transport http --host 0.0.0.0"""
+)
+def serve(
+    *,
+    root: Root = None,
+    db: Database = None,
+    embedding_model: Model = None,
+    tools: Annotated[
+        Literal["search", "basic", "all"] | None,
+        typer.Option(
+            help="search_tools, describe_tool and report_outcome; or list_categories and "
+            "list_tools, which need no index; or all. [env: PYTOOLS_TOOLS; default: search]"
+        ),
+    ] = None,
+    rerank: Rerank = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    transport: Annotated[
+        Literal["stdio", "http"] | None,
+        typer.Option(
+            help="Over stdin and stdout for one client, or at an address for many, with a JSON API "
+            "beside MCP. [env: PYTOOLS_TRANSPORT; default: stdio]"
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="The address to listen at; any but this machine's own demands a token. "
+            "[env: PYTOOLS_HOST; default: 127.0.0.1]"
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Its port; 0 takes a free one. [env: PYTOOLS_PORT; default: 8000]"),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="What clients send as 'Authorization: Bearer TOKEN'. Others on this machine can "
+            "see flags: the variable is better. [env: PYTOOLS_TOKEN]"
+        ),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="A further name by which clients may address the server. [env: "
+            "PYTOOLS_ALLOWED_HOSTS, with commas]",
+        ),
+    ] = None,
+) -> None:
+    """Serve the tools to agents, over MCP.
+
+    The index follows the files while the server runs. Over stdio nothing but the protocol is
+    written to stdout. Ctrl-C, SIGTERM or a closed stdin end it.
     """
-    settings = _settings(root=root, db_path=db, embedding_model=embedding_model)
-    tools, note = settings.resolved_root()
-    if note:
-        say(note)
-    if not _is_folder(tools):
-        say(f"{tools} does not exist yet; its tools will be found when it does")
-    from pytools_hybrid.server import serve as serve_stdio
+    settings = _settings(
+        root=root,
+        db_path=db,
+        embedding_model=embedding_model,
+        tools=tools,
+        rerank_model=rerank,
+        include=include,
+        exclude=exclude,
+        transport=transport,
+        host=host,
+        port=port,
+        token=token,
+        allowed_hosts=allowed_host,
+    )
+    serve_settings(settings)
 
-    serve_stdio(settings, tools)
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid prompt
+  $ pytools-hybrid prompt --mode basic --template system.md"""
+)
+def prompt(
+    *,
+    mode: Annotated[
+        Literal["hybrid", "basic"],
+        typer.Option(help="For an agent that searches, or for one that browses categories."),
+    ] = "hybrid",
+    template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Print this file with {tool_discovery_workflow} filled in; other braces stay.",
+        ),
+    ] = None,
+) -> None:
+    """Print what an agent's system prompt should say about finding tools."""
+    from pytools_hybrid import prompts
+
+    text = prompts.DEFAULT_TEMPLATE
+    if template is not None:
+        try:
+            text = template.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError("--template", f"{template} cannot be read: {error}") from error
+    typer.echo(prompts.render(text, mode), nl=not text.endswith("\n"))
 
 
 @app.command(
@@ -318,6 +453,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not isinstance(error, PytoolsError | ToolIndexError | ToolRankError | OSError):
             raise
         fail(error, status=2 if isinstance(error, SettingsError) else 1)
+
+
+def serve_settings(settings: Settings) -> None:
+    """Serve as settings say, until the client goes or a signal comes; ends the process."""
+    tools, note = settings.resolved_root()
+    if note:
+        say(note)
+    if not _is_folder(tools):
+        say(f"{tools} does not exist yet; its tools will be found when it does")
+    from pytools_hybrid import server
+
+    server.serve(settings, tools)
 
 
 def _run(job: Coroutine[Any, Any, T]) -> T:

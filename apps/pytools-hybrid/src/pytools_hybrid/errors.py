@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["PytoolsError", "RootUnreadableError", "SettingsError"]
+__all__ = [
+    "AmbiguousToolError",
+    "PytoolsError",
+    "RootUnreadableError",
+    "SettingsError",
+    "UnknownToolError",
+]
+
+
+_SHOWN = 100
 
 
 class PytoolsError(Exception):
@@ -36,3 +45,39 @@ class RootUnreadableError(PytoolsError):
     def __init__(self, root: Path, reason: str) -> None:
         super().__init__(f"{root}: {reason} Check the permissions of the folder.")
         self.root = root
+
+
+class UnknownToolError(PytoolsError):
+    """No tool is called that.
+
+    Attributes:
+        name: What was asked for.
+        candidates: Ids of the tools that are nearest to it, nearest first.
+    """
+
+    def __init__(self, name: str, candidates: tuple[str, ...]) -> None:
+        nearest = f"; nearest: {', '.join(candidates)}" if candidates else ""
+        super().__init__(f"no tool is called {_shown(name)}{nearest}. Search for what it should do.")
+        self.name = name
+        self.candidates = candidates
+
+
+class AmbiguousToolError(PytoolsError):
+    """Several tools are called that.
+
+    Attributes:
+        name: What was asked for.
+        candidates: Their ids.
+    """
+
+    def __init__(self, name: str, candidates: tuple[str, ...]) -> None:
+        super().__init__(
+            f"several tools are called {_shown(name)}: give the id, one of {', '.join(candidates)}"
+        )
+        self.name = name
+        self.candidates = candidates
+
+
+def _shown(name: str) -> str:
+    """Quote what a caller wrote, on one line and not longer than a name is."""
+    return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")

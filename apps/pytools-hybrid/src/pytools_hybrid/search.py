@@ -9,9 +9,9 @@ from enum import StrEnum
 from functools import lru_cache, partial
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from toolindex import ToolFilter
+from toolindex import Coverage, ToolFilter
 from toolrank import (
     Channel,
     Evidence,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from toolindex import Candidate, StoreReader, ToolEntry, ToolStore
     from toolrank import Contribution, Explanation, Fusion, RankedHit
+
+    from pytools_hybrid.reranking import RerankReport
 
 __all__ = [
     "MAX_LIMIT",
@@ -64,6 +66,8 @@ _TELLING_WORDS = 5
 # One word in forty may differ.
 _SAME = 0.95
 _WORD = re.compile(r"[^\W_]+")
+_WORD_CHANNELS = frozenset({"bm25", "fuzzy"})
+_NO_COVERAGE = Coverage(tools=0, vectors=0, dimensions=0)
 
 
 class SearchMode(StrEnum):
@@ -72,6 +76,7 @@ class SearchMode(StrEnum):
     HYBRID = "hybrid"
     BM25 = "bm25"
     VECTOR = "vector"
+    FUZZY = "fuzzy"
 
 
 class Scope(StrEnum):
@@ -152,7 +157,10 @@ class SearchResponse:
             vectors still missing, and what to try when nothing was found.
         lost: Those of the notes that tell of a lost channel.
         generation: The state of the index that answered.
-        tool_count: How many tools that state has.
+        coverage: How many tools that state has, and how many of them have a vector of the model
+            that was used, or would have been.
+        channels: The names of the channels that ran: "bm25", "vector", "fuzzy".
+        rerank: What a language model made of the order, or None where none was to be asked.
         is_complete: Whether the whole tree has been indexed since the database was made.
         misfit: Whether the query's vector is of another length than those of the index.
         fuller_models: Models that could find more tools than the one that was asked, best first.
@@ -163,11 +171,18 @@ class SearchResponse:
     notes: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     generation: int = 0
-    tool_count: int = 0
+    coverage: Coverage = _NO_COVERAGE
+    channels: tuple[str, ...] = ()
+    rerank: RerankReport | None = None
     is_complete: bool = True
     misfit: bool = False
     fuller_models: tuple[str, ...] = ()
     search_id: str = ""
+
+    @property
+    def tool_count(self) -> int:
+        """How many tools the state of the index has that answered."""
+        return self.coverage.tools
 
 
 class Searcher:
@@ -221,7 +236,7 @@ class Searcher:
         misfit = False
         with self._store.reading() as reader:
             wanted = model_id if self.uses_vectors(request.mode) else None
-            coverage = reader.coverage(vector.model_id if vector else wanted or "")
+            coverage = reader.coverage(vector.model_id if vector else model_id or "")
             if coverage.tools and vector is not None:
                 missing = _unsearchable(coverage.vectors, coverage.dimensions, vector)
                 misfit = missing is not None and coverage.vectors > 0
@@ -243,7 +258,8 @@ class Searcher:
             response = SearchResponse(
                 tools=self._ranked(reader, request, vector),
                 generation=reader.generation(),
-                tool_count=coverage.tools,
+                coverage=coverage,
+                channels=tuple(self._weights(request.mode, has_vector=vector is not None)),
                 is_complete=reader.is_complete(),
                 misfit=misfit,
                 fuller_models=() if wanted is None else _fuller(reader, wanted),
@@ -336,13 +352,17 @@ class Searcher:
     def _channels(
         self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
     ) -> list[Channel]:
-        bm25, vec = self._weights(request.mode, has_vector=vector is not None)
+        weights = self._weights(request.mode, has_vector=vector is not None)
         channels: list[Channel] = []
-        if bm25:
-            channels.append(Channel(_Words(reader, request.where), bm25))
-        if vec and vector is not None:
+        if "bm25" in weights:
+            words = _Words("bm25", reader.lexical, request.where)
+            channels.append(Channel(words, weights["bm25"]))
+        if "fuzzy" in weights:
+            alike = _Words("fuzzy", reader.fuzzy, request.where)
+            channels.append(Channel(alike, weights["fuzzy"]))
+        if "vector" in weights and vector is not None:
             meaning = _Meaning(reader, request.where, vector.model_id)
-            channels.append(Channel(meaning, vec, absent="last"))
+            channels.append(Channel(meaning, weights["vector"], absent="last"))
         return channels
 
     def _usage(self, reader: StoreReader) -> Mapping[str, float]:
@@ -355,28 +375,35 @@ class Searcher:
             self._factors = state, factors
         return factors
 
-    def _weights(self, mode: SearchMode, *, has_vector: bool) -> tuple[float, float]:
+    def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[str, float]:
+        """Give the channels that a search asks, with their say."""
+        if mode is SearchMode.FUZZY:
+            return {"fuzzy": 1.0}
         if mode is SearchMode.HYBRID and has_vector:
-            return self._bm25_weight, self._vec_weight
+            both = {"bm25": self._bm25_weight, "vector": self._vec_weight}
+            return {name: weight for name, weight in both.items() if weight}
         if mode is SearchMode.VECTOR and has_vector:
-            return 0.0, 1.0
+            return {"vector": 1.0}
         # A request must not go unanswered because its only channel is lost.
-        return self._bm25_weight or 1.0, 0.0
+        return {"bm25": self._bm25_weight or 1.0}
+
+
+class _AsksWords(Protocol):
+    """What a store's reader has for each way to look at words."""
+
+    def __call__(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
     """A store's candidates by words as a channel of the ranker."""
 
-    reader: StoreReader
+    name: str
+    ask: _AsksWords
     where: ToolFilter
 
-    @property
-    def name(self) -> str:
-        return "bm25"
-
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        return _hits(self.reader.lexical(query.text, where=self.where, depth=depth))
+        return _hits(self.ask(query.text, where=self.where, depth=depth))
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +487,7 @@ def _confidence(hit: RankedHit, channels: Set[str], scales: Sequence[float]) -> 
     return max(
         confidence(
             Evidence(
-                strength=_strength(contributions, scale) if "bm25" in channels else None,
+                strength=_strength(contributions, scale) if channels & _WORD_CHANNELS else None,
                 contrast=_contrast(contributions) if "vector" in channels else None,
                 is_exact=is_exact,
             )
@@ -470,7 +497,7 @@ def _confidence(hit: RankedHit, channels: Set[str], scales: Sequence[float]) -> 
 
 
 def _strength(contributions: Sequence[Contribution], scale: float) -> float:
-    found = (each.score for each in contributions if each.retriever == "bm25")
+    found = (each.score for each in contributions if each.retriever in _WORD_CHANNELS)
     return next(found, 0.0) / scale if scale else 0.0
 
 

@@ -10,10 +10,11 @@ import uuid
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from toolindex import (
     DamagedDatabaseError,
+    FilterError,
     OutcomeRecord,
     SearchRecord,
     ToolFilter,
@@ -22,6 +23,8 @@ from toolindex import (
 )
 
 from pytools_hybrid.answering import Answering
+from pytools_hybrid.catalogue import categories, find_tool
+from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.search import (
@@ -42,13 +45,17 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
     from types import TracebackType
 
-    from toolindex import SyncReport, UsageStatistics
+    from toolindex import Coverage, StoreReader, SyncReport, ToolEntry, UsageStatistics
 
+    from pytools_hybrid.catalogue import CategoryCount
+    from pytools_hybrid.description import ToolDescription
     from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.settings import Settings
     from pytools_hybrid.store import SQLiteStore
 
 __all__ = ["ToolSearch"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -72,6 +79,8 @@ class ToolSearch:
     Attributes:
         settings: The settings.
         root: The tree.
+        policy: The tools that may be found, listed and described, by the settings' patterns; it
+            is laid over every filter.
         sync: What keeps the index equal to the tree.
 
     Raises:
@@ -87,6 +96,7 @@ class ToolSearch:
     ) -> None:
         self.settings = settings
         self.root = Path(root)
+        self.policy = ToolFilter(include=settings.include, exclude=settings.exclude)
         self._database = settings.resolved_database(self.root)
         self._embedder = embedder or create_embedder(
             settings.embedding_model,
@@ -213,7 +223,7 @@ class ToolSearch:
         if not 0 <= min_confidence <= 1:
             raise ValueError(f"min_confidence must be between 0 and 1, got {min_confidence}")
         started, at = time.perf_counter(), time.time()
-        mode, scope, where = SearchMode(mode), Scope(scope), where or ToolFilter()
+        mode, scope, where = SearchMode(mode), Scope(scope), self._under_policy(where)
         if scope is not Scope.ALL:
             where = replace(where, source=scope.value)
         request = SearchRequest(
@@ -240,6 +250,60 @@ class ToolSearch:
         self._record(request, response, at=at, milliseconds=1000 * (time.perf_counter() - started))
         return response
 
+    async def categories(self) -> tuple[CategoryCount, ...]:
+        """Give the categories that have tools to find, by source and name, with their counts.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        return await self._look(lambda reader: categories(reader, self.policy))
+
+    async def find(self, name: str) -> ToolEntry:
+        """Find the tool that somebody means by an id, of ours or in another system's spelling.
+
+        Args:
+            name: As `mcptools:github:create_issue`, `github__create_issue`,
+                `github.create_issue`, or a bare name that only one tool has.
+
+        Raises:
+            UnknownToolError: No tool is called that.
+            AmbiguousToolError: Several are.
+            DatabaseError: The index cannot be read.
+        """
+        return await self._look(lambda reader: find_tool(reader, name, self.policy))
+
+    async def describe(
+        self, name: str, detail: DetailLevel = DetailLevel.SCHEMA
+    ) -> ToolDescription:
+        """Describe a tool.
+
+        Args:
+            name: What `find` takes.
+            detail: How much to tell.
+
+        Raises:
+            UnknownToolError: No tool is called that.
+            AmbiguousToolError: Several are.
+            DatabaseError: The index cannot be read.
+        """
+        entry, detail = await self.find(name), DetailLevel(detail)
+        usage = None
+        if detail is DetailLevel.FULL:
+            await self._recorder.flush()
+            usage = await self.sync.mending(
+                lambda: asyncio.to_thread(self.index.usage.of_tool, str(entry.id))
+            )
+        return await asyncio.to_thread(describe, entry, self.root, detail=detail, usage=usage)
+
+    async def coverage(self) -> Coverage:
+        """Count the tools in the index, and those that the model has given vectors.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        model_id = self._embedder.model_id if self._embedder is not None else ""
+        return await self._look(lambda reader: reader.coverage(model_id))
+
     async def record_outcome(
         self,
         tool_id: str,
@@ -247,28 +311,36 @@ class ToolSearch:
         success: bool,
         latency_ms: float | None = None,
         search_id: str | None = None,
-    ) -> None:
-        """Write down what came of using a tool; nothing where the usage record is off.
+    ) -> bool:
+        """Write down what came of using a tool.
 
         Args:
-            tool_id: The tool.
+            tool_id: The tool, as `find` takes it.
             success: Whether it did what it was called for.
             latency_ms: How long it took, if that is known.
             search_id: The search that it was taken from, if that is known.
 
+        Returns:
+            Whether it is kept: not where the usage record is off.
+
         Raises:
             UsageError: A latency that is negative or not finite.
+            UnknownToolError: No tool is called that.
+            AmbiguousToolError: Several are.
         """
-        if self.settings.usage_log:
-            outcome = OutcomeRecord(
-                at=time.time(),
-                tool_id=tool_id,
-                success=success,
-                latency_ms=latency_ms,
-                search_id=search_id,
-            )
-            self._recorder.outcome(outcome)
-            await self._recorder.flush()
+        entry = await self.find(tool_id)
+        outcome = OutcomeRecord(
+            at=time.time(),
+            tool_id=str(entry.id),
+            success=success,
+            latency_ms=latency_ms,
+            search_id=search_id,
+        )
+        if not self.settings.usage_log or self.index.read_only:
+            return False
+        self._recorder.outcome(outcome)
+        await self._recorder.flush()
+        return True
 
     async def flush(self) -> None:
         """Write what has been noted of searches, which else happens a moment later."""
@@ -309,6 +381,25 @@ class ToolSearch:
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Tell whether a search of this mode asks the vector channel."""
         return self._answering.uses_vectors(mode)
+
+    async def _look(self, at: Callable[[StoreReader], T]) -> T:
+        """Look at the state that the index has now, in a thread."""
+
+        def look() -> T:
+            with self.index.reading() as reader:
+                return at(reader)
+
+        return await self.sync.mending(lambda: asyncio.to_thread(look))
+
+    def _under_policy(self, where: ToolFilter | None) -> ToolFilter:
+        where, policy = where or ToolFilter(), self.policy
+        if where.include and policy.include:
+            raise FilterError("include", "is in the settings already; only exclude can be given")
+        return replace(
+            where,
+            include=where.include or policy.include,
+            exclude={*where.exclude, *policy.exclude},
+        )
 
     async def _embed(
         self, embedder: LimitedEmbedder, progress: Callable[[int, int], object] | None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pytools_hybrid.embedding import MODEL_NAME, is_known_provider
 from pytools_hybrid.errors import SettingsError
@@ -25,7 +25,18 @@ _FLAGS = {
     "PYTOOLS_DIR": "--root",
     "PYTOOLS_DB_PATH": "--db",
     "PYTOOLS_EMBEDDING_MODEL": "--embedding-model",
+    "PYTOOLS_INCLUDE": "--include",
+    "PYTOOLS_EXCLUDE": "--exclude",
+    "PYTOOLS_TOOLS": "--tools",
+    "PYTOOLS_TRANSPORT": "--transport",
+    "PYTOOLS_HOST": "--host",
+    "PYTOOLS_PORT": "--port",
+    "PYTOOLS_TOKEN": "--token",
+    "PYTOOLS_ALLOWED_HOSTS": "--allowed-host",
+    "PYTOOLS_RERANK_MODEL": "--rerank",
 }
+# NoDecode: not as JSON, but as names with commas between them.
+_Names = Annotated[tuple[str, ...], NoDecode]
 _PLAIN_MODELS = (DEFAULT_MODEL, "test", "none")
 
 
@@ -55,6 +66,15 @@ class Settings(BaseSettings):
     vec_weight: float = Field(1.0, ge=0, le=1000)
     fusion: Literal["linear", "rrf"] = "linear"
     usage_log: bool = True
+    rerank_model: str | None = None
+    include: _Names = ()
+    exclude: _Names = ()
+    tools: Literal["search", "basic", "all"] = "search"
+    transport: Literal["stdio", "http"] = "stdio"
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    token: SecretStr | None = None
+    allowed_hosts: _Names = ()
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 
     @field_validator("embedding_model")
@@ -67,6 +87,23 @@ class Settings(BaseSettings):
             )
         if ":" in value and not is_known_provider(value):
             raise ValueError(f"pydantic-ai knows no provider of {value!r}; check its name")
+        return value
+
+    @field_validator("include", "exclude", "allowed_hosts", mode="before")
+    @classmethod
+    def _with_commas(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(name for part in value.split(",") if (name := part.strip()))
+        return value
+
+    @field_validator("token")
+    @classmethod
+    def _can_be_sent(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        token = value.get_secret_value()
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise ValueError("give letters, digits and signs of ASCII, without spaces")
         return value
 
     @field_validator("root", "db_path")

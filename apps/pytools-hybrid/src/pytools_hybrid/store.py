@@ -25,6 +25,7 @@ from toolrank import (
     BM25Retriever,
     Content,
     Filter,
+    FuzzyRetriever,
     NameRetriever,
     NumpyVectorRetriever,
     Postings,
@@ -56,7 +57,10 @@ _COLUMN_WEIGHTS = {
     "tag_words": 1.0,
     "segments": 1.0,
 }
+# Who types part of a word means a name: docs/decisions/0010.
+_FUZZY_COLUMN_WEIGHTS = {**_COLUMN_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
 _WEIGHTS = tuple(_COLUMN_WEIGHTS[column] for column in FTS_COLUMNS)
+_FUZZY_WEIGHTS = tuple(_FUZZY_COLUMN_WEIGHTS[column] for column in FTS_COLUMNS)
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 # Up to 32 MB; reading larger tables for each search costs little more than the products do.
@@ -108,22 +112,39 @@ class SQLiteReader(IndexReader):
         one = lexical_strength(1.0, self._words().statistics(query))
         return 1 / one if one else 0.0
 
+    def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
+        """Give the tools whose words are like those of a query, best first; names count most."""
+        retriever = FuzzyRetriever(
+            self.connection,
+            table=FTS_TABLE,
+            weights=_FUZZY_WEIGHTS,
+            content=_CONTENT,
+            where=_filter(where),
+            postings=self._remembered(),
+            common=_COMMON,
+            evenness=_EVENNESS,
+        )
+        return retriever.retrieve(Query(text=query), depth=depth)
+
     def _words(self, where: Filter | None = None) -> BM25Retriever:
-        state = self.generation()
-        if state not in self._postings:
-            # Of states that are past, nobody will ask again.
-            self._postings.clear()
         return BM25Retriever(
             self.connection,
             table=FTS_TABLE,
             weights=_WEIGHTS,
             content=_CONTENT,
             where=where,
-            postings=self._postings.setdefault(state, Postings()),
+            postings=self._remembered(),
             common=_COMMON,
             evenness=_EVENNESS,
             similar_weight=_SIMILAR_WEIGHT,
         )
+
+    def _remembered(self) -> Postings:
+        state = self.generation()
+        if state not in self._postings:
+            # Of states that are past, nobody will ask again.
+            self._postings.clear()
+        return self._postings.setdefault(state, Postings())
 
     def nearest(
         self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int

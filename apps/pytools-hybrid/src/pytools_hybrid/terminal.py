@@ -40,21 +40,21 @@ def print_lines(text: str) -> None:
 
 def print_response(response: SearchResponse, root: Path, output: str) -> None:
     """Print the tools found, as text or JSON, and the notes on stderr."""
+    # Not with the module: help must come at once.
+    from pytools_hybrid.results import shown_path, tool_results
+
     for note in response.notes:
         say(note)
     if output == "json":
         tools = [
-            {
-                "id": str(found.entry.id),
-                "score": round(found.score, 6),
+            result.model_dump()
+            | {
+                "summary": found.entry.summary,
+                "tags": list(found.entry.tags),
                 "confidence": round(found.confidence, 6),
                 "duplicates": list(found.duplicates),
-                "summary": found.entry.summary,
-                "description": found.entry.description,
-                "signature": found.entry.signature,
-                "path": (root / found.entry.path).as_posix(),
             }
-            for found in response.tools
+            for result, found in zip(tool_results(response, root), response.tools, strict=True)
         ]
         typer.echo(json.dumps(tools, indent=2))
         return
@@ -66,7 +66,7 @@ def print_response(response: SearchResponse, root: Path, output: str) -> None:
         if found.duplicates:
             typer.echo(f"      the same as {_printable(', '.join(found.duplicates))}")
         typer.echo(
-            typer.style(f"      {_printable((root / found.entry.path).as_posix())}", dim=True)
+            typer.style(f"      {_printable(shown_path(root, found.entry.path))}", dim=True)
         )
 
 

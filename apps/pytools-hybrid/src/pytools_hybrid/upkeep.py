@@ -14,7 +14,7 @@ from toolindex import ToolIndexError
 from pytools_hybrid.syncing import SYNC_ERRORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from pytools_hybrid.service import ToolSearch
 
@@ -24,6 +24,7 @@ _log = logging.getLogger("pytools_hybrid")
 
 _FIRST_SYNC_SECONDS = 10.0
 _FIRST_EMBEDDING_SECONDS = 1.0
+_PROGRESS_SECONDS = 1.0
 _REFRESH_PAUSES = (0.5, 1.0, 2.0, 5.0)
 _EMBEDDING_PAUSES = (1.0, 5.0, 30.0, 120.0)
 _RESTART_PAUSE = 2.0
@@ -36,9 +37,13 @@ class Upkeep:
     """Brings the index of an open `ToolSearch` up to date, and goes on as files change.
 
     What fails is tried again, with growing pauses; searches go on meanwhile.
+
+    Attributes:
+        refreshed: Set whenever the index was brought up to date; who waits for it clears it.
     """
 
     def __init__(self, search: ToolSearch) -> None:
+        self.refreshed = asyncio.Event()
         self._search = search
         self._synced = asyncio.Event()
         self._embedded = asyncio.Event()
@@ -57,19 +62,54 @@ class Upkeep:
                 _log.exception("following %s failed; starting over", self._search.root)
                 await asyncio.sleep(_RESTART_PAUSE)
 
-    async def ready(self) -> None:
+    async def ready(self, progress: Callable[[float, str], Awaitable[None]] | None = None) -> None:
         """Wait until all files were looked at once and what is new embedded, or until it is time.
 
         Without it, a search sent together with the first words to a server would be answered
         from an index that is still empty. Neither a slow tree, nor a slow model, nor one that
         fails is waited for: the time is counted from the start, and from the first look.
+
+        Args:
+            progress: Told now and then, while there is something to wait for, how many seconds
+                the work has taken and what it is.
         """
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._started + _FIRST_SYNC_SECONDS):
-                await self._synced.wait()
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._looked + _FIRST_EMBEDDING_SECONDS):
-                await self._embedded.wait()
+        await self.looked(progress)
+        until = self._looked + _FIRST_EMBEDDING_SECONDS
+        await self._wait(self._embedded, until, progress, "embedding new tools")
+
+    async def looked(
+        self,
+        progress: Callable[[float, str], Awaitable[None]] | None = None,
+        *,
+        within: float = _FIRST_SYNC_SECONDS,
+    ) -> bool:
+        """Wait until all files were looked at once, or until it is time.
+
+        Args:
+            progress: As for `ready`.
+            within: How many seconds after the start it is time.
+
+        Returns:
+            Whether they were.
+        """
+        until = self._started + within
+        return await self._wait(self._synced, until, progress, "looking at the files")
+
+    async def _wait(
+        self,
+        event: asyncio.Event,
+        until: float,
+        progress: Callable[[float, str], Awaitable[None]] | None,
+        work: str,
+    ) -> bool:
+        loop = asyncio.get_running_loop()
+        while not event.is_set() and (now := loop.time()) < until:
+            if progress is not None:
+                await progress(round(now - self._started, 3), work)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(until, now + _PROGRESS_SECONDS)):
+                    await event.wait()
+        return event.is_set()
 
     async def _follow_files(self) -> None:
         settings = self._search.settings
@@ -130,6 +170,7 @@ class Upkeep:
                     )
                 for issue in report.issues:
                     _log.info("left out %s: %s", issue.path, issue.detail)
+                self.refreshed.set()
                 return
 
     def _without_own(self, paths: Iterable[PurePosixPath]) -> list[PurePosixPath]:
@@ -158,6 +199,7 @@ class Upkeep:
             except TimeoutError:
                 pass
             self._search.sync.changed.clear()
+            self.refreshed.set()
             try:
                 await self._search.embed_pending()
                 failures = 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
+from toolindex._patterns import MAX_LENGTH, as_glob, has_wildcard, matches_any
 from toolindex.errors import FilterError
 
 if TYPE_CHECKING:
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["ToolFilter"]
 
 _LARGEST_INTEGER = 2**63 - 1
+_COLLECTIONS = "categories", "tags", "include", "exclude"
+
+# Each part is computed once for a search. Ids without wildcards are looked up; only the other
+# patterns are laid on every id.
+_BY_PATTERN = (
+    "(id IN (SELECT value FROM json_each(?)) OR rowid IN (SELECT tool.rowid FROM json_each(?) "
+    "AS pattern CROSS JOIN entries AS tool WHERE tool.id GLOB pattern.value))"
+)
 
 # Tools with enough observations, by whether they keep within the bound.
 _BY_SUCCESS = (
@@ -44,6 +53,9 @@ class ToolFilter:
     says: with "include", the default, new tools are found until they have proved bad; with
     "exclude", only tools that have proved good are.
 
+    A pattern is laid on the whole id, `source:category:name`. `*` is any characters, none
+    included, `?` is one; every other character, `[` and `:` too, is itself.
+
     Attributes:
         source: Only tools of this source (`mcptools`, `gentools`, …).
         categories: Only tools of any of these categories; empty means of all.
@@ -57,9 +69,12 @@ class ToolFilter:
         min_observations: How many observations it takes to judge a tool: outcomes for the
             success rate, successful outcomes with a latency for the latency.
         unobserved: What becomes of tools with fewer.
+        include: Only tools whose id fits any of these patterns; empty means all.
+        exclude: Never tools whose id fits any of these patterns, also where `include` has it.
 
     Raises:
-        FilterError: A number out of its range, or a single string where several are wanted.
+        FilterError: A number out of its range, a single string where several are wanted, or a
+            pattern that is longer than any id.
     """
 
     source: str | None = None
@@ -70,16 +85,22 @@ class ToolFilter:
     max_latency_ms: float | None = None
     min_observations: int = 5
     unobserved: Literal["include", "exclude"] = "include"
+    include: Collection[str] = ()
+    exclude: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        for argument in ("categories", "tags"):
+        for argument in _COLLECTIONS:
             given = getattr(self, argument)
             # A string is a collection of strings too, and would be taken letter by letter.
             if isinstance(given, str):
                 raise FilterError(argument, f"is the one string {given!r}; give it in a list")
-            if not all(isinstance(name, str) for name in given):
-                raise FilterError(argument, f"holds something else than text: {list(given)!r}")
-            object.__setattr__(self, argument, frozenset(given))
+            names = tuple(given)  # once: an iterator that was looked through would be empty
+            if not all(isinstance(name, str) for name in names):
+                raise FilterError(argument, f"holds something else than text: {list(names)!r}")
+            object.__setattr__(self, argument, frozenset(names))
+        for argument in ("include", "exclude"):
+            if any(len(pattern) > MAX_LENGTH for pattern in getattr(self, argument)):
+                raise FilterError(argument, f"has a pattern of over {MAX_LENGTH} characters")
         if self.path_prefix is not None:
             prefix = str(PurePosixPath(self.path_prefix))
             object.__setattr__(self, "path_prefix", None if prefix == "." else prefix)
@@ -97,6 +118,15 @@ class ToolFilter:
     def uses_outcomes(self) -> bool:
         """Whether it depends on the usage record, and so on more than the index's generation."""
         return self.min_success_rate is not None or self.max_latency_ms is not None
+
+    def passes_id(self, tool_id: str) -> bool:
+        """Tell whether an id passes `include` and `exclude`, without a look at the index.
+
+        A search lets exactly the tools pass for which this is true, as far as these two go.
+        """
+        return (not self.include or matches_any(self.include, tool_id)) and not matches_any(
+            self.exclude, tool_id
+        )
 
     def rowids(self) -> tuple[str, tuple[str | int | float, ...]] | None:
         """Give a SELECT of the allowed rowids with its parameters, or None for all."""
@@ -125,6 +155,10 @@ class ToolFilter:
                 "(path = ? ->> '$' OR (path >= ? ->> '$' AND path < ? ->> '$'))",
                 tuple(map(json.dumps, bounds)),
             )
+        if self.include:
+            yield _BY_PATTERN, _pattern_values(self.include)
+        if self.exclude:
+            yield f"NOT {_BY_PATTERN}", _pattern_values(self.exclude)
         if self.min_success_rate is not None:
             yield self._judged(_BY_SUCCESS, self.min_success_rate)
         if self.max_latency_ms is not None:
@@ -141,3 +175,11 @@ class ToolFilter:
         if self.unobserved == "exclude":
             return f"id IN ({tools.format(keeps=1)})", values
         return f"id NOT IN ({tools.format(keeps=0)})", values
+
+
+def _pattern_values(patterns: Collection[str]) -> tuple[str, str]:
+    names = sorted(pattern for pattern in patterns if not has_wildcard(pattern))
+    globs = sorted(
+        glob for pattern in patterns if has_wildcard(pattern) and (glob := as_glob(pattern))
+    )
+    return json.dumps(names), json.dumps(globs)

@@ -11,7 +11,14 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = ["QueryCount", "ToolUsage", "UsageStatistics", "compute_statistics", "percentile"]
+__all__ = [
+    "QueryCount",
+    "ToolUsage",
+    "UsageStatistics",
+    "compute_statistics",
+    "compute_usage",
+    "percentile",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +135,31 @@ def compute_statistics(connection: apsw.Connection, *, since: float, top: int) -
         latency_p95_ms=percentile(latencies, 95),
         degraded=int(degraded),
         tools=_tools(connection, since),
+    )
+
+
+def compute_usage(connection: apsw.Connection, tool_id: str) -> ToolUsage | None:
+    """Sum up what the record holds of one tool, or give None where it has no outcome."""
+    observations, successes, last_used_at = connection.execute(
+        "SELECT count(*), sum(success), max(at) FROM outcomes WHERE tool_id = ?", (tool_id,)
+    ).get
+    if not observations:
+        return None
+    latencies = [
+        latency
+        for (latency,) in connection.execute(
+            "SELECT latency_ms FROM outcomes WHERE tool_id = ? AND success = 1 "
+            "AND latency_ms IS NOT NULL ORDER BY latency_ms",
+            (tool_id,),
+        )
+    ]
+    return ToolUsage(
+        tool_id=tool_id,
+        observations=observations,
+        successes=successes,
+        latency_p50_ms=percentile(latencies, 50),
+        latency_p95_ms=percentile(latencies, 95),
+        last_used_at=last_used_at,
     )
 
 

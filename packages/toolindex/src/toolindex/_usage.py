@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolindex._meta import get_number, set_meta
-from toolindex._statistics import compute_statistics
+from toolindex._statistics import compute_statistics, compute_usage
 from toolindex.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import apsw
 
     from toolindex._connection import ConnectionPool
-    from toolindex._statistics import UsageStatistics
+    from toolindex._statistics import ToolUsage, UsageStatistics
 
 __all__ = [
     "QUERY_LENGTH",
@@ -162,6 +162,18 @@ class UsageLog:
             return compute_statistics(
                 connection, since=-math.inf if since is None else since, top=top
             )
+
+    def of_tool(self, tool_id: str) -> ToolUsage | None:
+        """Sum up the outcomes of one tool, without those of all others.
+
+        Args:
+            tool_id: The tool, indexed or not.
+
+        Returns:
+            What `statistics().tools` has of it, or None where it has no outcome.
+        """
+        with self._pool.read() as connection:
+            return compute_usage(connection, _text(tool_id))
 
     def generation(self) -> int:
         """Give the counter that moves on whenever outcomes are written or deleted.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolindex._pruning import PruneReport
     from toolindex._reader import Coverage
     from toolindex._rows import ToolEntry
-    from toolindex._statistics import UsageStatistics
+    from toolindex._statistics import ToolUsage, UsageStatistics
     from toolindex._stored import StoredFiles
     from toolindex._sync import SyncReport
     from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord
@@ -197,6 +197,13 @@ class StoreReader(Protocol):
         """
         ...
 
+    def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]:
+        """Give up to `depth` tools with words like those of a query; any string is a query.
+
+        A word of the query may be misspelt or cut short.
+        """
+        ...
+
     def corrections(self, query: str) -> Mapping[str, str]:
         """Give the words of a query that no tool has, with those they are slips of; or none."""
         ...
@@ -210,6 +217,10 @@ class StoreReader(Protocol):
 
     def entries(self, ids: Sequence[str]) -> Mapping[str, ToolEntry]:
         """Give the details of some tools; an id that is gone is left out."""
+        ...
+
+    def categories(self, where: ToolFilter) -> Mapping[tuple[str, str], int]:
+        """Count the tools that a filter lets pass, by source and category; none has no entry."""
         ...
 
     def outcomes(self) -> Mapping[str, tuple[int, int]]:
@@ -250,6 +261,10 @@ class UsageStore(Protocol):
 
     def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
         """Sum the record up."""
+        ...
+
+    def of_tool(self, tool_id: str) -> ToolUsage | None:
+        """Sum up the outcomes of one tool, as `statistics` does; None where it has none."""
         ...
 
     def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:

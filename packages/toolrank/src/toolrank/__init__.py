@@ -11,8 +11,8 @@ retrievers to a ranker, and ask::
     )
     hits = ranker.rank(Query(text="merge two pdf files", vector=query_vector), limit=5)
 
-Retrieval: `BM25Retriever` (with `Postings`), `NameRetriever`, `VectorRetriever`,
-`NumpyVectorRetriever`, and the `Retriever` protocol for anything else.
+Retrieval: `BM25Retriever` (with `Postings`), `FuzzyRetriever`, `NameRetriever`,
+`VectorRetriever`, `NumpyVectorRetriever`, and the `Retriever` protocol for anything else.
 Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which give `FusedScores`.
 Besides the channels: parts of a request (`Query.parts`), groups, pinned hits and past use
 (`usage_prior`), all of them steps of `HybridRanker` that each hit's `Explanation` retraces.
@@ -34,6 +34,8 @@ from toolrank._confidence import (
 )
 from toolrank._duplicates import Fingerprint, group_duplicates
 from toolrank._fusion import FusedScores, Fusion, linear_fusion, reciprocal_rank_fusion
+from toolrank._fuzzy import FuzzyRetriever
+from toolrank._language_model import ModelUsage
 from toolrank._names import NameRetriever, name_key
 from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix
 from toolrank._postings import Postings
@@ -84,10 +86,12 @@ __all__ = [
     "Fingerprint",
     "FusedScores",
     "Fusion",
+    "FuzzyRetriever",
     "Hit",
     "HybridRanker",
     "LLMQueryRewriter",
     "LLMReranker",
+    "ModelUsage",
     "NameRetriever",
     "NumpyVectorRetriever",
     "Postings",

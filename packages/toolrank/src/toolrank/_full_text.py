@@ -92,15 +92,21 @@ class FullTextTable:
 
     def similar(self, word: str, *, up_to: int) -> list[tuple[SimilarTerm, Posting]]:
         """Give the terms that a word which no row holds may stand for, with their postings."""
-        found = []
-        for term in self.vocabulary().similar(word):
-            for form in forms(term.term):
-                posting = self.posting(form, up_to=up_to)
-                # A stem may have a shorter stem of its own; another form leads to the term.
-                if posting.documents == term.documents and posting.rows:
-                    found.append((replace(term, term=form), posting))
-                    break
-        return found
+        found = (self.stem_posting(term, up_to=up_to) for term in self.vocabulary().similar(word))
+        return [each for each in found if each is not None]
+
+    def stem_posting(self, term: SimilarTerm, *, up_to: int) -> tuple[SimilarTerm, Posting] | None:
+        """Give a term of the vocabulary in a form that is searched for, with its posting.
+
+        Returns:
+            None for a term that no form was found of, or that more rows hold.
+        """
+        for form in forms(term.term):
+            posting = self.posting(form, up_to=up_to)
+            # A stem may have a shorter stem of its own; another form leads to the term.
+            if posting.documents == term.documents and posting.rows:
+                return replace(term, term=form), posting
+        return None
 
     def spellings(self, term: str) -> list[str]:
         """Give words that the term was made from, as some rows write them, in lower case."""

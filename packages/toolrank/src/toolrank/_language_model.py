@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections import OrderedDict
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -17,10 +18,19 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from pydantic_ai.models import Model
+    from pydantic_ai.usage import RunUsage
 
     ModelOrName: TypeAlias = Model | str
 
-__all__ = ["LanguageModel", "NoAnswerError", "as_data", "one_line"]
+__all__ = [
+    "NO_USAGE",
+    "Answer",
+    "LanguageModel",
+    "ModelUsage",
+    "NoAnswerError",
+    "as_data",
+    "one_line",
+]
 
 OutputT = TypeVar("OutputT")
 AnswerT = TypeVar("AnswerT")
@@ -28,15 +38,45 @@ AnswerT = TypeVar("AnswerT")
 _REASON_LENGTH = 200
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUsage:
+    """What asking a language model took; nothing where it was not asked, or has said it before.
+
+    Attributes:
+        requests: Requests to the model, whether or not an answer came.
+        input_tokens: Tokens that were sent, as far as the provider told.
+        output_tokens: Tokens that the model wrote.
+        cost_usd: Their price in US dollars, or None where it is not known.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
+NO_USAGE = ModelUsage()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[AnswerT]):
+    """An answer, and what it took to get it."""
+
+    value: AnswerT
+    usage: ModelUsage = NO_USAGE
+
+
 class NoAnswerError(ToolRankError):
     """A question without a usable answer; it ends as the reason in an outcome.
 
     Attributes:
         reason: What went wrong, in one short line.
+        usage: What asking took all the same.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, usage: ModelUsage = NO_USAGE) -> None:
         self.reason = one_line(reason, limit=_REASON_LENGTH)
+        self.usage = usage
         super().__init__(self.reason)
 
 
@@ -76,6 +116,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
             # Where it is used, not where it is defined: the package works without.
             from pydantic_ai import Agent
             from pydantic_ai.models import infer_model
+            from pydantic_ai.usage import RunUsage
         except ImportError as error:
             raise RankingArgumentError(
                 "model",
@@ -98,14 +139,16 @@ class LanguageModel(Generic[OutputT, AnswerT]):
             output_type=output_type,
             retries=0,
         )
+        self._new_usage = RunUsage
         self._timeout_s = timeout_s
         self._answers: _Answers[AnswerT] = _Answers(cache_size)
         self._turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def ask(self, prompt: str, *, read: Callable[[OutputT], AnswerT]) -> AnswerT:
+    async def ask(self, prompt: str, *, read: Callable[[OutputT], AnswerT]) -> Answer[AnswerT]:
         """Give the answer to a prompt, of the cache or of the model.
 
-        Callers with the same prompt wait for one call and share its answer. Answers that
+        Callers with the same prompt wait for one call and share its answer, which only the
+        first of them has a usage for. Answers that
         `read` refuses are not remembered: the next call may do better.
 
         Args:
@@ -116,24 +159,46 @@ class LanguageModel(Generic[OutputT, AnswerT]):
             NoAnswerError: Out of time, the model failed, or `read` refused what it said.
         """
         if (known := self._answers.get(prompt)) is not None:
-            return known
+            return Answer(known)
         # A lock serves one event loop only.
         key = (id(asyncio.get_running_loop()), prompt)
         turn = self._turns.setdefault(key, asyncio.Lock())
         deadline = asyncio.timeout(self._timeout_s)
+        used = None
         try:
             async with deadline, turn:
                 if (known := self._answers.get(prompt)) is not None:
-                    return known
-                output = (await self._agent.run(prompt)).output
+                    return Answer(known)
+                used = self._new_usage()
+                output = (await self._agent.run(prompt, usage=used)).output
+            usage = _usage(used)
+            answer = read(output)
+        except NoAnswerError as error:
+            raise NoAnswerError(error.reason, usage=_usage(used)) from error
         except Exception as error:
             # Providers' errors have no common root; a cancellation is none of them.
             if deadline.expired():
-                raise NoAnswerError(f"no answer within {self._timeout_s:g} s") from error
-            raise NoAnswerError(f"the model failed: {type(error).__name__}: {error}") from error
-        answer = read(output)
+                reason = f"no answer within {self._timeout_s:g} s"
+            else:
+                reason = f"the model failed: {type(error).__name__}: {error}"
+            raise NoAnswerError(reason, usage=_usage(used)) from error
         self._answers.put(prompt, answer)
-        return answer
+        return Answer(answer, usage)
+
+
+def _usage(used: RunUsage | None) -> ModelUsage:
+    """Tell what a run took; None is one that did not begin."""
+    if used is None:
+        return NO_USAGE
+    # Older versions of pydantic-ai price nothing.
+    cost = getattr(used, "cost", None)
+    return ModelUsage(
+        # One without an answer was sent all the same.
+        requests=max(1, used.requests),
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cost_usd=None if cost is None else float(cost),
+    )
 
 
 class _Answers(Generic[AnswerT]):

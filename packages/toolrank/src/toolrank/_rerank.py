@@ -7,7 +7,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from toolrank._language_model import LanguageModel, NoAnswerError, as_data, one_line
+from toolrank._language_model import (
+    NO_USAGE,
+    LanguageModel,
+    ModelUsage,
+    NoAnswerError,
+    as_data,
+    one_line,
+)
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
@@ -59,11 +66,13 @@ class RerankOutcome:
             [0, 1] and a threshold keeps its meaning. Contributions stay with the hits.
         applied: Whether the order is the reranker's; if not, it is the one that was given.
         reason: Why, in one line.
+        usage: What asking a language model took; nothing for an answer that was remembered.
     """
 
     hits: tuple[RankedHit, ...]
     applied: bool
     reason: str
+    usage: ModelUsage = NO_USAGE
 
 
 class LLMReranker:
@@ -130,10 +139,11 @@ class LLMReranker:
             return tuple(number - 1 for number in numbers)
 
         try:
-            order = await self._model.ask(prompt, read=read)
+            answer = await self._model.ask(prompt, read=read)
         except NoAnswerError as error:
-            return _unchanged(candidates, error.reason)
-        return _reordered(candidates, order, by="the model")
+            return replace(_unchanged(candidates, error.reason), usage=error.usage)
+        outcome = _reordered(candidates, answer.value, by="the model")
+        return replace(outcome, usage=answer.usage)
 
     def _why_not(self, shown: Sequence[Candidate]) -> str:
         """Say why the model need not be asked; nothing if it must be."""

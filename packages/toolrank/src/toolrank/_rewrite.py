@@ -73,7 +73,7 @@ class LLMQueryRewriter:
         if not request:
             return RewriteOutcome(queries=(), reason="the request is empty")
         try:
-            named = await self._model.ask(as_data({"request": request}), read=_read)
+            named = (await self._model.ask(as_data({"request": request}), read=_read)).value
         except NoAnswerError as error:
             return RewriteOutcome(queries=(), reason=error.reason)
         queries = tuple(each for each in named if each.casefold() != request.casefold())

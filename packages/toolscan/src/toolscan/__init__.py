@@ -1,16 +1,18 @@
 """Read Python tool modules without importing them.
 
 - **Scanning**: `scan` reads a tree and gives a `ScanReport` of records and issues; `read_tool`
-  reads one file or raises.
+  reads one file or raises; `find_tools` lists ids and paths without opening a file.
 - **Records**: a `ToolRecord` holds a `ToolId`, the docstring, its `Parameter`s and the hashes that
   tell whether anything changed; a `ScanIssue` holds a `Reason` and a sentence.
 - **For an agent**: `input_schema` and `output_schema` give JSON Schema, `stub` gives a few lines
-  of Python to act on.
+  of Python to act on, `docstring_examples` what the docstring shows.
 - **Layouts**: a `Layout` says where tools lie, and gives an id from a path.
 - **Text**: `embedding_text` is what stands for a tool in vector search, `split_identifier` makes
   words of a name.
 """
 
+from toolscan._examples import docstring_examples
+from toolscan._find import find_tools
 from toolscan._hashing import TEXT_VERSION, embedding_text
 from toolscan._identifiers import split_identifier
 from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
@@ -40,6 +42,7 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     # Scanning
     "scan",
     "read_tool",
+    "find_tools",
     "ScanReport",
     "ScanIssue",
     "Reason",
@@ -55,6 +58,7 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "input_schema",
     "output_schema",
     "stub",
+    "docstring_examples",
     # Layouts
     "Layout",
     "DEFAULT_LAYOUTS",

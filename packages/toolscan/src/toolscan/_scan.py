@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolscan._records import ToolRecord
     from toolscan._walk import Scope
 
-__all__ = ["printable", "read_tool", "scan"]
+__all__ = ["identify", "issue_of", "printable", "read_tool", "refuse_duplicate", "scan", "scope_of"]
 
 _Path = str | bytes | os.PathLike[str]
 
@@ -56,15 +56,15 @@ def scan(
     unchanged: list[str] = []
     categories: dict[str, str] = {}
     stamps: Mapping[str, FileStamp | None] = {} if known is None else known
-    for item in walk(base, layouts, None if within is None else _scope(base, within)):
+    for item in walk(base, layouts, None if within is None else scope_of(base, within)):
         try:
             match item:
                 case Found():
-                    _refuse_duplicate(item.layout, item.values, base, layouts)
+                    refuse_duplicate(item.layout, item.values, base, layouts)
                     if _is_unchanged(stamps.get(item.path), item.status):
                         unchanged.append(item.path)
                     else:
-                        tool = _identify(item.path, item.layout, item.values)
+                        tool = identify(item.path, item.layout, item.values)
                         source = read_source(f"{base}/{item.path}")
                         records.append(extract(source, tool, item.path))
                 case CategoryFile() if not _is_category(item):
@@ -76,10 +76,10 @@ def scan(
                 case _:
                     raise item.rejection
         except Rejection as rejection:
-            issues.append(_issue(item.path, rejection))
+            issues.append(issue_of(item.path, rejection))
         except (RecursionError, MemoryError):
             deep = Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.")
-            issues.append(_issue(item.path, deep))
+            issues.append(issue_of(item.path, deep))
     return ScanReport(
         records=tuple(sorted(records, key=lambda record: record.id)),
         issues=tuple(sorted(issues, key=lambda issue: issue.path)),
@@ -110,11 +110,11 @@ def read_tool(
         if found is None or relative is None:
             raise Rejection(Reason.NO_LAYOUT, f"No layout has tools here: {_patterns(layouts)}.")
         full = f"{base}/{relative}"
-        tool = _identify(relative, *found)
-        _refuse_duplicate(*found, base, layouts)
+        tool = identify(relative, *found)
+        refuse_duplicate(*found, base, layouts)
         return extract(read_source(full), tool, relative)
     except Rejection as rejection:
-        raise ToolReadError(_issue(shown, rejection)) from rejection
+        raise ToolReadError(issue_of(shown, rejection)) from rejection
 
 
 def _match(path: str, layouts: Sequence[Layout]) -> tuple[Layout, dict[str, str]] | None:
@@ -128,7 +128,7 @@ def _patterns(layouts: Sequence[Layout]) -> str:
     return ", ".join(layout.pattern for layout in layouts)
 
 
-def _identify(path: str, layout: Layout, values: dict[str, str]) -> ToolId:
+def identify(path: str, layout: Layout, values: dict[str, str]) -> ToolId:
     """Give the id that a path stands for, or say why it stands for none."""
     if not path.isascii() and not _is_utf8(path):
         raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
@@ -147,7 +147,7 @@ def _is_category(item: CategoryFile) -> bool:
     return not hidden and not id_problem(item.category)
 
 
-def _refuse_duplicate(
+def refuse_duplicate(
     layout: Layout, values: dict[str, str], base: str, layouts: Sequence[Layout]
 ) -> None:
     """Reject a tool whose id an earlier layout gives to another file.
@@ -183,7 +183,7 @@ def _is_unchanged(stamp: FileStamp | None, status: os.stat_result) -> bool:
     )
 
 
-def _issue(path: str, rejection: Rejection) -> ScanIssue:
+def issue_of(path: str, rejection: Rejection) -> ScanIssue:
     return ScanIssue(
         path=printable(path), reason=rejection.reason, detail=printable(rejection.detail)
     )
@@ -197,7 +197,7 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in shown)
 
 
-def _scope(base: str, within: Iterable[_Path] | _Path) -> Scope:
+def scope_of(base: str, within: Iterable[_Path] | _Path) -> Scope:
     """Make a tree of the names that lead to the paths; a path's own end stands for all below it."""
     scope: dict[str, Scope] = {}
     for path in [within] if isinstance(within, str | bytes | os.PathLike) else within:

@@ -15,6 +15,7 @@ from toolindex.testing._trees import (
     embed,
     expect,
     fill,
+    ids,
     module,
     near,
     refused,
@@ -90,6 +91,24 @@ def _check_words(store: ToolStore) -> None:
     with store.reading() as reader:
         expect(words(reader, "letter"), [_SEND], "a changed tool is found by its new words")
         expect(words(reader, "somebody"), [], "a changed tool is not found by its old words")
+
+
+def _check_fuzzy(store: ToolStore) -> None:
+    """Tools are found by words that are misspelt or cut short, and no filter is forgotten."""
+    fill(store, TOOLS)
+    with store.reading() as reader:
+        promise = "a tool is found by a word that is right, misspelt or cut short"
+        for query in ("mailbox", "mailbx", "mialbox", "mailbo"):
+            found = ids(reader.fuzzy(query, where=EVERY, depth=10))
+            expect(found[:1], [_READ], f"{promise} (asked for {query!r})")
+        found = ids(reader.fuzzy("fils", where=EVERY, depth=10))
+        expect(set(found), {_MERGE, _SPLIT}, promise)
+        expect(len(reader.fuzzy("fils", where=EVERY, depth=1)), 1, "no more than asked for")
+        found = ids(reader.fuzzy("fils", where=ToolFilter(source="gentools"), depth=10))
+        expect(found, [_SPLIT], "a filter holds for misspelt words")
+        expect(list(reader.fuzzy("xyzzyq", where=EVERY, depth=10)), [], "no word is like that one")
+        for text in ODD_TEXTS:
+            ids(reader.fuzzy(text, where=EVERY, depth=10))
 
 
 def _check_entries(store: ToolStore) -> None:
@@ -237,6 +256,48 @@ def _check_filters(store: ToolStore) -> None:
         _expect_through(store, where, expected)
 
 
+def _check_patterns(store: ToolStore) -> None:
+    """A filter by patterns of ids lets the same tools through in every channel."""
+    odd = {"mcptools/pdf/[m]erge.py": module("Merge no file.")}
+    fill(store, {**_BULK, **TOOLS, **odd})
+    angles = {"send": 3.0, "read": 2.9, "merge": 3.1, "split": 2.8, "m": 2.7}
+    embed(store, {"tool": 0.0} | angles)
+    bracketed = "mcptools:pdf:[m]erge"
+    for where, expected in (
+        (ToolFilter(include=[_SEND]), {_SEND}),
+        (ToolFilter(include=["*:mail:*", _MERGE]), {_SEND, _READ, _MERGE}),
+        (ToolFilter(include=["*:pdf:*"]), {_MERGE, _SPLIT, bracketed}),
+        (ToolFilter(include=["mcptools:????:*d"]), {_SEND, _READ}),
+        (ToolFilter(include=["*:[m]erge"]), {bracketed}),
+        (ToolFilter(include=["*:Mail:*"]), set()),
+        (ToolFilter(include=["*:mail"]), set()),
+        (ToolFilter(exclude=["*:bulk:*", "*e*d", bracketed]), {_MERGE, _SPLIT}),
+        (ToolFilter(include=["*:mail:*"], exclude=[_READ]), {_SEND}),
+        (ToolFilter(include=["\ud800*", "\0*"]), set()),
+    ):
+        _expect_through(store, where, expected)
+
+
+def _check_categories(store: ToolStore) -> None:
+    """Tools are counted by source and category, those that a filter lets through."""
+    fill(store, TOOLS)
+    mail, pdf, made = ("mcptools", "mail"), ("mcptools", "pdf"), ("gentools", "pdf")
+    with store.reading() as reader:
+        promise = "tools are counted by source and category"
+        expect(dict(reader.categories(EVERY)), {mail: 2, pdf: 1, made: 1}, promise)
+        for where, expected in (
+            (ToolFilter(source="mcptools", categories=["pdf"]), {pdf: 1}),
+            (ToolFilter(tags=["outgoing"]), {mail: 1}),
+            (ToolFilter(exclude=["*:pdf:merge", "*:read"]), {mail: 1, made: 1}),
+            (ToolFilter(source="none"), {}),
+        ):
+            promise = f"only tools that {where} lets through are counted"
+            expect(dict(reader.categories(where)), expected, promise)
+    fill(store, {})
+    with store.reading() as reader:
+        expect(dict(reader.categories(EVERY)), {}, "a category without tools is gone")
+
+
 def _check_usage_filters(store: ToolStore) -> None:
     """A filter by use judges tools by their outcomes, once there are enough of them."""
     fill(store, {**_BULK, **TOOLS})
@@ -280,6 +341,7 @@ def _expect_through(store: ToolStore, where: ToolFilter, expected: set[str]) -> 
 
 CHECKS = (
     _check_words,
+    _check_fuzzy,
     _check_names,
     _check_outcomes,
     _check_entries,
@@ -289,5 +351,7 @@ CHECKS = (
     _check_kept_vectors,
     _check_bad_vectors,
     _check_filters,
+    _check_patterns,
+    _check_categories,
     _check_usage_filters,
 )

@@ -55,6 +55,10 @@ def _check_usage(store: ToolStore) -> None:
     expect(used, [(_GOOD, 3, 2), (_BAD, 1, 0)], "outcomes are counted by tool, the most used first")
     latencies = [tool.latency_p50_ms for tool in found.tools]
     expect(latencies, [10.0, None], "latencies are those of successes")
+    for tool in found.tools:
+        promise = "what is known of one tool is what is known of it among all"
+        expect(store.usage.of_tool(tool.tool_id), tool, promise)
+    expect(store.usage.of_tool("other"), None, "nothing is known of a tool without outcomes")
     expect(store.usage.statistics(since=4.5).searches, 1, "what is older is left out")
     expect(
         store.usage.statistics(top=0).queries_without_results, (), "no more queries than asked for"
@@ -62,6 +66,8 @@ def _check_usage(store: ToolStore) -> None:
     removed = store.usage.clear()
     expect((removed.searches, removed.outcomes), (3, 4), "what is deleted is counted")
     expect(store.usage.statistics().searches, 0, "a record that was cleared is empty")
+    promise = "a record that was cleared is empty of every tool"
+    expect(store.usage.of_tool(_GOOD), None, promise)
     generations.append(_generation(store))
     expect(
         len(set(generations)), 3, "the usage generation is another after every change of outcomes"
@@ -73,6 +79,9 @@ def _check_odd_records(store: ToolStore) -> None:
     for number, text in enumerate(ODD_TEXTS):
         store.usage.record_searches([_search(f"{number}{text}", query=text, results=(text,))])
         store.usage.record_outcomes([OutcomeRecord(at=1.0, tool_id=text, success=True)])
+        of_text = store.usage.of_tool(text)
+        promise = f"what is known of a tool is found by any string ({text[:20]!r})"
+        expect(of_text is not None and of_text.observations, 1, promise)
     found = store.usage.statistics()
     expect(found.searches, len(ODD_TEXTS), "any string can be recorded of a search")
     expect(len(found.tools), len(ODD_TEXTS), "any string can be recorded of an outcome")

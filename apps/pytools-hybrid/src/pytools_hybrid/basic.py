@@ -1,0 +1,103 @@
+"""Browsing tools by category, with no index: the alternative to searching for them.
+
+`python -m pytools_hybrid.basic` serves it over stdio, as `pytools-hybrid serve --tools basic`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, Field
+from toolscan import RootNotFoundError, ToolReadError, find_tools
+
+from pytools_hybrid.errors import RootUnreadableError
+from pytools_hybrid.results import shown_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from toolindex import ToolFilter
+    from toolscan import ToolId
+
+__all__ = ["Categories", "ToolBrowser", "Tools"]
+
+
+class Categories(BaseModel):
+    """The categories that have tools."""
+
+    gentools: list[str] = Field(description="Of tools written by agents")
+    mcptools: list[str] = Field(description="Of tools made from MCP servers")
+
+
+class Tools(BaseModel):
+    """The tools of a category."""
+
+    gentools: list[str] = Field(description="Source files of tools written by agents")
+    mcptools: list[str] = Field(description="Source files of tools made from MCP servers")
+
+
+class ToolBrowser:
+    """Lists a tree by the names of its files; each call looks at the disk.
+
+    A file that turns out to be no tool may be among them, for none is opened. A tree that does
+    not exist yet has no tools.
+
+    Args:
+        root: The tree; paths begin with it as it is named here.
+        policy: Of which only the patterns of ids count; a tool outside of them is not listed,
+            nor is a category that has no other.
+    """
+
+    def __init__(self, root: Path, policy: ToolFilter) -> None:
+        self._root = root
+        self._policy = policy
+
+    def categories(self) -> Categories:
+        """List the categories, by name.
+
+        Raises:
+            RootUnreadableError: The tree is there and cannot be listed.
+        """
+        found: dict[str, set[str]] = {"gentools": set(), "mcptools": set()}
+        for tool, _ in self._found():
+            found[tool.source].add(tool.category)
+        return Categories(gentools=sorted(found["gentools"]), mcptools=sorted(found["mcptools"]))
+
+    def tools(self, categories: str | Sequence[str]) -> dict[str, Tools]:
+        """List the source files of categories, in the order of the tools' names.
+
+        Args:
+            categories: A name or several. One that no category has gets empty lists: names are
+                compared with those that exist, and never become part of a path.
+
+        Raises:
+            RootUnreadableError: The tree is there and cannot be listed.
+        """
+        names = [categories] if isinstance(categories, str) else categories
+        listed = {name: Tools(gentools=[], mcptools=[]) for name in names}
+        for tool, path in self._found():
+            if tool.category in listed:
+                category = listed[tool.category]
+                files = category.gentools if tool.source == "gentools" else category.mcptools
+                files.append(shown_path(self._root, path))
+        return listed
+
+    def _found(self) -> Iterator[tuple[ToolId, str]]:
+        try:
+            found = find_tools(self._root)
+        except RootNotFoundError:
+            return
+        except ToolReadError as error:
+            raise RootUnreadableError(self._root, error.issue.detail) from error
+        for tool, path in found.items():
+            if self._policy.passes_id(str(tool)):
+                yield tool, path
+
+
+if __name__ == "__main__":
+    import sys
+
+    from pytools_hybrid.cli import main
+
+    main(["serve", "--tools", "basic", *sys.argv[1:]])

@@ -1,0 +1,89 @@
+"""What is in the index by name: its categories, and the tool that somebody means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.errors import AmbiguousToolError, UnknownToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolindex import StoreReader, ToolEntry, ToolFilter
+
+__all__ = ["CategoryCount", "categories", "find_tool"]
+
+_NEAREST = 5
+_LISTED = 20
+_SAME_NAME = 1.0
+# As clients show the tools of a server that they know by this name.
+_CLIENT_PREFIXES = ("mcp__", "mcp.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class CategoryCount:
+    """A category and the number of its tools.
+
+    Attributes:
+        source: Where it lies: `mcptools`, `gentools`.
+        category: Its name.
+        tools: How many tools it has that may be found.
+    """
+
+    source: str
+    category: str
+    tools: int
+
+
+def categories(reader: StoreReader, policy: ToolFilter) -> tuple[CategoryCount, ...]:
+    """Give the categories that have tools which pass the policy, by source and name.
+
+    Raises:
+        DatabaseError: The index cannot be read.
+    """
+    counts = reader.categories(policy)
+    return tuple(
+        CategoryCount(source=source, category=category, tools=tools)
+        for (source, category), tools in sorted(counts.items())
+    )
+
+
+def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
+    """Find the tool that somebody means.
+
+    Args:
+        reader: The index.
+        name: Its id, or as other systems name it (`github__create_issue`, `github.create_issue`,
+            `mcp__github__create_issue`), or its bare name where only one tool has it.
+        policy: A tool outside of it is not there.
+
+    Raises:
+        UnknownToolError: No tool is called that.
+        AmbiguousToolError: Several are.
+        DatabaseError: The index cannot be read.
+    """
+    for asked in _spellings(name):
+        if len(found := _called(reader, asked, policy)) == 1:
+            return found[0]
+        if found:
+            ids = tuple(str(entry.id) for entry in found[:_LISTED])
+            raise AmbiguousToolError(name, ids)
+    raise UnknownToolError(name, _nearest(reader, name, policy))
+
+
+def _spellings(name: str) -> Sequence[str]:
+    bare = name.strip()
+    return [bare, *(bare.removeprefix(it) for it in _CLIENT_PREFIXES if bare.startswith(it))]
+
+
+def _called(reader: StoreReader, name: str, policy: ToolFilter) -> list[ToolEntry]:
+    hits = reader.named(name, where=policy)
+    entries = reader.entries([hit.id for hit in hits if hit.score >= _SAME_NAME])
+    if (exact := entries.get(name)) is not None:
+        return [exact]
+    return [entries[id_] for id_ in sorted(entries)]
+
+
+def _nearest(reader: StoreReader, name: str, policy: ToolFilter) -> tuple[str, ...]:
+    return tuple(hit.id for hit in reader.fuzzy(name, where=policy, depth=_NEAREST))

@@ -1,0 +1,110 @@
+"""By which names a server may be addressed, against pages that rebind a name of their own to it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["HostRule", "NetworkLocation", "is_loopback"]
+
+_AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/?#@*\[\]]+))(?::([0-9]{1,5}))?", re.ASCII)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLocation:
+    """A host and its port, as in a `Host` header.
+
+    Attributes:
+        name: The host in lower case, an IPv6 address without brackets.
+        port: The port, or None where it is not written.
+    """
+
+    name: str
+    port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Read `example.org`, `127.0.0.1:8000` or `[::1]:8000`; None where it is none of these."""
+        match = _AUTHORITY.fullmatch(text.strip())
+        if match is None:
+            return None
+        address, name, port = match.groups()
+        if address is not None and not _is_address(address):
+            return None
+        return cls((address or name).lower().rstrip("."), int(port) if port else None)
+
+    @classmethod
+    def of_origin(cls, origin: str) -> Self | None:
+        """Read an `Origin` header; None where it names no host, as `null` does not."""
+        scheme, separator, rest = origin.strip().partition("://")
+        location = cls.parse(rest) if separator else None
+        if location is None or scheme.lower() not in _DEFAULT_PORTS:
+            return None
+        return cls(location.name, location.port or _DEFAULT_PORTS[scheme.lower()])
+
+
+class HostRule:
+    """Decides by which names a server may be addressed, and from whose pages.
+
+    A server at a loopback address answers to loopback names alone, at any port, and to those
+    that are allowed; any other answers to every name unless some are allowed. A page may ask if
+    it lies at such a name; where every name is answered to, only at that of the request itself.
+
+    Args:
+        bound: The address that the server listens at.
+        allowed: Further names, each with a port where only that one is meant.
+    """
+
+    def __init__(self, bound: str, allowed: Iterable[str]) -> None:
+        parsed = (_allowed(name) for name in allowed)
+        self._allowed = frozenset(location for location in parsed if location is not None)
+        self._bound = bound.lower()
+        self._answers_all = not is_loopback(bound) and not self._allowed
+
+    def allows_host(self, host: NetworkLocation | None) -> bool:
+        """Tell whether a request may be addressed so."""
+        return host is not None and (self._answers_all or self._is_known(host))
+
+    def allows_origin(self, origin: str, host: NetworkLocation) -> bool:
+        """Tell whether a page of some origin may send a request that is addressed to a host."""
+        location = NetworkLocation.of_origin(origin)
+        if location is None:
+            return False
+        ports = _DEFAULT_PORTS.values() if host.port is None else (host.port,)
+        is_same = location.name == host.name and location.port in ports
+        return is_same or (not self._answers_all and self._is_known(location))
+
+    def _is_known(self, host: NetworkLocation) -> bool:
+        return (
+            is_loopback(host.name)
+            or host.name == self._bound
+            or not self._allowed.isdisjoint({host, NetworkLocation(host.name, None)})
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host can only be this machine, whatever a name server says."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _allowed(name: str) -> NetworkLocation | None:
+    return NetworkLocation(name.lower(), None) if _is_address(name) else NetworkLocation.parse(name)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,205 @@
+"""The endpoints that search."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from toolindex import ToolFilter
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.explaining import breakdown, reason
+from pytools_hybrid.http._index_state import index_state
+from pytools_hybrid.http._json import json_response
+from pytools_hybrid.http._parameters import SearchQuery, ToolSearchQuery, read_query
+from pytools_hybrid.http._problems import ProblemError
+from pytools_hybrid.results import tool_results
+from pytools_hybrid.search import Scope, SearchMode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from pytools_hybrid.http._limits import Slots
+    from pytools_hybrid.http._metrics import Metrics
+    from pytools_hybrid.search import SearchResponse
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.upkeep import Upkeep
+
+__all__ = ["Searches"]
+
+_LANGUAGES = {"python", "py", "python3"}
+_LISTED = 20
+
+
+class Searches:
+    """Answers searches.
+
+    Args:
+        search: What searches.
+        upkeep: What runs beside it, and brings the index up to date first.
+        slots: How many search at once.
+        metrics: Where they are counted.
+    """
+
+    def __init__(self, search: ToolSearch, upkeep: Upkeep, slots: Slots, metrics: Metrics) -> None:
+        self._search = search
+        self._upkeep = upkeep
+        self._slots = slots
+        self._metrics = metrics
+
+    async def short(self, request: Request) -> Response:
+        """Answer `GET /search`."""
+        asked = read_query(SearchQuery, request)
+        response, milliseconds = await self._found(
+            asked.q,
+            mode=asked.mode,
+            scope=asked.scope,
+            limit=asked.limit,
+            min_confidence=asked.threshold,
+        )
+        given = asked.model_dump(mode="json", exclude={"q", "limit", "mode"}, exclude_defaults=True)
+        return self._answer(asked.q, response, filters=given, milliseconds=milliseconds)
+
+    async def filtered(self, request: Request) -> Response:
+        """Answer `GET /api/v1/tools/search`."""
+        asked = read_query(ToolSearchQuery, request)
+        where = ToolFilter(
+            categories=asked.category or (),
+            tags=asked.tags or (),
+            max_latency_ms=asked.max_latency_ms,
+            min_success_rate=asked.min_success_rate,
+        )
+        if asked.use_llm and self._search.settings.rerank_model is None:
+            raise ProblemError(
+                409, "no language model to rerank with: start the server with --rerank"
+            )
+        given = asked.model_dump(
+            mode="json", exclude={"query", "top_k", "use_llm"}, exclude_none=True
+        )
+        if asked.language is not None and asked.language.lower() not in _LANGUAGES:
+            return await self._none_in(asked, given)
+        await self._upkeep.ready()
+        await self._check_categories(asked.category or ())
+        response, milliseconds = await self._found(
+            asked.query, where=where, limit=asked.top_k, rerank=asked.use_llm
+        )
+        return self._answer(asked.query, response, filters=given, milliseconds=milliseconds)
+
+    async def _found(
+        self,
+        query: str,
+        *,
+        limit: int,
+        mode: SearchMode = SearchMode.HYBRID,
+        scope: Scope = Scope.ALL,
+        where: ToolFilter | None = None,
+        min_confidence: float = 0.0,
+        rerank: bool | None = None,
+    ) -> tuple[SearchResponse, float]:
+        async with self._slots.taken():
+            await self._upkeep.ready()
+            started = time.perf_counter()
+            try:
+                response = await self._search.search(
+                    query,
+                    mode=mode,
+                    scope=scope,
+                    where=where,
+                    limit=limit,
+                    min_confidence=min_confidence,
+                    **({} if rerank is None else {"rerank": rerank}),
+                )
+            except SettingsError as error:
+                raise ProblemError(409, str(error)) from error
+            except Exception:
+                self._metrics.searched(mode.value, "failed", time.perf_counter() - started)
+                raise
+            seconds = time.perf_counter() - started
+        outcome = "found" if response.tools else "empty"
+        self._metrics.searched(mode.value, outcome, seconds, lost=len(response.lost))
+        return response, 1000 * seconds
+
+    def _answer(
+        self,
+        query: str,
+        response: SearchResponse,
+        *,
+        filters: Mapping[str, Any],
+        milliseconds: float,
+    ) -> Response:
+        shown = tool_results(response, self._search.root)
+        results = [
+            result.model_dump()
+            | {
+                "confidence": round(found.confidence, 6),
+                "duplicates": list(found.duplicates),
+                "score_breakdown": {
+                    name: asdict(score) for name, score in breakdown(found).items()
+                },
+                "reason": reason(found),
+            }
+            for result, found in zip(shown, response.tools, strict=True)
+        ]
+        rerank = response.rerank
+        metadata = {
+            "result_count": len(results),
+            "used_llm_rerank": rerank is not None and rerank.applied,
+            "filters_applied": dict(filters),
+            "search_id": response.search_id,
+            "generation": response.generation,
+            "coverage": {"tools": response.coverage.tools, "vectors": response.coverage.vectors},
+            "channels": list(response.channels),
+            "lost": list(response.lost),
+            "notes": list(response.notes),
+            "latency_ms": round(milliseconds, 3),
+            "rerank": asdict(rerank) if rerank is not None else None,
+        }
+        return json_response({"query": query, "results": results, "metadata": metadata})
+
+    async def _none_in(self, asked: ToolSearchQuery, given: Mapping[str, Any]) -> Response:
+        note = f"all tools are written in Python, none in {asked.language!r}: leave language out"
+        metadata = {
+            "result_count": 0,
+            "used_llm_rerank": False,
+            "filters_applied": dict(given),
+            "search_id": None,
+            **await index_state(self._search),
+            "channels": [],
+            "lost": [],
+            "notes": [note],
+            "latency_ms": 0.0,
+            "rerank": None,
+        }
+        return json_response({"query": asked.query, "results": [], "metadata": metadata})
+
+    async def _check_categories(self, asked: Sequence[str]) -> None:
+        """Refuse a category that does not exist, where any does.
+
+        Raises:
+            ProblemError: With the nearest that do.
+        """
+        if not asked:
+            return
+        known = sorted({count.category for count in await self._search.categories()})
+        unknown = [name for name in asked if name not in known]
+        if known and unknown:
+            nearest = _nearest(unknown[0], known)
+            listed = ", ".join(nearest)
+            more = f", and {len(known) - len(nearest)} more" if len(known) > len(nearest) else ""
+            raise ProblemError(
+                404, f"there is no category {unknown[0]!r}; there are {listed}{more}",
+                candidates=nearest,
+            )  # fmt: skip
+
+
+def _nearest(name: str, known: Sequence[str]) -> list[str]:
+    from difflib import SequenceMatcher
+
+    def distance(other: str) -> float:
+        return -SequenceMatcher(None, name.lower(), other.lower(), autojunk=False).ratio()
+
+    return sorted(known, key=distance)[:_LISTED]

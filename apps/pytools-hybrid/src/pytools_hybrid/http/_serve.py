@@ -1,0 +1,153 @@
+"""Running the application: from binding its address to the end of its last request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.http._app import create_app
+from pytools_hybrid.http._connections import ImpatientProtocol
+from pytools_hybrid.http._security import check_exposure
+from pytools_hybrid.terminal import say
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from mcp.server.mcpserver import MCPServer
+    from starlette.applications import Starlette
+
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.settings import Settings
+    from pytools_hybrid.upkeep import Upkeep
+
+__all__ = ["AddressError", "serve_http"]
+
+_GRACE_SECONDS = 0.5
+_BACKLOG = 2048
+# A query of 2,000 characters, each of four bytes that are written as %XX.
+_HEADER_BYTES = 64 * 1024
+
+
+class AddressError(PytoolsError):
+    """The server cannot listen at its address.
+
+    Attributes:
+        host: The address.
+        port: The port.
+    """
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        super().__init__(
+            f"cannot listen at {host}, port {port}: {reason}. Choose others with --host and "
+            "--port; --port 0 takes a free one."
+        )
+        self.host = host
+        self.port = port
+
+
+async def serve_http(
+    search: ToolSearch | None,
+    upkeep: Upkeep | None,
+    settings: Settings,
+    server: MCPServer[None],
+) -> None:
+    """Serve over HTTP until cancelled; what is being answered then has half a second.
+
+    Args:
+        search: What searches, or None for MCP alone.
+        upkeep: What runs beside it; None if that is.
+        settings: The settings.
+        server: What answers at `/mcp`.
+
+    Raises:
+        SettingsError: The address can be reached by others, and there is no token.
+        AddressError: The address is taken, or not this machine's.
+    """
+    check_exposure(settings)
+    listener = await _listener(settings.host, settings.port)
+    with listener:
+        app = create_app(search, upkeep, server, settings)
+        running = _Server(_config(app), url=_url(settings.host, listener))
+        serving = asyncio.create_task(running.serve([listener]))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            if not serving.cancelled():
+                await running.stop(serving)
+            raise
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to its caller, and says where it listens."""
+
+    def __init__(self, config: uvicorn.Config, *, url: str) -> None:
+        super().__init__(config)
+        self._url = url
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin, and say so."""
+        await super().startup(sockets)
+        say(f"serving on {self._url} (MCP at {self._url}/mcp, the API at {self._url}/openapi.json)")
+
+    async def stop(self, serving: asyncio.Task[None]) -> None:
+        """End what is served; streams that clients hold open are cut."""
+        # It would tell at length that streams without an end were cut.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self.should_exit = True
+        await asyncio.wait({serving})
+
+
+def _config(app: Starlette) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app,
+        http=ImpatientProtocol,
+        ws="none",
+        lifespan="on",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+    )
+    # Declared as whole seconds, and only ever waited for.
+    config.timeout_graceful_shutdown = _GRACE_SECONDS  # type: ignore[assignment]
+    return config
+
+
+async def _listener(host: str, port: int) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    listener = None
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listener = socket.socket(family, kind, protocol)
+        if os.name == "posix":
+            # Else the address would be taken for a minute after the last server.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except (OSError, OverflowError, UnicodeError) as error:
+        if listener is not None:
+            listener.close()
+        raise AddressError(host, port, getattr(error, "strerror", None) or str(error)) from error
+    return listener
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    port = listener.getsockname()[1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

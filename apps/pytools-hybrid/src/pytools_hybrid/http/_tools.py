@@ -1,0 +1,78 @@
+"""The endpoints about single tools and their use."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.http._index_state import index_state
+from pytools_hybrid.http._json import json_response
+from pytools_hybrid.http._parameters import (
+    DescribeQuery,
+    NoQuery,
+    OutcomeReport,
+    StatisticsQuery,
+    read_body,
+    read_query,
+)
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.upkeep import Upkeep
+
+__all__ = ["Tools"]
+
+
+class Tools:
+    """Describes tools, and keeps what came of using them.
+
+    Args:
+        search: What knows them.
+        upkeep: What runs beside it.
+    """
+
+    def __init__(self, search: ToolSearch, upkeep: Upkeep) -> None:
+        self._search = search
+        self._upkeep = upkeep
+
+    async def describe(self, request: Request) -> Response:
+        """Answer `GET /api/v1/tools/{id}`."""
+        asked = read_query(DescribeQuery, request)
+        await self._upkeep.ready()
+        described = await self._search.describe(request.path_params["id"], asked.detail)
+        return json_response(described.model_dump(exclude_none=True))
+
+    async def report(self, request: Request) -> Response:
+        """Answer `POST /api/v1/outcomes`."""
+        read_query(NoQuery, request)
+        report = await read_body(OutcomeReport, request)
+        await self._upkeep.ready()
+        entry = await self._search.find(report.tool_id)
+        is_kept = await self._search.record_outcome(
+            str(entry.id),
+            success=report.success,
+            latency_ms=report.latency_ms,
+            search_id=report.search_id,
+        )
+        content = {"tool_id": str(entry.id), "recorded": is_kept}
+        return json_response(content, status=201 if is_kept else 200)
+
+    async def statistics(self, request: Request) -> Response:
+        """Answer `GET /api/v1/stats`."""
+        asked = read_query(StatisticsQuery, request)
+        search = self._search
+        record = await search.statistics(since=asked.since)
+        content = asdict(record) | {
+            "share_without_results": record.share_without_results,
+            "acceptance_rate": record.acceptance_rate,
+            "tools": [
+                asdict(tool) | {"success_rate": tool.success_rate}
+                for tool in record.tools
+                if search.policy.passes_id(tool.tool_id)
+            ],
+            **await index_state(search),
+        }
+        return json_response(content)

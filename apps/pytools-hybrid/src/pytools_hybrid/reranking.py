@@ -1,0 +1,213 @@
+"""Reranking: a language model's say on the order of the first tools that a search found."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from toolrank import EXACT_CONFIDENCE, Candidate, LLMReranker, RankedHit, RankingArgumentError
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from toolrank import RerankOutcome
+
+    from pytools_hybrid.search import FoundTool, SearchRequest, SearchResponse
+
+__all__ = ["RerankReport", "Reranking", "check_model_name"]
+
+_CANDIDATES = 10
+# The text of a tool is cut behind them.
+_PARAMETERS_LENGTH = 200
+_REASON_LENGTH = 300
+# How long a model that failed is left alone, longer each time that it fails again.
+_PAUSES = (1.0, 5.0, 30.0, 120.0)
+_TEST_MODEL = "test"
+_NAMED = "the request names the first tool"
+# pydantic-ai knows more, and is asked about those; these cost no import.
+_USUAL_PROVIDERS = frozenset(
+    """
+    anthropic azure bedrock cohere deepseek google google-cloud google-gla google-vertex groq
+    huggingface mistral ollama openai openai-chat openai-responses openrouter xai
+    """.split()  # noqa: SIM905 - a block of words reads better than a list of strings
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankReport:
+    """What became of asking a language model, and what that cost.
+
+    Attributes:
+        model: The model that was to be asked.
+        applied: Whether the order is the model's; if not, it is that of the search.
+        reason: Why, in one line.
+        requests: How many requests were made to the model; 0 where none was needed, or where an
+            earlier answer was remembered.
+        input_tokens: The tokens that those requests sent, as far as the provider told.
+        output_tokens: The tokens that the model wrote.
+        cost_usd: What the provider takes for them, or None where its price is not known.
+        milliseconds: How long the search waited for it.
+    """
+
+    model: str
+    applied: bool
+    reason: str
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    milliseconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as values of JSON."""
+        return {**asdict(self), "milliseconds": round(self.milliseconds, 1)}
+
+
+def check_model_name(name: str) -> str:
+    """Give the name of a language model back if there is a provider of it.
+
+    Whether the provider has the model, and a key for it, only the first use can tell.
+
+    Raises:
+        ValueError: It names no provider, or one that pydantic-ai does not know.
+    """
+    provider, _, model = name.partition(":")
+    if name == _TEST_MODEL:
+        return name
+    if not provider or not model:
+        raise ValueError(
+            f"{name!r} names no provider; use PROVIDER:MODEL as in 'openai:gpt-5-mini'"
+        )
+    if provider not in _USUAL_PROVIDERS and not _is_known(provider):
+        raise ValueError(f"pydantic-ai knows no provider of {name!r}; check its name")
+    return name
+
+
+class Reranking:
+    """Has a language model order the first tools of an answer.
+
+    The model is asked for every request that does not name its first tool, for whoever switches
+    this on wants it; the same question is asked once. Whatever it does or fails to do, every
+    tool is there. A model that fails is left alone for a while, so that searches do not wait
+    for it one after the other.
+
+    Args:
+        model: A pydantic-ai model, or the name of one. Nothing is imported or connected before
+            the first use.
+        timeout_s: How long an answer may take.
+    """
+
+    def __init__(self, model: Model | str, *, timeout_s: float = 10.0) -> None:
+        self._model = model
+        self._name = model if isinstance(model, str) else model.model_name
+        self._timeout_s = timeout_s
+        # What asks the model, or why nothing can.
+        self._reranker: LLMReranker | str | None = None
+        self._preparing = asyncio.Lock()
+        self._failures = 0
+        self._paused_until = 0.0
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._name
+
+    def widened(self, request: SearchRequest) -> SearchRequest:
+        """Give the request to search for in place of one, so that there is enough to order."""
+        return replace(request, limit=max(request.limit, _CANDIDATES))
+
+    async def prepare(self) -> str:
+        """Load what the model needs, which takes a second, without holding others up.
+
+        Returns:
+            Why the model cannot be used, or an empty string.
+        """
+        prepared = await self._prepared()
+        return prepared if isinstance(prepared, str) else ""
+
+    async def rerank(self, request: SearchRequest, response: SearchResponse) -> SearchResponse:
+        """Give an answer in the model's order, cut to the request's limit.
+
+        Scores stay with the places, all else with the tools. Where the model was no help, the
+        order is as it was, and the answer's notes and its report say why.
+
+        Args:
+            request: What was asked for.
+            response: The answer to `widened` of it.
+        """
+        started = time.perf_counter()
+        outcome, failure = await self._outcome(request.text, response.tools)
+        tools, notes = response.tools, response.notes
+        if outcome is not None:
+            found = {str(tool.entry.id): tool for tool in tools}
+            tools = tuple(replace(found[hit.id], score=hit.score) for hit in outcome.hits)
+        if failure:
+            notes = (*notes, f"not reranked by {self._name} ({failure}): ranked as without it")
+        usage = {} if outcome is None else asdict(outcome.usage)
+        report = RerankReport(
+            model=self._name,
+            applied=outcome is not None and outcome.applied,
+            reason=failure or (outcome.reason if outcome else _NAMED),
+            milliseconds=1000 * (time.perf_counter() - started),
+            **usage,
+        )
+        return replace(response, tools=tools[: request.limit], notes=notes, rerank=report)
+
+    async def _outcome(
+        self, text: str, tools: tuple[FoundTool, ...]
+    ) -> tuple[RerankOutcome | None, str]:
+        """Give what the model made of the tools, if it was asked, and what failed, if anything."""
+        if tools and tools[0].confidence >= EXACT_CONFIDENCE:
+            return None, ""
+        now = asyncio.get_running_loop().time()
+        if now < self._paused_until:
+            wait = self._paused_until - now
+            return None, f"it failed and is left alone for another {wait:.0f} s"
+        prepared = await self._prepared()
+        if isinstance(prepared, str):
+            return None, prepared
+        outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
+        if outcome.applied or not outcome.usage.requests:
+            self._failures = 0 if outcome.applied else self._failures
+            return outcome, ""
+        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
+        self._failures += 1
+        self._paused_until = asyncio.get_running_loop().time() + pause
+        return outcome, outcome.reason
+
+    async def _prepared(self) -> LLMReranker | str:
+        async with self._preparing:
+            if self._reranker is None:
+                try:
+                    self._reranker = await asyncio.to_thread(self._load)
+                except RankingArgumentError as error:
+                    self._reranker = " ".join(str(error).split())[:_REASON_LENGTH]
+            return self._reranker
+
+    def _load(self) -> LLMReranker:
+        return LLMReranker(
+            self._model, when="always", candidates=_CANDIDATES, timeout_s=self._timeout_s
+        )
+
+
+def _candidate(tool: FoundTool) -> Candidate:
+    entry = tool.entry
+    names = ", ".join(parameter.name for parameter in entry.parameters)[:_PARAMETERS_LENGTH]
+    return Candidate(
+        hit=RankedHit(id=str(entry.id), score=tool.score, contributions=tool.contributions),
+        text=f"{entry.id}({names}): {entry.description}",
+    )
+
+
+def _is_known(provider: str) -> bool:
+    from pydantic_ai.providers import infer_provider_class
+
+    try:
+        infer_provider_class(provider.removeprefix("gateway/"))
+    except ValueError:
+        return False
+    except ImportError:
+        # It is known; its package is missing, which the first use will tell.
+        pass
+    return True

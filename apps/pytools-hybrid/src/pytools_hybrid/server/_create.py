@@ -1,0 +1,81 @@
+"""Which tools a server has, by its profile."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pytools_hybrid.server._server import ToolServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytools_hybrid.server._server import Follow
+    from pytools_hybrid.server._tool import ServedTool
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.settings import Settings
+    from pytools_hybrid.upkeep import Upkeep
+
+__all__ = ["create_server"]
+
+
+def create_server(
+    search: ToolSearch | None, upkeep: Upkeep | None, *, settings: Settings, root: Path
+) -> ToolServer:
+    """Make the MCP server of the profile that the settings name.
+
+    Args:
+        search: The open search; None with the profile `basic`, which needs no index.
+        upkeep: What runs beside it; None if that is.
+        settings: The settings.
+        root: The tree of tools.
+
+    Raises:
+        ValueError: The profile needs an index, and there is none.
+    """
+    tools: list[ServedTool[Any]] = []
+    follow: Follow | None = None
+    if settings.tools != "basic":
+        if search is None or upkeep is None:
+            raise ValueError(f"the profile {settings.tools} needs an open search and its upkeep")
+        over_index, following = _over_the_index(search, upkeep)
+        tools += over_index
+        follow = following if settings.sync or settings.watch else None
+    if settings.tools != "search":
+        tools += _over_the_files(settings, root)
+    return ToolServer(
+        tools,
+        mode="basic" if settings.tools == "basic" else "hybrid",
+        log_level=settings.log_level,
+        follow=follow,
+    )
+
+
+# What one profile needs is not imported for another: a server starts while its client waits.
+
+
+def _over_the_index(search: ToolSearch, upkeep: Upkeep) -> tuple[list[ServedTool[Any]], Follow]:
+    from pytools_hybrid.server._describe_tool import describe_tool
+    from pytools_hybrid.server._inventory import Inventory
+    from pytools_hybrid.server._list_changes import announce_list_changes
+    from pytools_hybrid.server._report_outcome import report_outcome
+    from pytools_hybrid.server._search_tools import search_tools
+
+    inventory = Inventory(search, upkeep)
+    tools: list[ServedTool[Any]] = [
+        search_tools(search, upkeep, inventory),
+        describe_tool(search, upkeep),
+        report_outcome(search, upkeep),
+    ]
+    return tools, partial(announce_list_changes, inventory=inventory, upkeep=upkeep)
+
+
+def _over_the_files(settings: Settings, root: Path) -> list[ServedTool[Any]]:
+    from toolindex import ToolFilter
+
+    from pytools_hybrid.basic import ToolBrowser
+    from pytools_hybrid.server._browse import list_categories, list_tools
+
+    policy = ToolFilter(include=settings.include, exclude=settings.exclude)
+    browser = ToolBrowser(root, policy)
+    return [list_categories(browser), list_tools(browser)]

@@ -1,0 +1,52 @@
+"""The tool `describe_tool`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from pytools_hybrid.description import DetailLevel, ToolDescription
+from pytools_hybrid.server._arguments import Arguments
+from pytools_hybrid.server._tool import ServedTool, answer, compact_json
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from pytools_hybrid.server._tool import Progress
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.upkeep import Upkeep
+
+__all__ = ["describe_tool"]
+
+
+class DescribeArguments(Arguments):
+    """Which tool, and how much of it."""
+
+    id: Annotated[str, Field(description="Or a name that only one tool has")]
+    detail: Annotated[
+        Literal["summary", "schema", "full"],
+        Field(description="full adds docstring, examples, usage"),
+    ] = "schema"
+
+
+def describe_tool(search: ToolSearch, upkeep: Upkeep) -> ServedTool[DescribeArguments]:
+    """Make the tool over an open `ToolSearch`."""
+
+    async def about() -> str:
+        return "Show how to call a tool: signature and JSON Schemas."
+
+    async def run(asked: DescribeArguments, progress: Progress) -> CallToolResult:
+        await upkeep.looked(progress)
+        described = await search.describe(asked.id, DetailLevel(asked.detail))
+        structured = described.model_dump(exclude_none=True)
+        return answer(structured, [compact_json(structured)])
+
+    return ServedTool(
+        name="describe_tool",
+        title="Describe a tool",
+        arguments=DescribeArguments,
+        result=ToolDescription,
+        about=about,
+        run=run,
+    )

@@ -1,0 +1,142 @@
+"""The life of a server process: from its start to the end of its client, or to a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from toolindex import ToolIndexError
+
+from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.server._create import create_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable
+    from pathlib import Path
+    from types import FrameType
+
+    from pytools_hybrid.server._server import ToolServer
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.settings import Settings
+    from pytools_hybrid.upkeep import Upkeep
+
+__all__ = ["serve"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+_FLUSH_SECONDS = 0.5
+# What is being answered over HTTP is finished, if that is soon.
+_FINISH_SECONDS = 2.0
+
+
+def serve(settings: Settings, root: Path) -> None:
+    """Serve until the client goes or a signal comes, then end the process.
+
+    Raises:
+        ToolIndexError: The index cannot be opened.
+        PytoolsError: The settings cannot work.
+    """
+    asyncio.run(_until_stopped(settings, root))
+
+
+async def _until_stopped(settings: Settings, root: Path) -> None:
+    stopped = asyncio.Event()
+    _on_signals(stopped)
+    search = _open(settings, root)
+    serving = asyncio.create_task(_serve(search, settings, root))
+    signalled = asyncio.create_task(stopped.wait())
+    await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    status = 0
+    if not serving.done():
+        await _stop(serving, search, settings)
+    if serving.done() and not serving.cancelled() and (error := serving.exception()) is not None:
+        error = _innermost(error)
+        if isinstance(error, ToolIndexError | PytoolsError):
+            raise error
+        is_ours = not isinstance(error, OSError | ValueError)
+        _log.error("the connection broke: %s", error, exc_info=error if is_ours else None)
+        status = 1
+    # A thread may still wait for a line on stdin, or be inside a long scan, and an ordinary
+    # exit would wait for it. What the index holds is safe at every moment.
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _open(settings: Settings, root: Path) -> ToolSearch | None:
+    if settings.tools == "basic":
+        return None
+    from pytools_hybrid.service import ToolSearch
+
+    return ToolSearch(settings, root)
+
+
+async def _serve(search: ToolSearch | None, settings: Settings, root: Path) -> None:
+    if search is None:
+        server = create_server(None, None, settings=settings, root=root)
+        await _transport(None, None, settings, server)
+        return
+    from pytools_hybrid.upkeep import Upkeep
+
+    async with search:
+        upkeep = Upkeep(search)
+        server = create_server(search, upkeep, settings=settings, root=root)
+        async with _beside(upkeep.run(), server.announce_changes()):
+            await _transport(search, upkeep, settings, server)
+
+
+async def _transport(
+    search: ToolSearch | None, upkeep: Upkeep | None, settings: Settings, server: ToolServer
+) -> None:
+    if settings.transport == "stdio":
+        await server.run_stdio_async()
+        return
+    from pytools_hybrid.http import serve_http
+
+    await serve_http(search, upkeep, settings, server)
+
+
+@asynccontextmanager
+async def _beside(*work: Awaitable[None]) -> AsyncIterator[None]:
+    """Do some work as long as the block lasts."""
+    tasks = {asyncio.ensure_future(each) for each in work}
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=_FLUSH_SECONDS)
+
+
+async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings: Settings) -> None:
+    if settings.transport == "http":
+        serving.cancel()
+        await asyncio.wait({serving}, timeout=_FINISH_SECONDS)
+    elif search is not None:
+        # What is noted of the last searches is written, if that can be done at once.
+        flushing = asyncio.create_task(search.flush())
+        await asyncio.wait({flushing}, timeout=_FLUSH_SECONDS)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _on_signals(stopped: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stopped.set)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, stopped.set)
+        except NotImplementedError:
+            # Windows' event loop has no signal handlers of its own.
+            signal.signal(number, stop)

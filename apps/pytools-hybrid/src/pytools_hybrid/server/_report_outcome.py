@@ -1,0 +1,64 @@
+"""The tool `report_outcome`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, Field
+
+from pytools_hybrid.server._arguments import Arguments
+from pytools_hybrid.server._tool import ServedTool, answer
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from pytools_hybrid.server._tool import Progress
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.upkeep import Upkeep
+
+__all__ = ["report_outcome"]
+
+
+class OutcomeArguments(Arguments):
+    """What came of a call."""
+
+    tool_id: str
+    success: bool
+    latency_ms: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    search_id: Annotated[
+        str | None, Field(max_length=200, description="From the answer's _meta")
+    ] = None
+
+
+class OutcomeAnswer(BaseModel):
+    """Whether the outcome is kept."""
+
+    recorded: bool
+
+
+def report_outcome(search: ToolSearch, upkeep: Upkeep) -> ServedTool[OutcomeArguments]:
+    """Make the tool over an open `ToolSearch`."""
+
+    async def about() -> str:
+        return "Report whether a tool that was used did its job; later searches rank by it."
+
+    async def run(asked: OutcomeArguments, progress: Progress) -> CallToolResult:
+        await upkeep.looked(progress)
+        recorded = await search.record_outcome(
+            asked.tool_id,
+            success=asked.success,
+            latency_ms=asked.latency_ms,
+            search_id=asked.search_id,
+        )
+        text = "recorded" if recorded else "not recorded: the usage record is off or read-only"
+        return answer(OutcomeAnswer(recorded=recorded).model_dump(), [text])
+
+    return ServedTool(
+        name="report_outcome",
+        title="Report an outcome",
+        arguments=OutcomeArguments,
+        result=OutcomeAnswer,
+        about=about,
+        run=run,
+        reports=True,
+    )

@@ -1,0 +1,102 @@
+"""The tool `search_tools`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import BaseModel, Field
+from toolindex import ToolFilter
+
+from pytools_hybrid.results import ToolResult, answer_meta, tool_results
+from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode
+from pytools_hybrid.server._arguments import Arguments, nearest_first, quoted
+from pytools_hybrid.server._tool import ServedTool, answer, compact_json, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcp.types import CallToolResult
+
+    from pytools_hybrid.server._inventory import Inventory
+    from pytools_hybrid.server._tool import Progress
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.upkeep import Upkeep
+
+__all__ = ["search_tools"]
+
+_ABOUT = "Find Python tools by what they do, best first."
+_LISTED_CATEGORIES = 20
+_NOTE_CHARACTERS = 300
+# The id says what these say.
+_IN_THE_ID = {"name", "category", "source"}
+
+
+class SearchArguments(Arguments):
+    """What is searched, and how."""
+
+    query: Annotated[str, Field(description="One need, in plain language")]
+    mode: Annotated[
+        Literal["hybrid", "bm25", "vector", "fuzzy"],
+        Field(description="bm25: words; vector: meaning; hybrid: both; fuzzy: misspelt names"),
+    ] = "hybrid"
+    scope: Literal["all", "gentools", "mcptools"] = "all"
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 5
+    categories: Annotated[list[str] | None, Field(description="Any of these")] = None
+    tags: Annotated[list[str] | None, Field(description="All of these")] = None
+    threshold: Annotated[float | None, Field(ge=0, le=1, description="Least confidence")] = None
+    detail: Literal["full", "summary"] = "full"
+
+
+class SearchAnswer(BaseModel):
+    """The tools found, best first."""
+
+    result: list[ToolResult]
+
+
+def search_tools(
+    search: ToolSearch, upkeep: Upkeep, inventory: Inventory
+) -> ServedTool[SearchArguments]:
+    """Make the tool over an open `ToolSearch`."""
+
+    async def about() -> str:
+        return f"{_ABOUT} {await inventory.sentence()}".rstrip()
+
+    async def run(asked: SearchArguments, progress: Progress) -> CallToolResult:
+        await upkeep.ready(progress)
+        if asked.categories:
+            _check_categories(asked.categories, list(await inventory.counts()))
+        response = await search.search(
+            asked.query,
+            mode=SearchMode(asked.mode),
+            scope=Scope(asked.scope),
+            where=ToolFilter(categories=asked.categories or (), tags=asked.tags or ()),
+            limit=asked.limit,
+            min_confidence=asked.threshold or 0.0,
+        )
+        results = tool_results(response, search.root, detail=asked.detail)
+        texts = [compact_json(result.model_dump(exclude=_IN_THE_ID)) for result in results]
+        if response.notes:
+            texts.append(one_line("; ".join(response.notes), _NOTE_CHARACTERS))
+        structured = SearchAnswer(result=results).model_dump()
+        return answer(structured, texts, meta=answer_meta(response))
+
+    return ServedTool(
+        name="search_tools",
+        title="Search tools",
+        arguments=SearchArguments,
+        result=SearchAnswer,
+        about=about,
+        run=run,
+    )
+
+
+def _check_categories(asked: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a category that does not exist, where any does."""
+    for name in asked:
+        if known and name not in known:
+            nearest = nearest_first(name, known)[:_LISTED_CATEGORIES]
+            more = len(known) - len(nearest)
+            listed = ", ".join(one_line(it, _NOTE_CHARACTERS) for it in nearest)
+            rest = f", and {more} more" if more else ""
+            raise ToolError(f"There is no category {quoted(name)}; there are {listed}{rest}.")

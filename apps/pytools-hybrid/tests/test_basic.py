@@ -1,0 +1,139 @@
+"""Browsing by category."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pytools_hybrid import RootUnreadableError
+from pytools_hybrid.basic import Categories, ToolBrowser, Tools
+from toolindex import ToolFilter
+
+FILES = (
+    "mcptools/github/create_issue.py",
+    "mcptools/github/list_commits.py",
+    "mcptools/github/_shared.py",
+    "mcptools/github/__init__.py",
+    "mcptools/text/count_words.py",
+    "mcptools/_private/hidden.py",
+    "gentools/text/slugify/api.py",
+    "gentools/text/slugify/impl.py",
+    "gentools/money/_draft/api.py",
+)
+
+
+@pytest.fixture
+def root(tmp_path):
+    for file in FILES:
+        path = tmp_path / "tools" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("not even Python: {", encoding="utf-8")
+    return tmp_path / "tools"
+
+
+@pytest.fixture
+def browser(root):
+    return ToolBrowser(root, ToolFilter())
+
+
+def test_categories_are_those_that_have_tools_by_name(browser):
+    assert browser.categories() == Categories(gentools=["text"], mcptools=["github", "text"])
+
+
+def test_tools_are_the_paths_of_their_sources_below_the_root_as_it_is_named(
+    root, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+
+    listed = ToolBrowser(Path("tools"), ToolFilter()).tools(["text", "github"])
+
+    assert list(listed.items()) == [
+        (
+            "text",
+            Tools(
+                gentools=["tools/gentools/text/slugify/api.py"],
+                mcptools=["tools/mcptools/text/count_words.py"],
+            ),
+        ),
+        (
+            "github",
+            Tools(
+                gentools=[],
+                mcptools=[
+                    "tools/mcptools/github/create_issue.py",
+                    "tools/mcptools/github/list_commits.py",
+                ],
+            ),
+        ),
+    ]
+
+
+def test_one_category_need_not_be_in_a_list(browser):
+    assert browser.tools("github") == browser.tools(["github"])
+
+
+@pytest.mark.parametrize(
+    "name", ["nosuch", "", "..", "../..", "/", "text/slugify", "_private", "*", "GitHub", "a\0b"]
+)
+def test_a_name_that_no_category_has_finds_nothing(browser, name):
+    assert browser.tools([name]) == {name: Tools(gentools=[], mcptools=[])}
+
+
+def test_names_never_lead_out_of_the_root(root):
+    beside = root.parent / "mcptools" / "secret"
+    beside.mkdir(parents=True)
+    (beside / "x.py").write_text("", encoding="utf-8")
+
+    listed = ToolBrowser(root, ToolFilter()).tools(["../../mcptools/secret", str(beside), "secret"])
+
+    assert all(found == Tools(gentools=[], mcptools=[]) for found in listed.values())
+
+
+def test_what_the_policy_leaves_out_is_not_listed_nor_is_a_category_without_other_tools(root):
+    policy = ToolFilter(include=["mcptools:*"], exclude=["*:list_*", "*:text:*"])
+    browser = ToolBrowser(root, policy)
+
+    assert browser.categories() == Categories(gentools=[], mcptools=["github"])
+    assert browser.tools(["github", "text"]) == {
+        "github": Tools(
+            gentools=[], mcptools=[(root / "mcptools/github/create_issue.py").as_posix()]
+        ),
+        "text": Tools(gentools=[], mcptools=[]),
+    }
+
+
+def test_a_tool_that_is_written_later_is_listed_at_once(root, browser):
+    (root / "mcptools/github/later.py").write_text("", encoding="utf-8")
+
+    assert browser.tools("github")["github"].mcptools[1].endswith("later.py")
+
+
+def test_a_tree_that_does_not_exist_yet_has_no_tools(tmp_path):
+    browser = ToolBrowser(tmp_path / "none", ToolFilter())
+
+    assert browser.categories() == Categories(gentools=[], mcptools=[])
+    assert browser.tools("github") == {"github": Tools(gentools=[], mcptools=[])}
+
+
+def test_a_tree_that_cannot_be_listed_is_not_an_empty_one(root, browser, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", os.fspath(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+    with pytest.raises(RootUnreadableError, match="Permission denied"):
+        browser.categories()
+
+
+def test_browsing_needs_neither_the_protocol_nor_an_index():
+    program = (
+        "import sys, pytools_hybrid.basic\n"
+        "print(*{'mcp', 'apsw', 'numpy', 'pydantic_ai', 'typer'} & sys.modules.keys())"
+    )
+
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert result.stdout.strip() == ""

@@ -1,0 +1,135 @@
+"""What is there by name: categories, the tool that somebody means, and what a policy hides."""
+
+import asyncio
+
+import pytest
+from pytools_hybrid import AmbiguousToolError, SearchMode, ToolFilter, ToolSearch, UnknownToolError
+from toolindex import FilterError
+
+CREATE = "mcptools:github:create_issue"
+
+
+def use(settings, root, job):
+    """Run an async function on an open ToolSearch whose index is up to date."""
+
+    async def main():
+        async with ToolSearch(settings, root) as search:
+            await search.refresh()
+            return await job(search)
+
+    return asyncio.run(main())
+
+
+def found(settings, root, *names):
+    async def job(search):
+        return [str((await search.find(name)).id) for name in names]
+
+    return use(settings, root, job)
+
+
+def test_categories_come_with_the_number_of_their_tools(settings, root):
+    listed = use(settings(), root, lambda search: search.categories())
+
+    assert [(it.source, it.category, it.tools) for it in listed] == [
+        ("gentools", "text", 1),
+        ("mcptools", "github", 2),
+        ("mcptools", "pdf", 1),
+    ]
+
+
+def test_a_tool_is_found_under_the_names_that_other_systems_give_it(settings, root):
+    names = (
+        CREATE,
+        "github__create_issue",
+        "github.create_issue",
+        "mcp__github__create_issue",
+        "create_issue",
+        "createIssue",
+        "  create-issue ",
+        "github/create_issue",
+    )
+
+    assert set(found(settings(), root, *names)) == {CREATE}
+
+
+def test_a_name_of_several_tools_is_refused_with_their_ids(settings, root, write_tool):
+    write_tool("mcptools/gitlab/create_issue.py", "Open an issue on GitLab.")
+
+    with pytest.raises(AmbiguousToolError) as raised:
+        found(settings(), root, "create_issue")
+
+    assert raised.value.candidates == (CREATE, "mcptools:gitlab:create_issue")
+    assert "give the id" in str(raised.value)
+    assert found(settings(), root, "gitlab.create_issue") == ["mcptools:gitlab:create_issue"]
+
+
+def test_an_id_wins_over_names_that_are_spelt_alike(settings, root, write_tool):
+    write_tool("mcptools/github/createIssue.py", "Open an issue, the old way.")
+
+    assert found(settings(), root, CREATE) == [CREATE]
+    with pytest.raises(AmbiguousToolError):
+        found(settings(), root, "create issue")
+
+
+@pytest.mark.parametrize("name", ["creat_isue", "github.creat_issue", "mcptools:github:issue"])
+def test_an_unknown_name_is_refused_with_the_nearest_tools(settings, root, name):
+    with pytest.raises(UnknownToolError) as raised:
+        found(settings(), root, name)
+
+    assert raised.value.candidates[0] == CREATE
+    assert CREATE in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", ":", "::", "../../etc/passwd", "\x00", "mcp__", "x" * 100_000, "\ud800", "🙂"]
+)
+def test_any_string_that_names_nothing_is_an_unknown_tool(settings, root, name):
+    with pytest.raises(UnknownToolError) as raised:
+        found(settings(), root, name)
+
+    assert len(str(raised.value)) < 500
+    assert str(raised.value).isprintable()
+
+
+def test_what_a_policy_hides_can_be_neither_found_nor_listed_nor_described(settings, toolbox):
+    policed = settings(include=("mcptools:*",), exclude=("*:github:*", "mcptools:pdf:merge_*"))
+
+    async def job(search):
+        await search.embed_pending()
+        listed = {(it.category, it.tools) for it in await search.categories()}
+        assert ("pdf", 2) in listed
+        assert not {"github", "text", "money"} & {category for category, _ in listed}
+        for mode in SearchMode:
+            response = await search.search("merge pdf create issue on github", mode=mode, limit=50)
+            seen = {str(tool.entry.id) for tool in response.tools}
+            assert seen, mode
+            assert not any(":github:" in id_ or "merge" in id_ for id_ in seen), mode
+            assert all(id_.startswith("mcptools:") for id_ in seen), mode
+        for name in (CREATE, "create_issue", "mcptools:pdf:merge_pdfs", "gentools:text:slugify"):
+            with pytest.raises(UnknownToolError) as raised:
+                await search.describe(name)
+            assert not any(":github:" in id_ for id_ in raised.value.candidates)
+            with pytest.raises(UnknownToolError):
+                await search.record_outcome(name, success=True)
+
+    use(policed, toolbox, job)
+
+
+def test_a_filter_is_laid_under_the_policy_and_never_over_it(settings, root):
+    policed = settings(exclude=("*:create_issue",))
+
+    async def job(search):
+        where = ToolFilter(include=["*:github:*"], exclude=["*:list_*"])
+        assert (await search.search("issue commits", where=where)).tools == ()
+        return await search.search("issue commits", where=ToolFilter(include=["*:github:*"]))
+
+    (only,) = use(policed, root, job).tools
+    assert str(only.entry.id) == "mcptools:github:list_commits"
+
+
+def test_a_second_list_of_what_is_included_is_refused(settings, root):
+    async def job(search):
+        with pytest.raises(FilterError, match="include"):
+            await search.search("x", where=ToolFilter(include=["*"]))
+
+    use(settings(include=("*:github:*",)), root, job)

@@ -1,0 +1,106 @@
+"""The mode that finds tools by misspelt words and parts of words, with no model."""
+
+import asyncio
+
+import pytest
+from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid.search import Scope
+from toolindex import ToolFilter
+
+NAMES = {
+    "mcptools/github/create_issue.py": "Open a new issue in a repository.",
+    "mcptools/github/create_pull_request.py": "Propose the changes of a branch.",
+    "mcptools/github/list_repositories.py": "List what an account owns.",
+    "mcptools/calendar/create_event.py": "Put an appointment into the calendar.",
+    "mcptools/git/pullrequest.py": "Nothing that the name does not say.",
+    "gentools/text/count_words/api.py": "Count the words of a text.",
+}
+ISSUE = "mcptools:github:create_issue"
+PULL = "mcptools:github:create_pull_request"
+
+
+@pytest.fixture
+def fuzzy(settings, tmp_path, write_tool):
+    """Search some tools in fuzzy mode, without a model unless one is given."""
+    for path, description in NAMES.items():
+        write_tool(path, description)
+
+    def ask(*queries, model="none", **options):
+        async def main():
+            made = settings(embedding_model=model)
+            async with ToolSearch(made, tmp_path / "tools") as tools:
+                await tools.refresh()
+                assert not tools.uses_vectors(SearchMode.FUZZY)
+                asked = {"mode": SearchMode.FUZZY, **options}
+                return [await tools.search(query, **asked) for query in queries]
+
+        return asyncio.run(main())
+
+    return ask
+
+
+def ids(response):
+    return [str(found.entry.id) for found in response.tools]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("creat isu", ISSUE),
+        ("gthub pul req", PULL),
+        ("isue", ISSUE),
+        ("calender evnt", "mcptools:calendar:create_event"),
+        ("repo", "mcptools:github:list_repositories"),
+        ("wrds", "gentools:text:count_words"),
+    ],
+)
+def test_a_tool_is_found_from_typos_and_parts_of_words(fuzzy, query, first):
+    (response,) = fuzzy(query)
+    assert ids(response)[0] == first
+
+
+def test_a_tool_is_found_by_a_part_in_the_middle_of_its_name(fuzzy):
+    (response,) = fuzzy("request")
+    assert set(ids(response)[:2]) == {PULL, "mcptools:git:pullrequest"}
+
+
+@pytest.mark.parametrize("name", ["create_issue", "createIssue", "github create issue", ISSUE])
+def test_a_tool_that_is_named_comes_first_and_is_sure(fuzzy, name):
+    (response,) = fuzzy(name)
+    assert ids(response)[0] == ISSUE
+    assert response.tools[0].confidence == 0.99
+
+
+def test_scores_and_confidences_are_shares_and_scores_fall(fuzzy):
+    for response in fuzzy("creat isu", "repo", "evnt of the calender", "xyzzyq", ""):
+        scores = [found.score for found in response.tools]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= found.confidence <= 1 for found in response.tools)
+        assert all(0 <= score <= 1 for score in scores)
+
+
+def test_a_word_that_is_right_is_surer_than_one_that_is_not(fuzzy):
+    right, wrong = fuzzy("appointment", "apointmant")
+    assert ids(right)[0] == ids(wrong)[0]
+    assert right.tools[0].confidence > wrong.tools[0].confidence > 0
+
+
+def test_only_the_fuzzy_channel_runs_and_none_is_lost(fuzzy):
+    for model in ("none", "wordllama"):
+        (response,) = fuzzy("creat isu", model=model)
+        assert response.channels == ("fuzzy",)
+        assert response.lost == ()
+        assert {it.retriever for found in response.tools for it in found.contributions} == {"fuzzy"}
+
+
+def test_filters_hold_for_misspelt_words(fuzzy):
+    (response,) = fuzzy("creat", where=ToolFilter(categories=["calendar"]))
+    assert ids(response) == ["mcptools:calendar:create_event"]
+    (response,) = fuzzy("creat wrds", scope=Scope.GENTOOLS)
+    assert ids(response) == ["gentools:text:count_words"]
+
+
+def test_nothing_like_it_is_said_to_be_nothing(fuzzy):
+    (response,) = fuzzy("xyzzyq")
+    assert response.tools == ()
+    assert "try other words" in response.notes[0]

@@ -1,0 +1,134 @@
+"""Which addresses may be listened at, and which names a server answers to."""
+
+import pytest
+from pytools_hybrid import Settings, SettingsError
+from pytools_hybrid.http import check_exposure
+from pytools_hybrid.http._hosts import HostRule, NetworkLocation
+
+
+def settings(**flags):
+    return Settings.from_flags({"transport": "http"} | flags)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost", "LOCALHOST", "::1"])
+def test_this_machine_alone_needs_no_token(host):
+    check_exposure(settings(host=host))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "tools.example.org", ""])
+def test_any_other_address_demands_a_token(host):
+    with pytest.raises(SettingsError, match="PYTOOLS_TOKEN"):
+        check_exposure(settings(host=host))
+
+    check_exposure(settings(host=host, token="secret"))
+
+
+def test_an_address_that_is_not_used_is_not_looked_at():
+    check_exposure(Settings.from_flags({"transport": "stdio", "host": "0.0.0.0"}))
+
+
+@pytest.mark.parametrize("name", ["http://example.org", "a b", "*", "example.org/x", "[::1", "a:b"])
+def test_a_name_that_is_none_is_refused(name):
+    with pytest.raises(SettingsError, match="--allowed-host"):
+        check_exposure(settings(allowed_hosts=(name,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "port"),
+    [
+        ("example.org", "example.org", None),
+        ("Example.ORG.:80", "example.org", 80),
+        ("127.0.0.1:8000", "127.0.0.1", 8000),
+        ("[::1]", "::1", None),
+        ("[2001:DB8::1]:8000", "2001:db8::1", 8000),
+    ],
+)
+def test_a_host_header_is_read(text, name, port):
+    assert NetworkLocation.parse(text) == NetworkLocation(name, port)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ":80", "::1", "a b", "user@localhost", "localhost:", "localhost:x", "[localhost]", "a/b"],
+)
+def test_what_is_no_host_header_names_no_host(text):
+    assert NetworkLocation.parse(text) is None
+
+
+def allows(rule, host, origin=None):
+    location = NetworkLocation.parse(host)
+    if not rule.allows_host(location):
+        return False
+    return origin is None or rule.allows_origin(origin, location)
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "expected"),
+    [
+        ("127.0.0.1:8000", None, True),
+        ("localhost:9", None, True),
+        ("LocalHost", None, True),
+        ("[::1]:8000", None, True),
+        ("127.8.8.8", None, True),
+        ("tools.internal:1", None, True),
+        ("only.here:444", None, True),
+        ("only.here:445", None, False),
+        ("rebound.example:8000", None, False),
+        ("localhost.example", None, False),
+        ("127.0.0.1.example", None, False),
+        ("localhost:8000", "http://localhost:8000", True),
+        ("localhost:8000", "http://127.0.0.1:3000", True),
+        ("localhost:8000", "http://[::1]:8000", True),
+        ("localhost:8000", "https://tools.internal", True),
+        ("localhost:8000", "http://evil.example", False),
+        ("localhost:8000", "http://localhost.evil.example:8000", False),
+        ("localhost:8000", "null", False),
+        ("localhost:8000", "file://localhost", False),
+        ("localhost:8000", "http://evil.example@localhost", False),
+        ("localhost:8000", "", False),
+    ],
+)
+def test_at_loopback_only_loopback_names_and_those_allowed_are_answered(host, origin, expected):
+    rule = HostRule("127.0.0.1", ("tools.internal", "only.here:444"))
+
+    assert allows(rule, host, origin) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "expected"),
+    [
+        ("tools.example.org", None, True),
+        ("tools.example.org:8000", None, True),
+        ("10.0.0.5:8000", None, True),
+        ("localhost:8000", None, True),
+        ("rebound.example", None, False),
+        ("tools.example.org", "https://tools.example.org", True),
+        ("tools.example.org", "https://evil.example", False),
+    ],
+)
+def test_elsewhere_names_that_are_allowed_are_the_only_ones(host, origin, expected):
+    rule = HostRule("10.0.0.5", ("tools.example.org",))
+
+    assert allows(rule, host, origin) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "expected"),
+    [
+        ("whatever.example:8000", None, True),
+        ("whatever.example:8000", "http://whatever.example:8000", True),
+        ("whatever.example:8000", "http://whatever.example:9000", False),
+        ("whatever.example", "https://whatever.example", True),
+        ("whatever.example", "https://whatever.example:444", False),
+        ("whatever.example:8000", "http://localhost:8000", False),
+    ],
+)
+def test_where_every_name_is_answered_pages_must_come_from_the_name_itself(host, origin, expected):
+    assert allows(HostRule("0.0.0.0", ()), host, origin) is expected
+
+
+def test_an_address_of_version_6_can_be_allowed():
+    rule = HostRule("10.0.0.5", ("2001:db8::7",))
+
+    assert allows(rule, "[2001:db8::7]:8000")
+    assert not allows(rule, "[2001:db8::8]:8000")

@@ -1,0 +1,368 @@
+"""freeact's own search used the path of our index: its database is renamed, and nothing is lost."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Barrier, Thread
+
+import apsw
+import pytest
+import sqlite_vec
+from pytools_hybrid.incumbent import set_aside_incumbent
+from pytools_hybrid.store import open_store
+from toolindex import DatabaseError, ForeignDatabaseError, ToolIndex
+
+VECTORS = """
+                    CREATE VIRTUAL TABLE IF NOT EXISTS entries_vec USING vec0(
+                        id TEXT PRIMARY KEY,
+                        embedding float[3]
+                    )
+                    """
+WORDS = """
+                    CREATE VIRTUAL TABLE IF NOT EXISTS entries_fts USING fts5(
+                        id,
+                        file_hash UNINDEXED,
+                        description
+                    )
+                    """
+
+
+@contextmanager
+def connected(path):
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        yield connection
+
+
+def initialize(connection):
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(VECTORS)
+    connection.execute(WORDS)
+
+
+def add(connection, *names):
+    with connection:
+        for name in names:
+            connection.execute(
+                "INSERT INTO entries_vec (id, embedding) VALUES (?, ?)", (name, b"\0\0\x80\x3f" * 3)
+            )
+            connection.execute("INSERT INTO entries_fts VALUES (?, 'hash', 'Send it.')", (name,))
+
+
+def names_in(path):
+    """Name the tools in both tables of a database that must be sound."""
+    with connected(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").get == "ok"
+        vectors, words = (
+            sorted(name for (name,) in connection.execute(f"SELECT id FROM {table}"))
+            for table in ("entries_vec", "entries_fts")
+        )
+    assert vectors == words
+    return words
+
+
+def files_in(folder):
+    return {file.name for file in folder.iterdir() if not file.name.endswith(".lock")}
+
+
+@pytest.fixture
+def database(tmp_path):
+    folder = tmp_path / ".freeact"
+    folder.mkdir()
+    return folder / "search.db"
+
+
+@pytest.fixture
+def incumbent(database):
+    with connected(database) as connection:
+        initialize(connection)
+        add(connection, "a", "b")
+    return database
+
+
+WRITE_AND_DIE = """
+import os, sys
+sys.path.insert(0, sys.argv[2])
+from test_incumbent import add, connected, initialize
+with connected(sys.argv[1]) as connection:
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    initialize(connection)
+    add(connection, *sys.argv[3:])
+    os._exit(0)
+"""
+
+SET_ASIDE = """
+import os, sys
+from pathlib import Path
+from pytools_hybrid.incumbent import set_aside_incumbent
+
+steps = int(sys.argv[2])
+
+def die(event, arguments):
+    global steps
+    if event in ("os.link", "os.rename", "os.remove") and "search.db" in str(arguments[0]):
+        steps -= not str(arguments[0]).endswith(".lock")
+        if steps < 0:
+            os._exit(9)
+
+sys.addaudithook(die)
+set_aside_incumbent(Path(sys.argv[1]))
+"""
+
+
+def run(code, *arguments):
+    command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+    return subprocess.run(command, timeout=120, check=False).returncode
+
+
+def write_and_die(database, *names):
+    """Commit to the log, and end before anything of it is in the file."""
+    assert run(WRITE_AND_DIE, database, Path(__file__).parent, *names) == 0
+    assert database.with_name("search.db-wal").stat().st_size > 0
+
+
+def test_it_is_renamed_whole_and_its_path_is_free(incumbent):
+    aside = set_aside_incumbent(incumbent)
+    assert aside == incumbent.with_name("search.db.freeact")
+    assert files_in(incumbent.parent) == {"search.db.freeact"}
+    assert names_in(aside) == ["a", "b"]
+
+
+def test_an_index_is_made_in_its_place(incumbent, tmp_path):
+    with pytest.raises(ForeignDatabaseError):
+        open_store(incumbent, tmp_path)
+    set_aside_incumbent(incumbent)
+    with closing(open_store(incumbent, tmp_path)) as store, store.reading() as reader:
+        assert reader.coverage("m").tools == 0
+    assert set_aside_incumbent(incumbent) is None
+    assert names_in(incumbent.with_name("search.db.freeact")) == ["a", "b"]
+
+
+def test_what_a_killed_process_left_in_the_log_is_kept(database):
+    write_and_die(database, "a", "b", "c")
+    aside = set_aside_incumbent(database)
+    assert files_in(database.parent) == {"search.db.freeact"}
+    assert names_in(aside) == ["a", "b", "c"]
+
+
+def test_tables_that_are_in_the_log_only_are_seen(database):
+    write_and_die(database)
+    assert b"entries_vec" not in database.read_bytes()
+    assert names_in(set_aside_incumbent(database)) == []
+
+
+def test_a_kill_before_its_second_table_was_made_leaves_one_of_theirs(database):
+    with connected(database) as connection:
+        connection.execute(VECTORS)
+    assert set_aside_incumbent(database) == database.with_name("search.db.freeact")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be renamed there")
+def test_whoever_has_it_open_goes_on_and_loses_nothing(database, tmp_path):
+    write_and_die(database, "a", "b")
+    with connected(database) as reader, connected(database) as writer:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM entries_fts").get == 2
+        add(writer, "c")
+        aside = set_aside_incumbent(database)
+        with closing(open_store(database, tmp_path)) as store:
+            store.refuse("m", {"hash": "none"})
+            assert reader.execute("SELECT count(*) FROM entries_fts").get == 2
+            reader.execute("COMMIT")
+            add(writer, "d")
+            assert names_in(aside) == ["a", "b", "c", "d"]
+            # Whoever ends last removes a log by its name, which by now is ours.
+            reader.close()
+            writer.close()
+            assert database.with_name("search.db-wal").exists()
+            store.refuse("m", {"other": "none"})
+    assert names_in(aside) == ["a", "b", "c", "d"]
+    with connected(database) as ours:
+        assert ours.execute("PRAGMA integrity_check").get == "ok"
+        assert ours.pragma("application_id") != 0
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["alone", "open elsewhere"])
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be renamed there")
+def test_a_kill_at_any_step_leaves_what_the_next_start_completes(database, is_open):
+    for steps in range(20):
+        shutil.rmtree(database.parent)
+        database.parent.mkdir()
+        write_and_die(database, "a", "b")
+        with connected(database) as reader:
+            if is_open:
+                assert reader.execute("SELECT count(*) FROM entries_fts").get == 2
+            code = run(SET_ASIDE, database, steps)
+            assert code in {0, 9}
+            set_aside_incumbent(database)
+            left = files_in(database.parent)
+            assert left <= {f"search.db.freeact{end}" for end in ("", "-wal", "-shm")}
+            with ToolIndex(database) as index:
+                index.refuse("m", {"hash": "none"})
+        assert names_in(database.with_name("search.db.freeact")) == ["a", "b"]
+        if code == 0:
+            break
+    assert steps == (6 if is_open else 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be renamed there")
+def test_a_move_that_was_begun_beside_a_user_is_completed_after_it_has_ended(database):
+    write_and_die(database, "a")
+    with connected(database) as user:
+        assert user.execute("SELECT count(*) FROM entries_fts").get == 1
+        assert run(SET_ASIDE, database, 2) == 9
+        assert "search.db.freeact-wal" in files_in(database.parent)
+        add(user, "b")
+    aside = set_aside_incumbent(database)
+    assert files_in(database.parent) == {"search.db.freeact"}
+    assert names_in(aside) == ["a", "b"]
+
+
+def test_of_several_at_once_one_renames_it(incumbent):
+    barrier, found = Barrier(4), []
+
+    def set_aside():
+        barrier.wait()
+        found.append(set_aside_incumbent(incumbent))
+
+    threads = [Thread(target=set_aside) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    aside = incumbent.with_name("search.db.freeact")
+    assert sorted(found, key=str) == [aside, None, None, None] or found.count(None) == 3
+    assert names_in(aside) == ["a", "b"]
+
+
+def test_names_that_are_taken_are_left_alone(incumbent):
+    incumbent.with_name("search.db.freeact").write_text("mine")
+    incumbent.with_name("search.db.freeact-2-wal").write_text("mine")
+    aside = set_aside_incumbent(incumbent)
+    assert aside == incumbent.with_name("search.db.freeact-3")
+    assert incumbent.with_name("search.db.freeact").read_text() == "mine"
+    assert names_in(aside) == ["a", "b"]
+
+
+def test_the_file_behind_a_link_is_renamed_where_it_lies(incumbent, tmp_path):
+    link = tmp_path / "link.db"
+    try:
+        link.symlink_to(incumbent)
+    except OSError:
+        pytest.skip("no links here")
+    assert set_aside_incumbent(link) == incumbent.with_name("search.db.freeact")
+
+
+def changed(connection, *statements):
+    initialize(connection)
+    for statement in statements:
+        connection.execute(statement)
+
+
+OTHERS = {
+    "a table more": lambda c: changed(c, "CREATE TABLE mine (x)"),
+    "a table more of a like name": lambda c: changed(c, "CREATE TABLE entries_vec_mine (x)"),
+    "an index more": lambda c: changed(c, "CREATE INDEX i ON entries_vec_info (value)"),
+    "a view more": lambda c: changed(c, "CREATE VIEW entries_vec_view AS SELECT 1"),
+    "a trigger more": lambda c: changed(
+        c, "CREATE TRIGGER t AFTER INSERT ON entries_vec_chunks BEGIN SELECT 1; END"
+    ),
+    "a version": lambda c: changed(c, "PRAGMA user_version = 1"),
+    "a mark": lambda c: changed(c, "PRAGMA application_id = 7"),
+    "words only": lambda c: c.execute(WORDS),
+    "other words": lambda c: (
+        c.execute(VECTORS),
+        c.execute(WORDS.replace("description", "description, more")),
+    ),
+    "other vectors": lambda c: c.execute(VECTORS.replace("]", "] distance_metric=cosine")),
+    "a plain table of the name": lambda c: c.execute("CREATE TABLE entries_vec (id, embedding)"),
+    "no tables": lambda c: c.execute("PRAGMA user_version = 0; VACUUM"),
+}
+
+
+@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+def test_any_other_database_stays_as_it_is(database, make):
+    with connected(database) as connection:
+        make(connection)
+    before = {file: file.read_bytes() for file in database.parent.iterdir()}
+    assert set_aside_incumbent(database) is None
+    assert {file: file.read_bytes() for file in database.parent.iterdir()} == before
+
+
+def test_the_log_of_any_other_database_stays_as_it_is(database):
+    with connected(database) as connection:
+        changed(connection, "CREATE TABLE mine (x)")
+    write_and_die(database, "a")
+    log = database.with_name("search.db-wal")
+    before = database.read_bytes(), log.read_bytes()
+    assert set_aside_incumbent(database) is None
+    assert (database.read_bytes(), log.read_bytes()) == before
+
+
+def test_what_is_no_database_stays_as_it_is(database):
+    assert set_aside_incumbent(database) is None
+    assert list(database.parent.iterdir()) == []
+    for content in (b"", b"SQLite format 3\0", b"SQLite format 3\0" + b"x" * 99, b"text"):
+        database.write_bytes(content)
+        assert set_aside_incumbent(database) is None
+        assert database.read_bytes() == content
+    assert set_aside_incumbent(database.parent) is None
+    assert set_aside_incumbent(database / "below" / "a file") is None
+    assert set_aside_incumbent(database.with_name("a\0b")) is None
+
+
+def test_our_own_index_stays_as_it_is(database):
+    with ToolIndex(database) as index:
+        index.refuse("m", {"hash": "none"})
+        assert set_aside_incumbent(database) is None
+        assert "search.db.freeact" not in files_in(database.parent)
+    assert set_aside_incumbent(database) is None
+
+
+def test_a_log_without_its_database_stays_as_it_is(database):
+    log = database.with_name("search.db-wal")
+    log.write_bytes(b"something")
+    assert set_aside_incumbent(database) is None
+    assert log.read_bytes() == b"something"
+
+
+@pytest.fixture
+def read_only(incumbent):
+    """Make the folder one that cannot be written, for root by a mount."""
+    folder = incumbent.parent
+    if not hasattr(os, "geteuid"):
+        pytest.skip("permissions of folders do not bind on this system")
+    if os.geteuid() != 0:
+        incumbent.chmod(0o400)
+        folder.chmod(0o500)
+        yield incumbent
+        folder.chmod(0o700)
+        return
+    try:
+        subprocess.run(["mount", "--bind", folder, folder], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this user may not mount file systems")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        yield incumbent
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_where_nothing_can_be_written_the_error_says_what_to_do(read_only):
+    with pytest.raises(DatabaseError, match=r"freeact.*choose another path") as raised:
+        set_aside_incumbent(read_only)
+    assert raised.value.path == read_only
+    assert files_in(read_only.parent) == {"search.db"}
+
+
+def test_the_standard_library_reads_what_was_set_aside(incumbent):
+    aside = set_aside_incumbent(incumbent)
+    with closing(sqlite3.connect(aside)) as connection:
+        (rows,) = connection.execute("SELECT count(*) FROM entries_fts_content").fetchone()
+    assert rows == 2

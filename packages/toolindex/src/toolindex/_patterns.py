@@ -1,0 +1,54 @@
+"""Patterns of ids, in SQLite's words and in Python's, which say the same."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["MAX_LENGTH", "as_glob", "has_wildcard", "matches_any"]
+
+MAX_LENGTH = 10_000
+"""The most characters of a pattern. SQLite takes 50,000 bytes, and no id is nearly as long."""
+
+_STARS = re.compile(r"\*+")
+# SQLite ends a pattern at the first of these, or takes one for another; no id has any.
+_NEVER_IN_IDS = re.compile("[\0\ud800-\udfff]")
+
+
+def has_wildcard(pattern: str) -> bool:
+    """Tell whether a pattern is more than one id."""
+    return "*" in pattern or "?" in pattern
+
+
+def as_glob(pattern: str) -> str | None:
+    """Give a pattern as SQLite's `GLOB` reads it, or None where no id can fit it."""
+    if _NEVER_IN_IDS.search(pattern):
+        return None
+    # `[` would begin a set of characters, and means itself only inside of one.
+    return _STARS.sub("*", pattern).replace("[", "[[]")
+
+
+def matches_any(patterns: Collection[str], tool_id: str) -> bool:
+    """Tell whether an id fits any of some patterns."""
+    return tool_id in patterns or any(
+        _compiled(pattern).fullmatch(tool_id) for pattern in patterns if has_wildcard(pattern)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    first, *others = (
+        "".join("." if character == "?" else re.escape(character) for character in part)
+        for part in _STARS.split(pattern)
+    )
+    if not others:
+        return re.compile(first, re.DOTALL)
+    *middle, last = others
+    # The first place where a part fits is as good as any later one, so none is tried again:
+    # without that, a few stars in an unlucky pattern would take years.
+    atoms = "".join(f"(?>.*?{part})" for part in middle)
+    return re.compile(f"{first}{atoms}.*{last}", re.DOTALL)

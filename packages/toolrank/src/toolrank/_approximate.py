@@ -1,0 +1,87 @@
+"""The terms that a word may stand for where it is cut short, misspelt, or part of another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolrank._spelling import stems
+from toolrank._vocabulary import SimilarTerm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolrank._vocabulary import Vocabulary
+
+__all__ = ["MAX_LETTERS", "approximate_terms"]
+
+_MIN_LETTERS = 3
+MAX_LETTERS = 32
+# Shorter letters are inside of too many terms.
+_MIN_INSIDE = 4
+# Words of so many letters may hold two slips.
+_LONG = 6
+_MAX_TERMS = 12
+_SUFFIX_COST = 0.1
+_BEGINNING = 0.7
+_INSIDE = 0.6
+
+
+def approximate_terms(vocabulary: Vocabulary, word: str) -> list[SimilarTerm]:
+    """Give the terms of a vocabulary that a word may stand for, best first, ties by term.
+
+    These are the terms that are a slip away, or two from a word of 6 letters on; those that
+    begin with the word; those that hold it, if it has 4 letters or more; and the two that make
+    it up, where it is two words written as one.
+
+    Args:
+        vocabulary: The terms, which may be stems.
+        word: A lower-case word; one of fewer than 3 letters, or of more than letters, has none.
+
+    Returns:
+        At most 12, the word itself not among them.
+    """
+    if not (_MIN_LETTERS <= len(word) <= MAX_LETTERS and word.isalpha()):
+        return []
+    similarities: dict[str, float] = {}
+    for found in (_misspelt, _begun, _holding, _made_up):
+        for term, similarity in found(vocabulary, word):
+            similarities[term] = max(similarity, similarities.get(term, 0.0))
+    similarities.pop(word, None)
+    best = sorted(
+        similarities, key=lambda term: (-similarities[term], -vocabulary.documents(term), term)
+    )
+    return [
+        SimilarTerm(term=term, documents=vocabulary.documents(term), similarity=similarities[term])
+        for term in best[:_MAX_TERMS]
+    ]
+
+
+def _misspelt(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
+    for stem in stems(word):
+        slips = 1 if len(stem) < _LONG else 2
+        for term, distance in vocabulary.within(stem, slips=slips):
+            cost = max(distance, 1) + _SUFFIX_COST * (len(word) - len(stem))
+            yield term, max(1 - cost / len(word), 0.05)
+
+
+def _begun(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
+    for term in vocabulary.beginning_with(word):
+        yield term, _BEGINNING + (1 - _BEGINNING) * len(word) / (len(term) + 1)
+
+
+def _holding(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
+    if len(word) >= _MIN_INSIDE:
+        for term in vocabulary.holding(word):
+            yield term, _INSIDE * len(word) / len(term)
+
+
+def _made_up(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
+    for cut in range(_MIN_LETTERS, len(word) - _MIN_LETTERS + 1):
+        halves = [_stem(vocabulary, half) for half in (word[:cut], word[cut:])]
+        if all(halves):
+            yield from ((half, len(half) / len(word)) for half in halves)
+
+
+def _stem(vocabulary: Vocabulary, word: str) -> str:
+    """Give the term that a word is indexed as, or an empty string where no row holds it."""
+    return next((stem for stem in stems(word) if vocabulary.documents(stem)), "")

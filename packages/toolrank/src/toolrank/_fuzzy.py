@@ -1,0 +1,177 @@
+"""Fuzzy retrieval: the rows that hold words like those of the request."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from itertools import repeat
+from operator import mul
+from typing import TYPE_CHECKING
+
+from toolrank._approximate import MAX_LETTERS, approximate_terms
+from toolrank._full_text import FullTextTable
+from toolrank._postings import Posting, Postings, best_sums
+from toolrank._query import query_terms
+from toolrank._records import Filter, Hit, Query
+from toolrank._sql import Content, identifier
+from toolrank._weights import check_weight
+from toolrank.errors import RankingArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence, Set
+
+    from toolrank.protocols import Connection
+
+__all__ = ["FuzzyRetriever"]
+
+# As for BM25: so few rows cost nothing to read.
+_FEW_ROWS = 100
+# These two were chosen by measurement: docs/decisions/0010.
+_SHARPNESS = 2.0
+_BESIDES_A_KNOWN_WORD = 0.4
+
+
+class FuzzyRetriever:
+    """Rank the rows of an FTS5 table by words that may be misspelt, cut short or run together.
+
+    Each word of a request, known or not, stands for the terms of the table that
+    are like it (a slip or two away, longer, holding it, or the two that make it up) besides
+    itself. In each row it counts once: as the best of
+    similarity² · BM25 over its terms, as though each were at least as common as the most similar
+    one. Where rows hold the word itself, other terms count less. The sum over the words is the
+    score. A request without slips is answered a little worse than by `BM25Retriever`.
+
+    Args:
+        connection: An open `sqlite3` or `apsw` connection.
+        table: The FTS5 table, in the schema `main`.
+        weights: One weight a column, in the table's order; empty weighs all alike.
+        content: Where hits get their ids; without it an id is the rowid in digits.
+        where: The rows to search among.
+        name: What to call this retriever in contributions.
+        postings: Where to remember what was read, as for `BM25Retriever`. Without it the
+            vocabulary is read for each request.
+        common: As for `BM25Retriever`.
+        evenness: As for `BM25Retriever`.
+
+    Raises:
+        RankingArgumentError: A table name that is not plain, a weight that is negative or
+            not finite, or a share that is not from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        table: str,
+        weights: Sequence[float] = (),
+        content: Content | None = None,
+        where: Filter | None = None,
+        name: str = "fuzzy",
+        postings: Postings | None = None,
+        common: float = 0.3,
+        evenness: float = 1.0,
+    ) -> None:
+        for position, weight in enumerate(weights):
+            check_weight(weight, of=f"column {position}", argument="weights")
+        if not 0 < evenness <= 1:
+            raise RankingArgumentError("evenness", f"{evenness} is not above 0 and at most 1")
+        if not 0 <= common <= 1:
+            raise RankingArgumentError("common", f"{common} is not a share, from 0 to 1")
+        self._connection = connection
+        self._table = identifier(table, argument="table")
+        self._weights = tuple(weights)
+        self._content = content
+        self._where = where
+        self._name = name
+        self._postings = postings
+        self._common = common
+        self._evenness = evenness
+
+    @property
+    def name(self) -> str:
+        """The name given at construction."""
+        return self._name
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        """Give the best `depth` rows that hold any term like one of the query's.
+
+        Scores are sums of weighed-down BM25 scores, zero or more, higher is better.
+
+        Raises:
+            RetrievalError: The table is missing or is no FTS5 table.
+        """
+        words = query_terms(query.text)
+        if not words:
+            return []
+        postings = self._postings or Postings()
+        table = FullTextTable(
+            self._connection,
+            table=self._table,
+            weights=self._weights,
+            evenness=self._evenness,
+            content=self._content,
+            name=self._name,
+            postings=postings,
+        )
+        limit = max(int(self._common * table.size()), _FEW_ROWS)
+        found = [self._standing_for(word, table, postings, limit) for word in words]
+        if not any(posting.rows for posting in found):
+            found = [table.posting(word) for word in words]
+        allowed: Set[int] | None = None
+        if self._where is not None:
+            allowed = {row for (row,) in table.rows(self._where.sql, self._where.parameters)}
+        best = best_sums([(posting, 1.0) for posting in found], depth=depth, allowed=allowed)
+        ids = table.ids(list(best))
+        ranked = sorted((-best[row], id_) for row, id_ in ids.items())
+        return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
+
+    def _standing_for(
+        self, word: str, table: FullTextTable, postings: Postings, limit: int
+    ) -> Posting:
+        """Give the rows that hold a word or terms like it, each with the best of their scores."""
+        exact = table.posting(word, up_to=limit)
+        if len(word) > MAX_LETTERS or exact.documents > limit:
+            return exact if exact.is_read else _NOWHERE
+        key: Hashable = ("like", self._table, self._weights, self._evenness, limit, word)
+        posting = postings.get(key)
+        if posting is None:
+            alike = [(exact, 1.0)] if exact.rows else []
+            others = _BESIDES_A_KNOWN_WORD if exact.rows else 1.0
+            for term in approximate_terms(table.vocabulary(), word):
+                read = table.stem_posting(term, up_to=limit)
+                if read is not None:
+                    alike.append((read[1], others * term.similarity**_SHARPNESS))
+            posting = _best_of(alike, size=table.size())
+            postings.put(key, posting)
+        return posting
+
+
+_NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
+
+
+def _best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
+    """Give each row the best of what postings have for it, each with a factor for its scores.
+
+    Rare terms are often slips themselves, and would count most: none counts as rarer than the
+    most common of those with the greatest factor.
+    """
+    if not alike:
+        return _NOWHERE
+    greatest = max(factor for _, factor in alike)
+    documents = max(posting.documents for posting, factor in alike if factor == greatest)
+    rarest = _idf(size, documents)
+    best: dict[int, float] = {}
+    for posting, factor in alike:
+        weight = factor * min(1.0, rarest / _idf(size, posting.documents))
+        parts: Iterable[float] = map(mul, posting.scores, repeat(weight))
+        # A loop in C: it reads while it fills, each row once.
+        before = map(best.get, posting.rows, repeat(0.0))
+        best.update(zip(posting.rows, map(max, before, parts), strict=False))
+    rows = sorted(best)
+    return Posting(
+        rows=array("q", rows), scores=array("d", map(best.__getitem__, rows)), documents=len(rows)
+    )
+
+
+def _idf(rows: int, documents: int) -> float:
+    return math.log(1 + (rows - documents + 0.5) / (documents + 0.5))

@@ -1,0 +1,189 @@
+"""Rows are found by words that are misspelt, cut short, or run together."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolrank import (
+    BM25Retriever,
+    Content,
+    Filter,
+    FuzzyRetriever,
+    Postings,
+    Query,
+    RankingArgumentError,
+    RetrievalError,
+)
+from toolrank._approximate import approximate_terms
+from toolrank._vocabulary import Vocabulary
+
+CONTENT = Content(table="docs", column="id")
+NAMES = {
+    "create_issue": "Open a new issue.",
+    "create_pull_request": "Propose changes of a branch.",
+    "list_repositories": "What an account has.",
+    "create_event": "Put an event into the calendar.",
+    "send_mail": "Write to somebody.",
+    "pullrequest": "Nothing else.",
+    "read_form": "Read what was filled in.",
+    "read_farm": "Read what grows.",
+}
+
+
+@pytest.fixture
+def named(connection):
+    """Tools by name and description."""
+    connection.execute("CREATE TABLE docs (id TEXT UNIQUE)")
+    connection.execute(
+        "CREATE VIRTUAL TABLE docs_fts USING fts5 (name, text, tokenize = 'porter unicode61')"
+    )
+    for row, (name, text) in enumerate(NAMES.items(), start=1):
+        words = name.replace("_", " ")
+        connection.execute("INSERT INTO docs (rowid, id) VALUES (?, ?)", (row, name))
+        connection.execute(
+            "INSERT INTO docs_fts (rowid, name, text) VALUES (?, ?, ?)", (row, words, text)
+        )
+    return connection
+
+
+def ask(connection, text, *, depth=5, **options):
+    fuzzy = FuzzyRetriever(connection, table="docs_fts", weights=(5, 1), content=CONTENT, **options)
+    return [hit.id for hit in fuzzy.retrieve(Query(text=text), depth=depth)]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("creat isu", "create_issue"),
+        ("isue", "create_issue"),
+        ("xssue", "create_issue"),
+        ("creat pul reqest", "create_pull_request"),
+        ("calender evnt", "create_event"),
+        ("repo", "list_repositories"),
+        ("reposotories", "list_repositories"),
+        ("sendmail", "send_mail"),
+        ("createissue", "create_issue"),
+        ("sned mial", "send_mail"),
+    ],
+)
+def test_a_tool_is_found_by_words_that_are_misspelt_cut_short_or_run_together(named, text, first):
+    assert ask(named, text)[0] == first
+
+
+def test_a_tool_is_found_by_a_part_in_the_middle_of_its_name(named):
+    assert {"create_pull_request", "pullrequest"} <= set(ask(named, "request"))
+
+
+def test_what_a_row_calls_by_the_word_itself_comes_before_what_is_like_it(named):
+    assert ask(named, "form") == ["read_form", "read_farm"]
+
+
+def test_a_row_is_found_once_for_a_word_however_many_terms_it_stands_for(named):
+    fuzzy = FuzzyRetriever(named, table="docs_fts")
+    (one, *_) = fuzzy.retrieve(Query(text="form"), depth=1)
+    (plain, *_) = BM25Retriever(named, table="docs_fts").retrieve(Query(text="form"), depth=1)
+    assert math.isclose(one.score, plain.score)
+
+
+def test_words_that_are_like_nothing_find_nothing(named):
+    assert ask(named, "xyzzyq") == []
+    assert ask(named, "ab") == []
+    assert ask(named, "x" * 40) == []
+
+
+def test_a_word_that_most_rows_hold_is_left_out_unless_there_is_no_other(connection):
+    connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (name)")
+    for row in range(1, 201):
+        words = "tool special" if row == 7 else "tool"
+        connection.execute("INSERT INTO docs_fts (rowid, name) VALUES (?, ?)", (row, words))
+    fuzzy = FuzzyRetriever(connection, table="docs_fts")
+
+    def found(text):
+        return [hit.id for hit in fuzzy.retrieve(Query(text=text), depth=500)]
+
+    assert found("tool specal") == ["7"]
+    assert len(found("tool")) == 200
+
+
+def test_only_rows_that_the_filter_lets_through_are_found(named):
+    where = Filter(sql="SELECT rowid FROM docs WHERE id LIKE ?", parameters=("%event",))
+    assert ask(named, "creat", where=where) == ["create_event"]
+
+
+def test_what_is_remembered_changes_no_answer(named):
+    postings = Postings()
+    for text in ("creat isu", "repo", "creat isu"):
+        assert ask(named, text, postings=postings) == ask(named, text)
+
+
+def test_a_table_that_is_none_is_told(connection):
+    with pytest.raises(RetrievalError, match="'fuzzy' failed"):
+        FuzzyRetriever(connection, table="nothing").retrieve(Query(text="isue"), depth=1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"table": "x; --"},
+        {"weights": (-1.0,)},
+        {"common": 1.5},
+        {"common": math.nan},
+        {"evenness": 0.0},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(connection, wrong):
+    with pytest.raises(RankingArgumentError):
+        FuzzyRetriever(connection, **{"table": "docs_fts", **wrong})
+
+
+# The terms that a word stands for.
+
+TERMS = Vocabulary(
+    {"issu": 9, "repositori": 5, "report": 3, "calendar": 2, "pullrequest": 1, "pull": 4}
+    | {"request": 8, "form": 8, "farm": 8, "event": 2}
+)
+
+
+def alike(word, vocabulary=TERMS):
+    return [similar.term for similar in approximate_terms(vocabulary, word)]
+
+
+@pytest.mark.parametrize(
+    ("word", "terms"),
+    [
+        ("isu", ["issu"]),
+        ("issues", ["issu"]),
+        ("repo", ["report", "repositori"]),
+        ("request", ["pullrequest"]),
+        ("pullrequest", ["request", "pull"]),
+        ("kalender", ["calendar"]),
+        ("form", ["farm"]),
+        ("fo", []),
+        ("f0rm", []),
+        ("x" * 33, []),
+    ],
+)
+def test_a_word_stands_for_terms_like_it_the_likest_first(word, terms):
+    assert alike(word) == terms
+
+
+def test_a_word_stands_for_a_dozen_terms_at_most():
+    many = Vocabulary({f"port{chr(97 + n)}": 1 for n in range(26)})
+    assert len(alike("port", many)) == 12
+
+
+@given(st.dictionaries(st.text("abcd", min_size=3, max_size=9), st.integers(1, 9)), st.text("abcd"))
+def test_likeness_is_a_share_and_orders_the_terms(documents, word):
+    found = approximate_terms(Vocabulary(documents), word)
+    similarities = [similar.similarity for similar in found]
+    assert all(0 < similarity <= 1 for similarity in similarities)
+    assert similarities == sorted(similarities, reverse=True)
+    assert word not in [similar.term for similar in found]
+
+
+@given(st.lists(st.text("abcd", min_size=3, max_size=9)), st.text("abcd", min_size=1, max_size=3))
+def test_the_terms_that_hold_some_letters_are_all_found(words, piece):
+    documents = {word: 1 for word in words if word not in ("did", "had")}
+    expected = sorted(word for word in documents if piece in word)
+    assert list(Vocabulary(documents).holding(piece)) == expected

@@ -1,0 +1,64 @@
+"""Finding the tools of a tree by the names of their files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from toolscan._layout import DEFAULT_LAYOUTS
+from toolscan._records import Rejection
+from toolscan._scan import identify, issue_of, refuse_duplicate, scope_of
+from toolscan._walk import Found, Trouble, walk
+from toolscan.errors import RootNotFoundError, ToolReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolscan._layout import Layout, ToolId
+
+__all__ = ["find_tools"]
+
+_Path = str | bytes | os.PathLike[str]
+
+
+def find_tools(
+    root: _Path,
+    *,
+    layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
+    within: Iterable[_Path] | _Path | None = None,
+) -> dict[ToolId, str]:
+    """List the tools of a tree where their names are enough: no file is opened.
+
+    It lists every tool that `scan` reads, and files that `scan` refuses for what is in them: one
+    without a documented `run`, one with a syntax error. What has no valid name, and folders that
+    cannot be listed, are left out; `scan` gives the reasons.
+
+    Args:
+        root: The folder that the layouts' patterns start from.
+        layouts: Where tools lie. Where two give one id, the earlier has precedence.
+        within: Files or folders, or one of them, as for `scan`.
+
+    Returns:
+        Path by id, in the order of the ids; paths are posix and relative to the root.
+
+    Raises:
+        RootNotFoundError: If the root is not a directory.
+        ToolReadError: If the root cannot be listed; its `issue` says why.
+    """
+    base = os.fsdecode(root)
+    if not os.path.isdir(base):  # noqa: PTH112  (a str all along: paths may not be UTF-8)
+        raise RootNotFoundError(base)
+    layouts = tuple(layouts)
+    paths: dict[ToolId, str] = {}
+    for item in walk(base, layouts, None if within is None else scope_of(base, within)):
+        if isinstance(item, Trouble) and not item.path:
+            raise ToolReadError(issue_of(base, item.rejection)) from item.rejection
+        if isinstance(item, Found) and stat.S_ISREG(item.status.st_mode):
+            try:
+                refuse_duplicate(item.layout, item.values, base, layouts)
+                tool = identify(item.path, item.layout, item.values)
+            except Rejection:
+                continue
+            paths[tool] = item.path
+    return dict(sorted(paths.items()))

@@ -1,0 +1,47 @@
+"""What is taken for an example of a docstring."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolscan import docstring_examples
+
+
+@pytest.mark.parametrize(
+    ("text", "examples"),
+    [
+        ("Make a ticket.", ()),
+        ("An example is in the manual.", ()),
+        (
+            "Make a ticket.\n\nExample:\n    run(title='x')\n\nReturns:\n    Its id.",
+            ("run(title='x')",),
+        ),
+        ("Examples:\n    one()\n    two()\n\n    three()", ("one()\ntwo()", "three()")),
+        ("Make it.\n\nExample: run(1)\nMore words.", ("run(1)",)),
+        ("Examples\n--------\n>>> run(1)\n2\n\nReturns\n-------\nint", (">>> run(1)\n2",)),
+        (
+            "## Examples\n\n```python\nrun(1)\n\nrun(2)\n```\n\n## Notes\nNone.",
+            ("run(1)\n\nrun(2)",),
+        ),
+        ("**Example:**\nrun(1)", ("run(1)",)),
+        ("Add.\n\n>>> run(1)\n2\n\nIt adds.", (">>> run(1)\n2",)),
+        ("Examples:\n    run(1)\n\n>>> run(1)", ("run(1)", ">>> run(1)")),
+        ("Examples:", ()),
+        ("", ()),
+    ],
+)
+def test_sections_and_doctests_are_examples(text, examples):
+    assert docstring_examples(text) == examples
+
+
+def test_ten_examples_of_two_thousand_characters_are_enough():
+    text = "Examples:\n" + "\n".join(f"    run({number})\n" for number in range(30))
+
+    assert len(docstring_examples(text)) == 10
+    assert len(docstring_examples("Example:\n    " + "x" * 5000)[0]) == 2000
+
+
+@given(st.text(alphabet="Example:s `>-#\n\t(1)abc*", max_size=300) | st.text())
+def test_any_text_has_examples_that_it_holds(text):
+    for example in docstring_examples(text):
+        assert example
+        assert all(line.strip() in text for line in example.split("\n"))

@@ -1,0 +1,153 @@
+"""What every client must be able to do with the installed server, whichever library it is made of.
+
+A script of this folder runs in an environment that has one client library and nothing of ours:
+
+    python mcp_v1.py path/to/pytools-hybrid path/to/examples/tools
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+__all__ = ["Answer", "Session", "main"]
+
+FIELDS = ["name", "category", "source", "description", "score", "path", "id", "signature"]
+TOKEN = "only-for-this-run"
+SECONDS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came of a call: a value, or an error and its text."""
+
+    failed: bool
+    text: str
+    value: Any = None
+
+
+class Session(Protocol):
+    """A connection to the server, as each client library is made to look."""
+
+    @property
+    def server(self) -> str:
+        """What the server calls itself."""
+
+    async def tools(self) -> dict[str, dict[str, Any]]:
+        """The input schemas of the tools, by name."""
+
+    async def call(self, tool: str, **arguments: Any) -> Answer:
+        """Call a tool, right or wrong."""
+
+
+OverStdio = Callable[[list[str]], AbstractAsyncContextManager[Session]]
+OverHttp = Callable[[str, str], AbstractAsyncContextManager[Session]]
+
+
+def main(over_stdio: OverStdio, over_http: OverHttp) -> None:
+    """Run all checks with the command and the tree that the command line names."""
+    command, tree = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as home:
+        os.environ.update(
+            PYTOOLS_DIR=str(Path(tree).resolve()), PYTOOLS_DB_PATH=str(Path(home, "index.db"))
+        )
+        asyncio.run(asyncio.wait_for(_check(command, over_stdio, over_http), SECONDS))
+
+
+async def _check(command: str, over_stdio: OverStdio, over_http: OverHttp) -> None:
+    async with over_stdio([command, "serve"]) as session:
+        await searches(session)
+        await refuses_wrong_arguments(session)
+    print("stdio: ok")
+    async with over_stdio([command, "serve", "--tools", "basic"]) as session:
+        await browses(session)
+    print("stdio, basic: ok")
+    async with _listening(command) as url, over_http(f"{url}/mcp", TOKEN) as session:
+        await searches(session)
+        await refuses_wrong_arguments(session)
+    print("http: ok")
+
+
+async def searches(session: Session) -> None:
+    """From the list of tools to a found tool, its description and the report of its use."""
+    assert session.server == "pytools", session.server
+    tools = await session.tools()
+    assert sorted(tools) == ["describe_tool", "report_outcome", "search_tools"], sorted(tools)
+    assert tools["search_tools"]["required"] == ["query"]
+
+    answer = await session.call("search_tools", query="open an issue on github", limit=3)
+    assert not answer.failed, answer
+    results = answer.value["result"]
+    assert len(results) == 3, results
+    assert list(results[0]) == FIELDS, list(results[0])
+    assert results[0]["id"] == "mcptools:github:create_issue", results[0]
+    assert Path(results[0]["path"]).is_file(), results[0]
+
+    described = await session.call("describe_tool", id=results[0]["id"])
+    assert not described.failed, described
+    assert "title" in described.value["input_schema"]["properties"], described
+    reported = await session.call("report_outcome", tool_id=results[0]["id"], success=True)
+    assert not reported.failed, reported
+
+
+async def refuses_wrong_arguments(session: Session) -> None:
+    """An error says what is allowed, and the next call is answered."""
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        ("search_tools", {"query": "mail", "mode": "nosuch"}, "hybrid"),
+        ("search_tools", {"query": "mail", "scope": "nosuch"}, "gentools"),
+        ("search_tools", {"query": "mail", "limit": 0}, "50"),
+        ("search_tools", {}, "query"),
+        ("describe_tool", {"id": "create_isue"}, "mcptools:github:create_issue"),
+    ]
+    for tool, arguments, expected in wrong:
+        answer = await session.call(tool, **arguments)
+        assert answer.failed, (tool, arguments, answer)
+        assert expected in answer.text, (tool, arguments, answer.text)
+    answer = await session.call("search_tools", query="merge two pdf files")
+    assert answer.value["result"][0]["id"] == "mcptools:pdf:merge_pdfs", answer
+
+
+async def browses(session: Session) -> None:
+    """The other profile: categories, and the tools of some."""
+    assert sorted(await session.tools()) == ["list_categories", "list_tools"]
+    categories = (await session.call("list_categories")).value
+    assert "github" in categories["mcptools"], categories
+    for asked in ("github", ["github", "nosuch"]):
+        listed = (await session.call("list_tools", categories=asked)).value
+        # The SDKs differ in whether they wrap a mapping.
+        github = listed.get("result", listed)["github"]
+        assert any(path.endswith("github/create_issue.py") for path in github["mcptools"]), github
+
+
+@asynccontextmanager
+async def _listening(command: str) -> AsyncIterator[str]:
+    """Serve over HTTP at a free port, and give the address that the server says it has."""
+    process = await asyncio.create_subprocess_exec(
+        *(command, "serve", "--transport", "http", "--port", "0"),
+        env=os.environ | {"PYTOOLS_TOKEN": TOKEN},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        said = b""
+        while not (found := re.search(rb"http://[\w.:\[\]]+:\d+", said)):
+            line = await process.stderr.readline()
+            assert line, f"the server ended: {said.decode()}"
+            said += line
+        draining = asyncio.create_task(process.stderr.read())
+        yield found[0].decode()
+        process.terminate()
+        await process.wait()
+        await draining
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

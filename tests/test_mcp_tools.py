@@ -1,0 +1,280 @@
+"""The tools of the server: what they take, what they refuse, and what they answer."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+ISSUE = "mcptools:github:create_issue"
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def names(result):
+    return [tool["id"] for tool in result.structured_content["result"]]
+
+
+async def test_every_tool_is_annotated_and_has_schemas_without_ballast(connect, tree):
+    async with connect("--root", tree, "--tools", "all") as client:
+        tools = (await client.list_tools()).tools
+
+        for tool in tools:
+            notes = tool.annotations
+            assert tool.title == notes.title
+            reports = tool.name == "report_outcome"
+            assert (notes.read_only_hint, notes.idempotent_hint) == (not reports, not reports)
+            assert (notes.destructive_hint, notes.open_world_hint) == (False, False)
+            assert tool.input_schema["additionalProperties"] is False
+            assert tool.output_schema["type"] == "object"
+            schemas = json.dumps([tool.input_schema, tool.output_schema])
+            for ballast in ('"title"', '"$ref"', '"$defs"', '"null"'):
+                assert ballast not in schemas, tool.name
+
+
+async def test_the_arguments_of_search_tools_have_their_ranges_and_defaults(connect, tree):
+    async with connect("--root", tree) as client:
+        (tool, *_) = (await client.list_tools()).tools
+
+        properties = tool.input_schema["properties"]
+        assert list(properties) == [
+            "query", "mode", "scope", "limit", "categories", "tags", "threshold", "detail",
+        ]  # fmt: skip
+        assert tool.input_schema["required"] == ["query"]
+        assert properties["mode"]["enum"] == ["hybrid", "bm25", "vector", "fuzzy"]
+        assert properties["scope"]["enum"] == ["all", "gentools", "mcptools"]
+        assert properties["detail"]["enum"] == ["full", "summary"]
+        assert {name: it["default"] for name, it in properties.items() if "default" in it} == {
+            "mode": "hybrid", "scope": "all", "limit": 5, "detail": "full",
+        }  # fmt: skip
+        assert (properties["limit"]["minimum"], properties["limit"]["maximum"]) == (1, 50)
+        assert (properties["threshold"]["minimum"], properties["threshold"]["maximum"]) == (0, 1)
+        result = tool.output_schema["properties"]["result"]
+        assert list(result["items"]["properties"]) == [
+            "name", "category", "source", "description", "score", "path", "id", "signature",
+        ]  # fmt: skip
+
+
+async def test_the_description_says_what_is_indexed_largest_categories_first(
+    connect, tree, write_tools
+):
+    write_tools(tree, "penguins", 90, "Feed the penguins.")
+    for number in range(200):
+        write_tools(tree, f"one_of_many_categories_{number}", 1, "Do one thing.")
+    async with connect("--root", tree) as client:
+        (tool, *_) = (await client.list_tools()).tools
+
+        assert "categories: penguins 90, " in tool.description
+        assert "more." in tool.description
+        assert len(tool.description) < 600
+
+
+async def test_wrong_arguments_get_an_error_that_says_what_is_allowed(connect, tree):
+    wrong = {
+        "mode is 'magic'; give one of hybrid, bm25, vector, fuzzy.": {"mode": "magic"},
+        "scope is 'mine'; give one of all, gentools, mcptools.": {"scope": "mine"},
+        "detail is 'all'; give one of full, summary.": {"detail": "all"},
+        "limit is 0; give a whole number from 1 to 50.": {"limit": 0},
+        "limit is 51; give a whole number from 1 to 50.": {"limit": 51},
+        "limit is 2.5; give a whole number from 1 to 50.": {"limit": 2.5},
+        "threshold is 1.5; give a number from 0 to 1.": {"threshold": 1.5},
+        "tags is 3; give a list of texts.": {"tags": 3},
+        "query is ['x']; give text.": {"query": ["x"]},
+        "query is None; give text.": {"query": None},
+        "There is no argument 'top_k'; there are query, mode, scope, limit, categories, tags, "
+        "threshold, detail.": {"top_k": 3},
+        "mode is 'magic'; give one of hybrid, bm25, vector, fuzzy. "
+        "limit is 0; give a whole number from 1 to 50.": {"mode": "magic", "limit": 0},
+        "mode is 'a\\x1b[31m\\n'; give one of hybrid, bm25, vector, fuzzy.": {
+            "mode": "a\x1b[31m\n"
+        },
+    }
+    async with connect("--root", tree) as client:
+        for message, arguments in wrong.items():
+            result = await client.call_tool("search_tools", {"query": "x"} | arguments)
+
+            assert result.is_error is True, arguments
+            assert [block.text for block in result.content] == [message]
+        nothing = await client.call_tool("search_tools", {})
+        assert nothing.content[0].text == "The argument query is missing; give text."
+        unknown = await client.call_tool("find_tools", {"query": "x"})
+        assert unknown.is_error is True
+        assert unknown.content[0].text == (
+            "There is no tool 'find_tools'; there are search_tools, describe_tool, report_outcome."
+        )
+        long = await client.call_tool("search_tools", {"query": "x", "mode": "y" * 10_000})
+        assert len(long.content[0].text) < 200
+
+
+async def test_a_category_that_does_not_exist_gets_an_error_with_the_nearest_first(connect, tree):
+    async with connect("--root", tree) as client:
+        result = await client.call_tool("search_tools", {"query": "x", "categories": ["gihtub"]})
+
+        assert result.is_error is True
+        text = result.content[0].text
+        assert text.startswith("There is no category 'gihtub'; there are github, git, ")
+        assert text.count(",") <= 20
+
+
+async def test_what_agents_write_for_nothing_or_for_a_list_is_understood(connect, tree):
+    async with connect("--root", tree) as client:
+        for arguments in (
+            {"categories": None, "mode": None, "threshold": None},
+            {"categories": "github"},
+            {"categories": '["github", "git"]'},
+            {"limit": "5"},
+        ):
+            result = await client.call_tool(
+                "search_tools", {"query": "open an issue on github"} | arguments
+            )
+            assert names(result)[0] == ISSUE, arguments
+
+
+async def test_categories_tags_threshold_and_detail_narrow_an_answer(connect, tree):
+    async with connect("--root", tree) as client:
+
+        async def search(**arguments):
+            query = {"query": "open an issue on github"}
+            return await client.call_tool("search_tools", query | arguments)
+
+        pdf = await search(categories=["pdf"])
+        assert pdf.structured_content["result"]
+        assert all(name.startswith("mcptools:pdf:") for name in names(pdf))
+
+        sure = await search(threshold=0.5)
+        assert ISSUE in names(sure)
+        assert all(it >= 0.5 for it in sure.meta["pytools/confidence"].values())
+
+        none = await search(tags=["no such tag"])
+        assert none.structured_content == {"result": []}
+        (line,) = none.content
+        assert "passes the filters" in line.text
+        assert none.is_error is False
+
+        full, summary = await search(), await search(detail="summary")
+        assert names(full) == names(summary)
+        (long, *_), (short, *_) = (it.structured_content["result"] for it in (full, summary))
+        assert len(short["description"]) < len(long["description"])
+        assert long["description"].startswith(short["description"].rstrip("."))
+
+
+async def test_describe_tool_tells_more_at_each_level(connect, tree):
+    async with connect("--root", tree) as client:
+
+        async def describe(**arguments):
+            result = await client.call_tool("describe_tool", {"id": ISSUE} | arguments)
+            (block,) = result.content
+            assert json.loads(block.text) == result.structured_content
+            return result.structured_content
+
+        summary = await describe(detail="summary")
+        schema = await describe()
+        full = await describe(detail="full")
+
+        assert set(summary) == {"id", "name", "namespace", "summary"}
+        assert len(summary["summary"]) <= 120
+        assert summary.items() <= schema.items()
+        assert "owner" in schema["input_schema"]["properties"]
+        assert set(schema) < set(full)
+        assert "create_pull_request" in full["description"]
+        assert full["path"] == (tree / "mcptools/github/create_issue.py").as_posix()
+
+
+async def test_describe_tool_takes_ids_of_other_systems_and_names_the_nearest(connect, tree):
+    async with connect("--root", tree) as client:
+        for name in ("github__create_issue", "github.create_issue", "create_issue"):
+            found = await client.call_tool("describe_tool", {"id": name, "detail": "summary"})
+            assert found.structured_content["id"] == ISSUE
+
+        unknown = await client.call_tool("describe_tool", {"id": "github:craete_issue"})
+        assert unknown.is_error is True
+        assert ISSUE in unknown.content[0].text
+        wrong = await client.call_tool("describe_tool", {"id": ISSUE, "detail": "more"})
+        assert wrong.content[0].text == "detail is 'more'; give one of summary, schema, full."
+
+
+async def test_an_outcome_that_is_reported_is_in_the_usage_record(connect, tree):
+    async with connect("--root", tree) as client:
+        found = await client.call_tool("search_tools", {"query": "open an issue on github"})
+        reported = await client.call_tool(
+            "report_outcome",
+            {
+                "tool_id": "github.create_issue",
+                "success": True,
+                "latency_ms": 12.5,
+                "search_id": found.meta["pytools/search_id"],
+            },
+        )
+        described = await client.call_tool("describe_tool", {"id": ISSUE, "detail": "full"})
+        unknown = await client.call_tool("report_outcome", {"tool_id": "nope", "success": True})
+        missing = await client.call_tool("report_outcome", {"tool_id": ISSUE})
+        negative = await client.call_tool(
+            "report_outcome", {"tool_id": ISSUE, "success": False, "latency_ms": -1}
+        )
+
+        assert reported.structured_content == {"recorded": True}
+        assert described.structured_content["usage"]["observations"] == 1
+        assert "no tool is called 'nope'" in unknown.content[0].text
+        assert missing.content[0].text == ("The argument success is missing; give true or false.")
+        assert negative.content[0].text == "latency_ms is -1; give a number, 0 or more."
+
+
+async def test_an_outcome_without_a_usage_record_is_answered_as_not_recorded(connect, tree):
+    async with connect("--root", tree, PYTOOLS_USAGE_LOG="false") as client:
+        reported = await client.call_tool("report_outcome", {"tool_id": ISSUE, "success": True})
+
+        assert reported.is_error is False
+        assert reported.structured_content == {"recorded": False}
+
+
+async def test_a_tool_outside_the_policy_is_neither_found_nor_listed_nor_described(connect, tree):
+    async with connect(
+        "--root", tree, "--tools", "all", PYTOOLS_EXCLUDE="mcptools:github:*,*:pdf:*"
+    ) as client:
+        (search, *_) = (await client.list_tools()).tools
+        found = await client.call_tool(
+            "search_tools", {"query": "open an issue on github", "limit": 50}
+        )
+        described = await client.call_tool("describe_tool", {"id": ISSUE})
+        filtered = await client.call_tool("search_tools", {"query": "x", "categories": ["pdf"]})
+        categories = await client.call_tool("list_categories", {})
+        listed = await client.call_tool("list_tools", {"categories": ["github", "pdf"]})
+
+        assert "pdf" not in search.description
+        assert not [it for it in names(found) if it.startswith(("mcptools:github", "mcptools:pdf"))]
+        assert described.is_error is True
+        assert "mcptools:github" not in described.content[0].text
+        assert filtered.is_error is True
+        assert "github" not in categories.structured_content["mcptools"]
+        assert "pdf" not in categories.structured_content["mcptools"]
+        assert listed.structured_content["pdf"] == {"gentools": [], "mcptools": []}
+        assert listed.structured_content["github"]["mcptools"] == []
+
+
+async def test_the_basic_profile_browses_categories_without_an_index(connect, tree, home):
+    async with connect("--root", tree, "--tools", "basic") as client:
+        tools = (await client.list_tools()).tools
+        categories = await client.call_tool("list_categories", {})
+        listed = await client.call_tool("list_tools", {"categories": ["pdf", "no such"]})
+        one = await client.call_tool("list_tools", {"categories": "pdf"})
+        wrong = await client.call_tool("list_tools", {"category": "pdf"})
+
+        assert [tool.name for tool in tools] == ["list_categories", "list_tools"]
+        assert "list_categories" in client.instructions
+        assert "search_tools" not in client.instructions
+        assert client.server_capabilities.tools.list_changed is False
+        assert list(categories.structured_content) == ["gentools", "mcptools"]
+        assert "pdf" in categories.structured_content["mcptools"]
+        merge = (tree / "mcptools/pdf/merge_pdfs.py").as_posix()
+        assert merge in listed.structured_content["pdf"]["mcptools"]
+        assert listed.structured_content["no such"] == {"gentools": [], "mcptools": []}
+        assert json.loads(listed.content[0].text) == listed.structured_content
+        assert one.structured_content["pdf"] == listed.structured_content["pdf"]
+        assert wrong.content[0].text == (
+            "There is no argument 'category'; there are categories. "
+            "The argument categories is missing; give a list of texts."
+        )
+    assert not list(home.rglob("*.db")), "no index is made"
