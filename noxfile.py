@@ -6,6 +6,7 @@ uv run nox -s tests-3.12 -- -x   one interpreter, with arguments for pytest
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,13 @@ CLIENTS = {
     "mcp_v2.py": "mcp>=2.3,<3",
     "pydantic_ai_toolset.py": "pydantic-ai-slim[mcp]>=2.68,<3",
 }
+# The protocol's own checks, as npm has them. The suite's last release does not know the revision of
+# 2026-07-28; Node is taken from there as well, they want a newer one than many systems have.
+CONFORMANCE = (
+    "@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    "@modelcontextprotocol/inspector@2.12.0",
+    "node@22.23.3",
+)
 # Each platform that an installation is promised for, as uv names it.
 PLATFORMS = (
     "x86_64-unknown-linux-gnu",
@@ -155,6 +163,24 @@ def clients(session: nox.Session) -> None:
             "python", str(ROOT / "tests" / "clients" / script), str(command),
             str(ROOT / "examples" / "tools"), external=True,
         )  # fmt: skip
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """The protocol's official suite and inspector; needs npm, and only when asked for."""
+    if shutil.which("npm") is None:
+        session.error("the official suite is a package of npm: install Node.js, which brings npm")
+    _sync(session, "--all-packages")
+    folder = Path(session.virtualenv.location, "npm")
+    session.run_install(
+        "npm", "install", f"--prefix={folder}", "--no-audit", "--no-fund", "--no-save",
+        *CONFORMANCE, external=True, silent=True,
+    )  # fmt: skip
+    session.run(
+        "python", str(ROOT / "tests" / "conformance" / "run.py"),
+        str(shutil.which("pytools-hybrid", path=session.bin)), str(ROOT / "examples" / "tools"),
+        env={"PATH": os.pathsep.join((str(folder / "node_modules" / ".bin"), os.environ["PATH"]))},
+    )  # fmt: skip
 
 
 @nox.session(python=[version for version in ("3.12", "3.13") if version in PYTHONS] or [DEFAULT])

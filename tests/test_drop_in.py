@@ -58,10 +58,18 @@ def start(project, environment):
     return session
 
 
-async def search(client, query="open an issue on github", **arguments):
+async def search(client, query="create an issue", **arguments):
     result = await client.call_tool("search_tools", {"query": query, **arguments})
     assert not result.is_error, result.content
     return result
+
+
+async def settled(client):
+    """Wait until all tools have vectors, as they have a moment after the first search."""
+    coverage = {"tools": 1, "vectors": 0}
+    while coverage["tools"] != coverage["vectors"]:
+        await anyio.sleep(0.01)
+        coverage = (await search(client)).meta["pytools/coverage"]
 
 
 def found(result):
@@ -93,6 +101,7 @@ async def test_results_have_the_incumbents_fields_and_relative_paths(start, proj
 
 async def test_every_call_that_the_incumbent_takes_is_taken(start):
     async with start(**VARIABLES | OFFLINE) as client:
+        await settled(client)
         for mode in ("bm25", "vector", "hybrid"):
             result = await search(client, mode=mode, limit=50)
             assert "mcptools:github:create_issue" in found(result)
@@ -114,7 +123,7 @@ async def test_a_weight_of_zero_takes_a_channel_out(start):
 async def test_a_subagent_searches_the_agents_index_and_leaves_it_as_it_is(start, project, dump):
     subagent = VARIABLES | OFFLINE | {"PYTOOLS_SYNC": "false", "PYTOOLS_WATCH": "false"}
     async with start(**VARIABLES | OFFLINE) as agent:
-        await search(agent)
+        await settled(agent)
         before = dump(project / DATABASE)
         async with start(**subagent) as client:
             assert found(await search(client))[0] == "mcptools:github:create_issue"
@@ -126,7 +135,7 @@ async def test_a_subagent_searches_the_agents_index_and_leaves_it_as_it_is(start
 async def test_a_subagent_does_not_look_at_the_tree(start, project):
     subagent = VARIABLES | OFFLINE | {"PYTOOLS_SYNC": "false", "PYTOOLS_WATCH": "false"}
     async with start(**VARIABLES | OFFLINE) as agent:
-        await search(agent)
+        await settled(agent)
     tool = project / ROOT / "mcptools/zoo/feed_walrus.py"
     tool.parent.mkdir()
     tool.write_text("def run():\n    '''Feed the walrus.'''\n", encoding="utf-8")

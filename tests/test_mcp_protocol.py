@@ -144,7 +144,7 @@ def test_a_line_of_twenty_megabytes_is_a_long_query(piped):
         assert answer["result"]["structuredContent"]["result"][0]["name"] == "merge_pdfs"
 
 
-def test_a_cancelled_call_gets_no_result_and_holds_nothing_up(piped):
+def test_a_call_that_is_cancelled_holds_nothing_up(piped):
     with piped() as server:
         server.answer(call(1, "search_tools", query="merge pdf files"))
         cancel = {

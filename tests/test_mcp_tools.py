@@ -1,8 +1,17 @@
 """The tools of the server: what they take, what they refuse, and what they answer."""
 
+import asyncio
 import json
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from mcp.client.client import Client
+from pytools_hybrid import Settings, ToolSearch
+from pytools_hybrid.server import create_server
+from pytools_hybrid.upkeep import Upkeep
+from tokenizers import Tokenizer
 
 pytestmark = pytest.mark.anyio
 
@@ -14,12 +23,35 @@ def anyio_backend():
     return "asyncio"
 
 
+@pytest.fixture
+def served(tree, tmp_path):
+    """Talk to a server in this process: what goes through pipes is the same."""
+
+    @asynccontextmanager
+    async def serve(**flags):
+        flags = {"root": tree, "db_path": tmp_path / "index.db", "watch": False} | flags
+        settings = Settings.from_flags(flags)
+        async with ToolSearch(settings, tree) as search:
+            upkeep = Upkeep(search)
+            working = asyncio.create_task(upkeep.run())
+            try:
+                await upkeep.ready()
+                server = create_server(search, upkeep, settings=settings, root=tree)
+                async with Client(server) as client:
+                    yield client
+            finally:
+                working.cancel()
+                await asyncio.wait([working])
+
+    return serve
+
+
 def names(result):
     return [tool["id"] for tool in result.structured_content["result"]]
 
 
-async def test_every_tool_is_annotated_and_has_schemas_without_ballast(connect, tree):
-    async with connect("--root", tree, "--tools", "all") as client:
+async def test_every_tool_is_annotated_and_has_schemas_without_ballast(served, tree):
+    async with served(tools="all") as client:
         tools = (await client.list_tools()).tools
 
         for tool in tools:
@@ -35,8 +67,8 @@ async def test_every_tool_is_annotated_and_has_schemas_without_ballast(connect, 
                 assert ballast not in schemas, tool.name
 
 
-async def test_the_arguments_of_search_tools_have_their_ranges_and_defaults(connect, tree):
-    async with connect("--root", tree) as client:
+async def test_the_arguments_of_search_tools_have_their_ranges_and_defaults(served, tree):
+    async with served() as client:
         (tool, *_) = (await client.list_tools()).tools
 
         properties = tool.input_schema["properties"]
@@ -59,12 +91,12 @@ async def test_the_arguments_of_search_tools_have_their_ranges_and_defaults(conn
 
 
 async def test_the_description_says_what_is_indexed_largest_categories_first(
-    connect, tree, write_tools
+    served, tree, write_tools
 ):
     write_tools(tree, "penguins", 90, "Feed the penguins.")
     for number in range(200):
         write_tools(tree, f"one_of_many_categories_{number}", 1, "Do one thing.")
-    async with connect("--root", tree) as client:
+    async with served() as client:
         (tool, *_) = (await client.list_tools()).tools
 
         assert "categories: penguins 90, " in tool.description
@@ -72,7 +104,60 @@ async def test_the_description_says_what_is_indexed_largest_categories_first(
         assert len(tool.description) < 600
 
 
-async def test_wrong_arguments_get_an_error_that_says_what_is_allowed(connect, tree):
+async def test_what_else_there_is_to_say_is_in_the_meta_of_the_answer(served):
+    async with served() as client:
+        result = await client.call_tool("search_tools", {"query": "open an issue on github"})
+
+        meta = {
+            name.removeprefix("pytools/"): value
+            for name, value in result.meta.items()
+            if name.startswith("pytools/")
+        }
+        assert set(meta) == {
+            "search_id", "generation", "coverage", "channels", "lost", "notes", "confidence",
+            "duplicates",
+        }  # fmt: skip
+        assert meta["coverage"]["vectors"] == meta["coverage"]["tools"] > 100
+        assert meta["channels"] == ["bm25", "vector"]
+        assert meta["lost"] == meta["notes"] == []
+        assert list(meta["confidence"]) == names(result)
+        assert 0.5 < meta["confidence"]["mcptools:github:create_issue"] <= 1
+
+
+async def test_models_read_each_result_as_one_line_of_json(served):
+    async with served() as client:
+        result = await client.call_tool("search_tools", {"query": "open an issue on github"})
+
+        read = [json.loads(block.text) for block in result.content]
+        for short, whole in zip(read, result.structured_content["result"], strict=True):
+            assert short.items() <= whole.items()
+            assert set(whole) - set(short) <= {"name", "category", "source"}, "the id says these"
+
+
+async def test_definitions_and_answers_take_few_tokens_of_an_agents_context(served, tree):
+    installed = find_spec("wordllama")
+    assert installed is not None
+    file = Path(installed.origin).parent / "tokenizers" / "l2_supercat_tokenizer_config.json"
+    tokenizer = Tokenizer.from_file(str(file))
+
+    def count(text):
+        return len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    async with served() as client:
+        definitions = [
+            tool.model_dump(
+                include={"name", "description", "input_schema", "output_schema"}, by_alias=True
+            )
+            for tool in (await client.list_tools()).tools
+        ]
+        assert count(json.dumps(definitions, separators=(",", ":"))) < 900
+
+        for query in ("open an issue on github", "merge pdf files", "what will the weather be"):
+            result = await client.call_tool("search_tools", {"query": query})
+            assert sum(count(block.text) for block in result.content) < 1200, query
+
+
+async def test_wrong_arguments_get_an_error_that_says_what_is_allowed(served, tree):
     wrong = {
         "mode is 'magic'; give one of hybrid, bm25, vector, fuzzy.": {"mode": "magic"},
         "scope is 'mine'; give one of all, gentools, mcptools.": {"scope": "mine"},
@@ -92,7 +177,7 @@ async def test_wrong_arguments_get_an_error_that_says_what_is_allowed(connect, t
             "mode": "a\x1b[31m\n"
         },
     }
-    async with connect("--root", tree) as client:
+    async with served() as client:
         for message, arguments in wrong.items():
             result = await client.call_tool("search_tools", {"query": "x"} | arguments)
 
@@ -109,8 +194,8 @@ async def test_wrong_arguments_get_an_error_that_says_what_is_allowed(connect, t
         assert len(long.content[0].text) < 200
 
 
-async def test_a_category_that_does_not_exist_gets_an_error_with_the_nearest_first(connect, tree):
-    async with connect("--root", tree) as client:
+async def test_a_category_that_does_not_exist_gets_an_error_with_the_nearest_first(served, tree):
+    async with served() as client:
         result = await client.call_tool("search_tools", {"query": "x", "categories": ["gihtub"]})
 
         assert result.is_error is True
@@ -119,8 +204,8 @@ async def test_a_category_that_does_not_exist_gets_an_error_with_the_nearest_fir
         assert text.count(",") <= 20
 
 
-async def test_what_agents_write_for_nothing_or_for_a_list_is_understood(connect, tree):
-    async with connect("--root", tree) as client:
+async def test_what_agents_write_for_nothing_or_for_a_list_is_understood(served, tree):
+    async with served() as client:
         for arguments in (
             {"categories": None, "mode": None, "threshold": None},
             {"categories": "github"},
@@ -133,8 +218,8 @@ async def test_what_agents_write_for_nothing_or_for_a_list_is_understood(connect
             assert names(result)[0] == ISSUE, arguments
 
 
-async def test_categories_tags_threshold_and_detail_narrow_an_answer(connect, tree):
-    async with connect("--root", tree) as client:
+async def test_categories_tags_threshold_and_detail_narrow_an_answer(served, tree):
+    async with served() as client:
 
         async def search(**arguments):
             query = {"query": "open an issue on github"}
@@ -161,8 +246,8 @@ async def test_categories_tags_threshold_and_detail_narrow_an_answer(connect, tr
         assert long["description"].startswith(short["description"].rstrip("."))
 
 
-async def test_describe_tool_tells_more_at_each_level(connect, tree):
-    async with connect("--root", tree) as client:
+async def test_describe_tool_tells_more_at_each_level(served, tree):
+    async with served() as client:
 
         async def describe(**arguments):
             result = await client.call_tool("describe_tool", {"id": ISSUE} | arguments)
@@ -183,8 +268,8 @@ async def test_describe_tool_tells_more_at_each_level(connect, tree):
         assert full["path"] == (tree / "mcptools/github/create_issue.py").as_posix()
 
 
-async def test_describe_tool_takes_ids_of_other_systems_and_names_the_nearest(connect, tree):
-    async with connect("--root", tree) as client:
+async def test_describe_tool_takes_ids_of_other_systems_and_names_the_nearest(served, tree):
+    async with served() as client:
         for name in ("github__create_issue", "github.create_issue", "create_issue"):
             found = await client.call_tool("describe_tool", {"id": name, "detail": "summary"})
             assert found.structured_content["id"] == ISSUE
@@ -196,8 +281,8 @@ async def test_describe_tool_takes_ids_of_other_systems_and_names_the_nearest(co
         assert wrong.content[0].text == "detail is 'more'; give one of summary, schema, full."
 
 
-async def test_an_outcome_that_is_reported_is_in_the_usage_record(connect, tree):
-    async with connect("--root", tree) as client:
+async def test_an_outcome_that_is_reported_is_in_the_usage_record(served, tree):
+    async with served() as client:
         found = await client.call_tool("search_tools", {"query": "open an issue on github"})
         reported = await client.call_tool(
             "report_outcome",
@@ -222,18 +307,16 @@ async def test_an_outcome_that_is_reported_is_in_the_usage_record(connect, tree)
         assert negative.content[0].text == "latency_ms is -1; give a number, 0 or more."
 
 
-async def test_an_outcome_without_a_usage_record_is_answered_as_not_recorded(connect, tree):
-    async with connect("--root", tree, PYTOOLS_USAGE_LOG="false") as client:
+async def test_an_outcome_without_a_usage_record_is_answered_as_not_recorded(served, tree):
+    async with served(usage_log=False) as client:
         reported = await client.call_tool("report_outcome", {"tool_id": ISSUE, "success": True})
 
         assert reported.is_error is False
         assert reported.structured_content == {"recorded": False}
 
 
-async def test_a_tool_outside_the_policy_is_neither_found_nor_listed_nor_described(connect, tree):
-    async with connect(
-        "--root", tree, "--tools", "all", PYTOOLS_EXCLUDE="mcptools:github:*,*:pdf:*"
-    ) as client:
+async def test_a_tool_outside_the_policy_is_neither_found_nor_listed_nor_described(served, tree):
+    async with served(tools="all", exclude="mcptools:github:*,*:pdf:*") as client:
         (search, *_) = (await client.list_tools()).tools
         found = await client.call_tool(
             "search_tools", {"query": "open an issue on github", "limit": 50}
@@ -246,7 +329,7 @@ async def test_a_tool_outside_the_policy_is_neither_found_nor_listed_nor_describ
         assert "pdf" not in search.description
         assert not [it for it in names(found) if it.startswith(("mcptools:github", "mcptools:pdf"))]
         assert described.is_error is True
-        assert "mcptools:github" not in described.content[0].text
+        assert "mcptools:github" not in described.content[0].text.partition("; nearest: ")[2]
         assert filtered.is_error is True
         assert "github" not in categories.structured_content["mcptools"]
         assert "pdf" not in categories.structured_content["mcptools"]
@@ -274,7 +357,7 @@ async def test_the_basic_profile_browses_categories_without_an_index(connect, tr
         assert json.loads(listed.content[0].text) == listed.structured_content
         assert one.structured_content["pdf"] == listed.structured_content["pdf"]
         assert wrong.content[0].text == (
-            "There is no argument 'category'; there are categories. "
-            "The argument categories is missing; give a list of texts."
+            "The argument categories is missing; give a list of texts. "
+            "There is no argument 'category'; there are categories."
         )
     assert not list(home.rglob("*.db")), "no index is made"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -52,7 +50,7 @@ class Session:
 async def over_stdio(command: list[str]) -> AsyncIterator[Session]:
     """Start the server as a process."""
     transport = StdioTransport(command[0], command[1:], env=dict(os.environ), keep_alive=False)
-    async with MCPToolset(transport, tool_error_behavior="error") as toolset:
+    async with MCPToolset(transport, tool_error_behavior="error", init_timeout=30) as toolset:
         yield Session(toolset)
 
 
@@ -60,14 +58,12 @@ async def over_stdio(command: list[str]) -> AsyncIterator[Session]:
 async def over_http(url: str, token: str) -> AsyncIterator[Session]:
     """Reach a server at its address."""
     transport = StreamableHttpTransport(url, headers={"Authorization": f"Bearer {token}"})
-    async with MCPToolset(transport, tool_error_behavior="error") as toolset:
+    async with MCPToolset(transport, tool_error_behavior="error", init_timeout=30) as toolset:
         yield Session(toolset)
 
 
 async def agent_with_a_configuration_of_ours() -> None:
     """An agent takes the server from a file of `examples/clients`, and calls its tool."""
-    os.environ["PATH"] = f"{Path(sys.argv[1]).parent}{os.pathsep}{os.environ['PATH']}"
-    os.environ["PYTOOLS_DIR"] = str(Path(sys.argv[2]).resolve())
     toolsets = load_mcp_toolsets(CONFIGURATIONS / "claude-code.json")
     model = TestModel(call_tools=["pytools_search_tools"])
     async with Agent(model, toolsets=toolsets) as agent:
@@ -77,5 +73,4 @@ async def agent_with_a_configuration_of_ours() -> None:
 
 
 if __name__ == "__main__":
-    checks.main(over_stdio, over_http)
-    asyncio.run(agent_with_a_configuration_of_ours())
+    checks.main(over_stdio, over_http, agent_with_a_configuration_of_ours)

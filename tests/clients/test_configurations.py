@@ -98,7 +98,7 @@ async def test_a_local_server_starts_and_finds_tools(file, started, home):
             path = listed.structured_content["github"]["mcptools"][0]
         else:
             assert names == SEARCH
-            found = await client.call_tool("search_tools", {"query": "open an issue on github"})
+            found = await client.call_tool("search_tools", {"query": "create an issue"})
             paths = {it["id"]: it["path"] for it in found.structured_content["result"]}
             path = paths["mcptools:github:create_issue"]
 

@@ -8,7 +8,7 @@ from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.search import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
 from pytools_hybrid.search import _PART_SHARE as PART_SHARE
 from pytools_hybrid.search import _UNITS as UNITS
-from toolindex import EmbeddingError, EmbeddingLimits
+from toolindex import EmbeddingError, EmbeddingLimits, OutcomeRecord
 from toolrank import USAGE_BOUND, usage_prior
 
 BY_WORDS_AND_MEANING = (SearchMode.HYBRID, SearchMode.VECTOR)
@@ -264,7 +264,9 @@ def test_a_tool_that_failed_comes_after_its_equal_by_what_the_formula_says(setti
     async def job(search):
         before = await search.search(**request)
         await search.record_outcome(ids(before)[0], success=False)
-        await search.record_outcome("no:such:tool", success=False)
+        # As of a tool that was there once.
+        gone = OutcomeRecord(at=1.0, tool_id="no:such:tool", success=False)
+        search.index.usage.record_outcomes([gone])
         once = await search.search(**request)
         for _ in range(40):
             await search.record_outcome(ids(before)[0], success=False)
@@ -331,7 +333,8 @@ def test_contributions_and_explanation_give_the_score(settings, toolbox, mode, w
 
     response = use(settings(bm25_weight=bm25_weight, vec_weight=vec_weight), toolbox, job)
 
-    weighted = {"bm25": bm25_weight * UNITS["bm25"], "vector": vec_weight * UNITS["vector"]}
+    weights = {"bm25": bm25_weight, "vector": vec_weight, "fuzzy": 1.0}
+    weighted = {name: weight * UNITS[name] for name, weight in weights.items()}
     found = response.tools
     best = {
         each.retriever: each.score

@@ -12,7 +12,7 @@ from pydantic_ai.models.test import TestModel
 from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.answering import Answering
 from pytools_hybrid.recorder import Recorder
-from pytools_hybrid.reranking import RerankReport, Reranking, check_model_name
+from pytools_hybrid.reranking import Reranking, RerankReport, check_model_name
 from pytools_hybrid.search import Searcher, SearchRequest
 
 QUERY = "do something with a text or a message"

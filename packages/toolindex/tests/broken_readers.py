@@ -29,6 +29,27 @@ class FindsAllWords(MemoryReader):
         return super().lexical(f"{query} mcptools", where=where, depth=depth)
 
 
+class ReadsNoSlips(MemoryReader):
+    def fuzzy(self, query, *, where, depth):
+        return self.lexical(query, where=where, depth=depth)
+
+
+class IsLikeEverything(MemoryReader):
+    def fuzzy(self, query, *, where, depth):
+        found = super().fuzzy(query, where=where, depth=depth)
+        return found or self.lexical("mcptools", where=where, depth=depth)
+
+
+class ForgetsTheFilterOfSlips(MemoryReader):
+    def fuzzy(self, query, *, where, depth):
+        return super().fuzzy(query, where=type(where)(), depth=depth)
+
+
+class AsManySlipsAsThereAre(MemoryReader):
+    def fuzzy(self, query, *, where, depth):
+        return super().fuzzy(query, where=where, depth=999)
+
+
 class ReadsQueriesAsExpressions(MemoryReader):
     def lexical(self, query, *, where, depth):
         if '"' in query:
@@ -274,6 +295,10 @@ BROKEN = {
     with_reader(NamesWithoutFilter): "a tool is found by its name",
     with_reader(CountsOnlySuccesses): "successes and failures are counted",
     with_reader(FindsAllWords): "tools that share words with a query are found, and no others",
+    with_reader(ReadsNoSlips): "a tool is found by a word that is right, misspelt or cut short",
+    with_reader(IsLikeEverything): "no word is like that one",
+    with_reader(ForgetsTheFilterOfSlips): "a filter holds for misspelt words",
+    with_reader(AsManySlipsAsThereAre): "no more than asked for",
     with_reader(ReadsQueriesAsExpressions): "Any string is a query.*But it raised ValueError",
     with_reader(WorstFirst): "candidates come best first",
     with_reader(TwiceTheSame): "each tool comes once",

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import (
+    STOP_WORDS,
     BM25Retriever,
     Content,
     Filter,
@@ -16,6 +17,7 @@ from toolrank import (
     RetrievalError,
 )
 from toolrank._approximate import approximate_terms
+from toolrank._spelling import osa_distance
 from toolrank._vocabulary import Vocabulary
 
 CONTENT = Content(table="docs", column="id")
@@ -103,6 +105,8 @@ def test_a_word_that_most_rows_hold_is_left_out_unless_there_is_no_other(connect
         return [hit.id for hit in fuzzy.retrieve(Query(text=text), depth=500)]
 
     assert found("tool specal") == ["7"]
+    assert found("tols specal") == ["7"]
+    assert len(found("tols")) == 200
     assert len(found("tool")) == 200
 
 
@@ -182,8 +186,20 @@ def test_likeness_is_a_share_and_orders_the_terms(documents, word):
     assert word not in [similar.term for similar in found]
 
 
+@given(
+    st.lists(st.text("abcd", min_size=3, max_size=7)),
+    st.text("abcd", min_size=1, max_size=7),
+    st.integers(1, 2),
+)
+def test_the_terms_within_some_slips_are_all_found(words, word, slips):
+    documents = dict.fromkeys((it for it in words if it not in STOP_WORDS), 1)
+    distances = {term: osa_distance(word, term, limit=9) for term in documents}
+    expected = {term: distance for term, distance in distances.items() if distance <= slips}
+    assert dict(Vocabulary(documents).within(word, slips=slips)) == expected
+
+
 @given(st.lists(st.text("abcd", min_size=3, max_size=9)), st.text("abcd", min_size=1, max_size=3))
 def test_the_terms_that_hold_some_letters_are_all_found(words, piece):
-    documents = {word: 1 for word in words if word not in ("did", "had")}
+    documents = dict.fromkeys((it for it in words if it not in STOP_WORDS), 1)
     expected = sorted(word for word in documents if piece in word)
     assert list(Vocabulary(documents).holding(piece)) == expected

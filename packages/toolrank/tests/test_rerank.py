@@ -366,7 +366,7 @@ def test_the_usage_has_a_price_where_it_is_known():
             provider_name="openai",
         )
 
-    outcome = rerank(LLMReranker(FunctionModel(respond)))
+    outcome = rerank(LLMReranker(FunctionModel(respond, model_name="gpt-5-mini")))
 
     assert 0 < outcome.usage.cost_usd < 0.01
 

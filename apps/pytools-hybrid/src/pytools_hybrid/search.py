@@ -52,7 +52,7 @@ __all__ = [
 MAX_LIMIT = 50
 _CACHED_RESULTS = 512
 # All of these were chosen by ablation: docs/decisions/0008.
-_UNITS = {"bm25": 0.015, "vector": 1.0}
+_UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
 _PART_SHARE = 0.3
 _CATEGORY_WEIGHT = 0.3
 _FUSIONS: dict[str, Fusion] = {

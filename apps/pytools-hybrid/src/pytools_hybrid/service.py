@@ -26,7 +26,9 @@ from pytools_hybrid.answering import Answering
 from pytools_hybrid.catalogue import categories, find_tool
 from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.embedding import create_embedder
+from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.recorder import Recorder
+from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import (
     MAX_LIMIT,
     Scope,
@@ -103,6 +105,8 @@ class ToolSearch:
             dimensions=settings.embedding_dim,
             requests_per_minute=settings.embedding_requests_per_minute,
         )
+        model = settings.rerank_model
+        self._reranking = None if model is None else Reranking(model)
         self._index: SQLiteStore | None = None
         self._embedding = asyncio.Lock()
         self._embedding_failure = ""
@@ -200,6 +204,7 @@ class ToolSearch:
         where: ToolFilter | None = None,
         limit: int = 5,
         min_confidence: float = 0.0,
+        rerank: bool | None = None,
     ) -> SearchResponse:
         """Find the tools that fit a request, best first.
 
@@ -212,9 +217,12 @@ class ToolSearch:
             min_confidence: Leave tools out that are less sure to answer the request, from 0 for
                 all to 1; `toolrank.RECOMMENDED_CONFIDENCE` finds nothing for most requests that
                 no tool answers.
+            rerank: Whether a language model puts the first tools in order; None for whether
+                the settings name one.
 
         Raises:
             ValueError: The limit or the confidence is out of range.
+            SettingsError: The settings name no model to rerank with.
             DatabaseError: The index cannot be read.
             RetrievalError: A search table is missing.
         """
@@ -222,6 +230,9 @@ class ToolSearch:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
         if not 0 <= min_confidence <= 1:
             raise ValueError(f"min_confidence must be between 0 and 1, got {min_confidence}")
+        reranking = self._reranking if rerank is None or rerank else None
+        if rerank and reranking is None:
+            raise SettingsError("--rerank / PYTOOLS_RERANK_MODEL", "names no model to rerank with")
         started, at = time.perf_counter(), time.time()
         mode, scope, where = SearchMode(mode), Scope(scope), self._under_policy(where)
         if scope is not Scope.ALL:
@@ -234,15 +245,18 @@ class ToolSearch:
             min_confidence=min_confidence,
         )
         notes = self._stale_notes()
+        wide = request if reranking is None else reranking.widened(request)
 
         def answer() -> Coroutine[None, None, SearchResponse]:
-            return self._answering.answer(request, self._embedding_failure)
+            return self._answering.answer(wide, self._embedding_failure)
 
         response = await self.sync.mending(answer)
         if not response.is_complete:
             # It is new: the file was removed or damaged, or has not been filled yet.
             await self.sync.complete()
             response = await answer()
+        if reranking is not None:
+            response = await reranking.rerank(request, response)
         if not response.tools:
             syncs = self.settings.sync
             notes = (*notes, why_empty(request, response, root=self.root, syncs=syncs))

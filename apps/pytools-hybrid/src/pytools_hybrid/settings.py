@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pytools_hybrid.embedding import MODEL_NAME, is_known_provider
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.reranking import check_model_name
 
 __all__ = ["DEFAULT_MODEL", "Settings"]
 
@@ -105,6 +106,11 @@ class Settings(BaseSettings):
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError("give letters, digits and signs of ASCII, without spaces")
         return value
+
+    @field_validator("rerank_model")
+    @classmethod
+    def _has_a_known_provider(cls, value: str | None) -> str | None:
+        return None if value is None else check_model_name(value)
 
     @field_validator("root", "db_path")
     @classmethod

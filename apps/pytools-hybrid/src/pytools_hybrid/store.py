@@ -35,6 +35,8 @@ from toolrank import (
     lexical_strength,
 )
 
+from pytools_hybrid.incumbent import set_aside_incumbent
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
@@ -222,9 +224,17 @@ class SQLiteStore(ToolIndex):
 def open_store(database: Path, root: Path) -> SQLiteStore:
     """Open the store of one tree, for reading only where nothing can be written.
 
+    The database of freeact's own search, where one lies at the path, is set aside.
+
     Raises:
         DatabaseError: It can be neither written nor read, or is that of another tree.
     """
+    if (aside := set_aside_incumbent(database)) is not None:
+        _log.warning(
+            "%s was the index of freeact's own search: it was kept as %s, and a new one is made",
+            database,
+            aside,
+        )
     store = _opened(database)
     if store.damaged is not None:
         _log.warning("%s was damaged; it was kept as %s and is made anew", database, store.damaged)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from toolrank._sql import Content
     from toolrank.protocols import Connection
 
-__all__ = ["FullTextTable"]
+__all__ = ["NOWHERE", "FullTextTable"]
 
 _SPELLINGS_READ = 16
 _LEAST_IDF = 1e-6
 # Nothing is called that, and to remember it takes as much memory as a thousand terms.
 _MAX_TERM = 1000
-_NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
+NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
 
 
 class FullTextTable:
@@ -76,7 +76,7 @@ class FullTextTable:
             up_to: Read no rows of a term that more rows hold.
         """
         if len(term) > _MAX_TERM:
-            return _NOWHERE
+            return NOWHERE
         key = (self._sql, self._evenness, term)
         posting = self._postings.get(key)
         if posting is None or not (

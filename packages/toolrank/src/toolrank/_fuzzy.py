@@ -9,7 +9,7 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from toolrank._approximate import MAX_LETTERS, approximate_terms
-from toolrank._full_text import FullTextTable
+from toolrank._full_text import NOWHERE, FullTextTable
 from toolrank._postings import Posting, Postings, best_sums
 from toolrank._query import query_terms
 from toolrank._records import Filter, Hit, Query
@@ -116,7 +116,7 @@ class FuzzyRetriever:
         limit = max(int(self._common * table.size()), _FEW_ROWS)
         found = [self._standing_for(word, table, postings, limit) for word in words]
         if not any(posting.rows for posting in found):
-            found = [table.posting(word) for word in words]
+            found = [self._standing_for(word, table, postings, table.size()) for word in words]
         allowed: Set[int] | None = None
         if self._where is not None:
             allowed = {row for (row,) in table.rows(self._where.sql, self._where.parameters)}
@@ -131,7 +131,7 @@ class FuzzyRetriever:
         """Give the rows that hold a word or terms like it, each with the best of their scores."""
         exact = table.posting(word, up_to=limit)
         if len(word) > MAX_LETTERS or exact.documents > limit:
-            return exact if exact.is_read else _NOWHERE
+            return exact if exact.is_read else NOWHERE
         key: Hashable = ("like", self._table, self._weights, self._evenness, limit, word)
         posting = postings.get(key)
         if posting is None:
@@ -146,9 +146,6 @@ class FuzzyRetriever:
         return posting
 
 
-_NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
-
-
 def _best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
     """Give each row the best of what postings have for it, each with a factor for its scores.
 
@@ -156,7 +153,7 @@ def _best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
     most common of those with the greatest factor.
     """
     if not alike:
-        return _NOWHERE
+        return NOWHERE
     greatest = max(factor for _, factor in alike)
     documents = max(posting.documents for posting, factor in alike if factor == greatest)
     rarest = _idf(size, documents)

@@ -164,40 +164,37 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         key = (id(asyncio.get_running_loop()), prompt)
         turn = self._turns.setdefault(key, asyncio.Lock())
         deadline = asyncio.timeout(self._timeout_s)
-        used = None
+        used, sent = self._new_usage(), 0
         try:
             async with deadline, turn:
                 if (known := self._answers.get(prompt)) is not None:
                     return Answer(known)
-                used = self._new_usage()
+                sent = 1
                 output = (await self._agent.run(prompt, usage=used)).output
-            usage = _usage(used)
+            usage = _usage(used, sent=sent)
             answer = read(output)
         except NoAnswerError as error:
-            raise NoAnswerError(error.reason, usage=_usage(used)) from error
+            raise NoAnswerError(error.reason, usage=_usage(used, sent=sent)) from error
         except Exception as error:
             # Providers' errors have no common root; a cancellation is none of them.
             if deadline.expired():
                 reason = f"no answer within {self._timeout_s:g} s"
             else:
                 reason = f"the model failed: {type(error).__name__}: {error}"
-            raise NoAnswerError(reason, usage=_usage(used)) from error
+            raise NoAnswerError(reason, usage=_usage(used, sent=sent)) from error
         self._answers.put(prompt, answer)
         return Answer(answer, usage)
 
 
-def _usage(used: RunUsage | None) -> ModelUsage:
-    """Tell what a run took; None is one that did not begin."""
-    if used is None:
-        return NO_USAGE
+def _usage(used: RunUsage, *, sent: int) -> ModelUsage:
+    """Tell what a run took that sent so many requests, whatever came of them."""
     # Older versions of pydantic-ai price nothing.
     cost = getattr(used, "cost", None)
     return ModelUsage(
-        # One without an answer was sent all the same.
-        requests=max(1, used.requests),
+        requests=sent,
         input_tokens=used.input_tokens,
         output_tokens=used.output_tokens,
-        cost_usd=None if cost is None else float(cost),
+        cost_usd=float(cost) if cost is not None else None if sent else 0.0,
     )
 
 

@@ -140,13 +140,21 @@ class Vocabulary:
         """
         letters = letters_of(word)
         for (_, length), terms in self._buckets.items():
-            if abs(length - len(word)) > slips:
+            longer = length - len(word)
+            # A slip that makes the word longer takes no letter away, and the other way round.
+            lost, new = slips - max(longer, 0), slips - max(-longer, 0)
+            if lost < 0 or new < 0:
                 continue
-            for term, of_term in terms:
-                if (letters ^ of_term).bit_count() <= 2 * slips:
-                    distance = osa_distance(word, term, limit=slips)
-                    if distance <= slips:
-                        yield term, distance
+            near = [
+                term
+                for term, of_term in terms
+                if (letters & ~of_term).bit_count() <= lost
+                and (of_term & ~letters).bit_count() <= new
+            ]
+            for term in near:
+                distance = osa_distance(word, term, limit=slips)
+                if distance <= slips:
+                    yield term, distance
 
     def _misspelt(self, word: str) -> dict[str, float]:
         """Give terms by what they cost: the slips, and a little for each letter of a suffix."""

@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
+from pytools_hybrid.http._ending import AnswerWhenCut
 from pytools_hybrid.http._hosts import HostRule
 from pytools_hybrid.http._json import json_response
 from pytools_hybrid.http._limits import BodyLimit, Slots
@@ -87,6 +88,7 @@ def create_app(
         routes=[*routes, *mcp.routes],
         middleware=[
             Middleware(CountRequests, metrics=metrics),
+            Middleware(AnswerWhenCut),
             Middleware(Gate, hosts=HostRule(settings.host, settings.allowed_hosts), token=token),
             Middleware(BodyLimit, largest=_BODY, of_paths={_MCP_PATH: _MCP_BODY}),
         ],

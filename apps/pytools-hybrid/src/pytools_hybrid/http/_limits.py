@@ -85,7 +85,6 @@ class BodyLimit:
             await _refuse(408, "the body did not come in time", scope, receive, send)
             return
         if body is None:
-            await _discard(receive)
             detail = f"the body is larger than {limit} bytes"
             await _refuse(413, detail, scope, receive, send)
             return
@@ -98,15 +97,19 @@ def _has_body(scope: Scope) -> bool:
 
 
 async def _read(receive: Receive, limit: int) -> list[Message] | None:
+    """Give the body as one message, or None where it is too large; the rest is read off then."""
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
             return [message]
         body += message.get("body", b"")
+        is_last = not message.get("more_body", False)
         if len(body) > limit:
+            if not is_last:
+                await _discard(receive)
             return None
-        if not message.get("more_body", False):
+        if is_last:
             return [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
 

@@ -42,7 +42,7 @@ class Metrics:
         )
         self._requests = Counter(
             "pytools_http_requests",
-            "HTTP requests, by route and status; 499 where the client had gone.",
+            "HTTP requests, by route and status.",
             ["method", "route", "status"],
             registry=registry,
         )
@@ -121,4 +121,3 @@ class CountRequests:
         except Exception:
             count(500)
             raise
-        count(499)

@@ -51,7 +51,7 @@ def _written(pattern: str, kind: str, read: Callable[[str], Any]) -> BeforeValid
 
 def _names(value: list[str]) -> list[str]:
     """Take several names from one value, with commas between them."""
-    names = [name.strip() for part in value for name in part.split(",")]
+    names = [name.strip(" ") for part in value for name in part.split(",")]
     if not all(names):
         raise ValueError("a name is empty")
     return names

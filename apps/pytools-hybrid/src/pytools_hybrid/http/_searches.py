@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from toolindex import ToolFilter
 
-from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.explaining import breakdown, reason
 from pytools_hybrid.http._index_state import index_state
 from pytools_hybrid.http._json import json_response
@@ -55,6 +54,7 @@ class Searches:
         """Answer `GET /search`."""
         asked = read_query(SearchQuery, request)
         response, milliseconds = await self._found(
+            request,
             asked.q,
             mode=asked.mode,
             scope=asked.scope,
@@ -85,12 +85,13 @@ class Searches:
         await self._upkeep.ready()
         await self._check_categories(asked.category or ())
         response, milliseconds = await self._found(
-            asked.query, where=where, limit=asked.top_k, rerank=asked.use_llm
+            request, asked.query, where=where, limit=asked.top_k, rerank=asked.use_llm
         )
         return self._answer(asked.query, response, filters=given, milliseconds=milliseconds)
 
     async def _found(
         self,
+        request: Request,
         query: str,
         *,
         limit: int,
@@ -102,6 +103,8 @@ class Searches:
     ) -> tuple[SearchResponse, float]:
         async with self._slots.taken():
             await self._upkeep.ready()
+            if await request.is_disconnected():
+                raise ProblemError(408, "the client has gone")
             started = time.perf_counter()
             try:
                 response = await self._search.search(
@@ -111,10 +114,8 @@ class Searches:
                     where=where,
                     limit=limit,
                     min_confidence=min_confidence,
-                    **({} if rerank is None else {"rerank": rerank}),
+                    rerank=rerank,
                 )
-            except SettingsError as error:
-                raise ProblemError(409, str(error)) from error
             except Exception:
                 self._metrics.searched(mode.value, "failed", time.perf_counter() - started)
                 raise
@@ -156,7 +157,7 @@ class Searches:
             "lost": list(response.lost),
             "notes": list(response.notes),
             "latency_ms": round(milliseconds, 3),
-            "rerank": asdict(rerank) if rerank is not None else None,
+            "rerank": rerank.as_dict() if rerank is not None else None,
         }
         return json_response({"query": query, "results": results, "metadata": metadata})
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["AddressError", "serve_http"]
 
 _GRACE_SECONDS = 0.5
+_GOODBYE_SECONDS = 0.2
 _BACKLOG = 2048
 # A query of 2,000 characters, each of four bytes that are written as %XX.
 _HEADER_BYTES = 64 * 1024
@@ -107,6 +108,8 @@ class _Server(uvicorn.Server):
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self.should_exit = True
         await asyncio.wait({serving})
+        if cut := set(self.server_state.tasks):
+            await asyncio.wait(cut, timeout=_GOODBYE_SECONDS)
 
 
 def _config(app: Starlette) -> uvicorn.Config:

@@ -16,7 +16,7 @@ from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.server._create import create_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
+    from collections.abc import AsyncIterator, Coroutine
     from pathlib import Path
     from types import FrameType
 
@@ -101,15 +101,22 @@ async def _transport(
 
 
 @asynccontextmanager
-async def _beside(*work: Awaitable[None]) -> AsyncIterator[None]:
+async def _beside(*work: Coroutine[None, None, None]) -> AsyncIterator[None]:
     """Do some work as long as the block lasts."""
-    tasks = {asyncio.ensure_future(each) for each in work}
+    tasks = {asyncio.create_task(each) for each in work}
+    for task in tasks:
+        task.add_done_callback(_tell_of_failure)
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=_FLUSH_SECONDS)
+
+
+def _tell_of_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("work beside the server ended: %s", error, exc_info=error)
 
 
 async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings: Settings) -> None:

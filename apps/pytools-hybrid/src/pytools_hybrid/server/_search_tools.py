@@ -27,6 +27,7 @@ __all__ = ["search_tools"]
 
 _ABOUT = "Find Python tools by what they do, best first."
 _LISTED_CATEGORIES = 20
+_NAME_CHARACTERS = 80
 _NOTE_CHARACTERS = 300
 # The id says what these say.
 _IN_THE_ID = {"name", "category", "source"}
@@ -97,6 +98,6 @@ def _check_categories(asked: Sequence[str], known: Sequence[str]) -> None:
         if known and name not in known:
             nearest = nearest_first(name, known)[:_LISTED_CATEGORIES]
             more = len(known) - len(nearest)
-            listed = ", ".join(one_line(it, _NOTE_CHARACTERS) for it in nearest)
+            listed = ", ".join(one_line(it, _NAME_CHARACTERS) for it in nearest)
             rest = f", and {more} more" if more else ""
             raise ToolError(f"There is no category {quoted(name)}; there are {listed}{rest}.")

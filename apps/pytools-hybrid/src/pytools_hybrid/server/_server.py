@@ -16,6 +16,7 @@ from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.prompts import workflow
 from pytools_hybrid.server._arguments import quoted
 from pytools_hybrid.server._list_changes import ListChanges
+from pytools_hybrid.server._tool import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,7 @@ Follow = Callable[[ListChanges], Awaitable[None]]
 """What announces changes of the list of tools, until cancelled."""
 
 _PROMPT = "tool_discovery_workflow"
+_ERROR_CHARACTERS = 2000
 
 
 class ToolServer(MCPServer[None]):
@@ -105,6 +107,7 @@ class ToolServer(MCPServer[None]):
         except ToolError:
             raise
         except (ToolIndexError, ToolRankError, PytoolsError) as error:
-            raise ToolError(str(error)) from error
+            # It may quote names of files.
+            raise ToolError(one_line(str(error), _ERROR_CHARACTERS)) from error
         except Exception as error:
             raise UnexpectedToolError(f"{name} failed; the server's log says why.") from error

@@ -1,0 +1,77 @@
+"""Why a tool was found, in numbers and in words."""
+
+import pytest
+from pytools_hybrid import FoundTool
+from pytools_hybrid.explaining import ChannelScore, breakdown, reason
+from toolindex import ToolEntry
+from toolrank import Contribution, Explanation
+from toolscan import ToolId
+
+ENTRY = ToolEntry(
+    id=ToolId(source="mcptools", category="pdf", name="merge_pdfs"),
+    path="mcptools/pdf/merge_pdfs.py",
+    signature="def run(text: str) -> str",
+    summary="",
+    description="",
+    parameters=(),
+    tags=(),
+)
+WORDS = Contribution(retriever="bm25", rank=1, score=9.0, background=2.5)
+MEANING = Contribution(retriever="vector", rank=3, score=0.5, background=0.25)
+
+
+def found(*contributions, confidence=0.9, duplicates=(), **explanation):
+    return FoundTool(
+        entry=ENTRY,
+        score=0.8,
+        confidence=confidence,
+        duplicates=duplicates,
+        contributions=contributions,
+        explanation=Explanation(**{"request": 0.8, "merged": 0.8} | explanation),
+    )
+
+
+def test_each_channel_tells_its_rank_its_score_and_what_stands_out_of_it():
+    assert breakdown(found(WORDS, MEANING)) == {
+        "bm25": ChannelScore(rank=1, score=9.0, contribution=6.5),
+        "vector": ChannelScore(rank=3, score=0.5, contribution=0.25),
+    }
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        (found(WORDS, MEANING), "first by its words, 3rd by its meaning"),
+        (found(WORDS, pinned=True), "the request names it; first by its words"),
+        (
+            found(WORDS, part=1, part_score=0.9),
+            "first by its words; fits part 2 of the request best",
+        ),
+        (found(WORDS, part=0, part_score=0.5), "first by its words"),
+        (found(WORDS, group=0.9), "first by its words; pdf has a tool that fits better"),
+        (found(WORDS, group=0.8), "first by its words"),
+        (found(WORDS, usage=1.1), "first by its words; was used with success before"),
+        (found(WORDS, usage=0.9), "first by its words; has failed before"),
+        (
+            found(WORDS, duplicates=("a:b:c",)),
+            "first by its words; stands for 1 more that say the same",
+        ),
+        (found(WORDS, confidence=0.1), "first by its words; but it may not do this at all"),
+        (found(), "a part of the request brought it up"),
+        (
+            FoundTool(entry=ENTRY, score=0.5, confidence=0.9, contributions=(WORDS,)),
+            "first by its words",
+        ),
+    ],
+)
+def test_the_reason_is_a_line_of_words(tool, words):
+    assert reason(tool) == words
+
+
+@pytest.mark.parametrize(
+    ("rank", "word"), [(1, "first"), (2, "2nd"), (11, "11th"), (21, "21st"), (112, "112th")]
+)
+def test_ranks_are_ordinals(rank, word):
+    assert reason(found(Contribution(retriever="fuzzy", rank=rank, score=1))) == (
+        f"{word} by its spelling"
+    )

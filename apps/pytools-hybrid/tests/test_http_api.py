@@ -1,0 +1,519 @@
+"""The JSON API: what it answers, and what it says when a request is wrong."""
+
+import asyncio
+import json
+import re
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from pytools_hybrid import ToolSearch, Upkeep
+from pytools_hybrid.http import create_app
+from pytools_hybrid.server import create_server
+
+pytestmark = pytest.mark.anyio
+
+SEARCH = "/api/v1/tools/search"
+PROBLEM = "application/problem+json"
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@asynccontextmanager
+async def calling(app, **headers):
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    address = "http://127.0.0.1:8000"
+    async with httpx2.AsyncClient(transport=transport, base_url=address, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+def serve(settings, toolbox):
+    """Serve the toolbox in this process: `async with serve(token="secret") as client`.
+
+    By words alone, for most of what is tested here has nothing to do with vectors.
+    """
+
+    @asynccontextmanager
+    async def serving(**flags):
+        made = settings(**{"watch": False, "embedding_model": "none"} | flags)
+        async with ToolSearch(made, toolbox) as search:
+            await search.refresh()
+            await search.embed_pending()
+            upkeep = Upkeep(search)
+            following = asyncio.create_task(upkeep.run())
+            server = create_server(search, upkeep, settings=made, root=toolbox)
+            async with calling(create_app(search, upkeep, server, made)) as client:
+                yield client
+            following.cancel()
+            await asyncio.wait({following})
+
+    return serving
+
+
+def found(answer):
+    assert answer.status_code == 200, answer.text
+    return [result["id"] for result in answer.json()["results"]]
+
+
+def problem(answer, status):
+    assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM), answer.text
+    details = answer.json()
+    assert details["status"] == status
+    assert details["type"] == "about:blank"
+    assert details["title"]
+    return details
+
+
+async def test_a_search_gives_tools_with_reasons_and_what_else_there_is_to_say(serve, toolbox):
+    async with serve(embedding_model="wordllama") as client:
+        answer = (
+            await client.get("/search", params={"q": "join pdf documents", "limit": 2})
+        ).json()
+
+    assert list(answer) == ["query", "results", "metadata"]
+    first = answer["results"][0]
+    assert list(first)[:8] == [
+        *("name", "category", "source", "description", "score", "path", "id", "signature")
+    ]
+    assert first["id"] == "mcptools:pdf:merge_pdfs"
+    assert first["path"] == f"{toolbox}/mcptools/pdf/merge_pdfs.py"
+    assert first["score_breakdown"]["bm25"]["rank"] == 1
+    assert first["score_breakdown"].keys() == {"bm25", "vector"}
+    assert first["reason"].startswith("first by its words, first by its meaning")
+    assert 0.5 < first["confidence"] <= 1
+    metadata = answer["metadata"]
+    assert metadata["result_count"] == len(answer["results"]) == 2
+    assert metadata["channels"] == ["bm25", "vector"]
+    assert metadata["coverage"] == {"tools": 27, "vectors": 27}
+    assert metadata["used_llm_rerank"] is False
+    assert metadata["lost"] == []
+    assert re.fullmatch("[0-9a-f]{32}", metadata["search_id"])
+
+
+async def test_a_search_takes_a_mode_a_scope_and_a_threshold(serve):
+    async with serve(embedding_model="wordllama") as client:
+        ours = await client.get("/search", params={"q": "words of a text", "scope": "gentools"})
+        words = await client.get("/search", params={"q": "words of a text", "mode": "bm25"})
+        sure = await client.get("/search", params={"q": "brew coffee", "threshold": 0.9})
+
+    assert all(id_.startswith("gentools:") for id_ in found(ours))
+    assert words.json()["metadata"]["channels"] == ["bm25"]
+    assert found(sure) == []
+    assert sure.json()["metadata"]["filters_applied"] == {"threshold": 0.9}
+    assert "confidence" in sure.json()["metadata"]["notes"][0]
+
+
+async def test_categories_and_tags_narrow_a_search(serve, toolbox):
+    tagged = toolbox / "mcptools/pdf/stamp_pages.py"
+    tagged.write_text(
+        "TAGS = ['print']\ndef run(x: str) -> str:\n    '''Stamp pages of a PDF.'''\n"
+    )
+
+    async with serve() as client:
+        repeated = await client.get(SEARCH, params={"query": "a", "category": ["pdf", "mail"]})
+        joined = await client.get(SEARCH, params={"query": "a", "category": "pdf, mail"})
+        pages = await client.get(SEARCH, params={"query": "pages", "category": "pdf", "top_k": 9})
+
+    assert found(repeated) == found(joined)
+    assert {id_.split(":")[1] for id_ in found(pages)} == {"pdf"}
+    assert joined.json()["metadata"]["filters_applied"] == {"category": ["pdf", "mail"]}
+
+
+async def test_an_unknown_category_is_a_problem_that_names_the_nearest(serve):
+    async with serve() as client:
+        answer = await client.get(SEARCH, params={"query": "a", "category": "githup"})
+
+    details = problem(answer, 404)
+    assert details["candidates"][0] == "github"
+    assert "'githup'" in details["detail"]
+
+
+async def test_tools_that_proved_slow_or_bad_are_left_out_when_asked(serve):
+    async with serve() as client:
+        for _ in range(5):
+            for tool, is_good in (("mcptools:pdf:merge_pdfs", True), ("rotate_pages", False)):
+                report = {"tool_id": tool, "success": is_good, "latency_ms": 900}
+                kept = await client.post("/api/v1/outcomes", json=report)
+                assert (kept.status_code, kept.json()["recorded"]) == (201, True)
+        every = await client.get(SEARCH, params={"query": "pdf", "top_k": 20})
+        good = await client.get(SEARCH, params={"query": "pdf", "min_success_rate": 0.5})
+        fast = await client.get(SEARCH, params={"query": "pdf", "max_latency_ms": 100})
+
+    assert {"mcptools:pdf:merge_pdfs", "mcptools:pdf:rotate_pages"} <= set(found(every))
+    assert "mcptools:pdf:rotate_pages" not in found(good)
+    assert "mcptools:pdf:merge_pdfs" not in found(fast)
+
+
+async def test_all_tools_are_python(serve):
+    async with serve() as client:
+        python = await client.get(SEARCH, params={"query": "pdf", "language": "Python"})
+        rust = await client.get(SEARCH, params={"query": "pdf", "language": "rust"})
+
+    assert found(python)
+    assert found(rust) == []
+    assert "Python" in rust.json()["metadata"]["notes"][0]
+
+
+async def test_a_language_model_that_nobody_set_up_is_a_problem(serve):
+    async with serve() as client:
+        asked = await client.get(SEARCH, params={"query": "pdf", "use_llm": "true"})
+        declined = await client.get(SEARCH, params={"query": "pdf", "use_llm": "false"})
+
+    assert "--rerank" in problem(asked, 409)["detail"]
+    assert found(declined)
+
+
+@pytest.mark.parametrize(
+    ("path", "parameter", "says"),
+    [
+        ("/search?q=a&colour=red", "colour", "q, limit, threshold, mode, scope"),
+        ("/search", "q", "required"),
+        ("/search?q=a&q=b", "q", "once"),
+        ("/search?q=a&limit=0", "limit", "1"),
+        ("/search?q=a&limit=51", "limit", "50"),
+        ("/search?q=a&limit=1_0", "limit", "whole number"),
+        ("/search?q=a&limit=%201", "limit", "whole number"),
+        ("/search?q=a&threshold=nan", "threshold", "number"),
+        ("/search?q=a&threshold=2", "threshold", "1"),
+        ("/search?q=a&mode=magic", "mode", "'fuzzy'"),
+        ("/search?q=a&scope=mine", "scope", "'gentools'"),
+        (f"/search?q={'a' * 2001}", "q", "2000"),
+        (f"{SEARCH}?query=a&use_llm=yes", "use_llm", "true or false"),
+        (f"{SEARCH}?query=a&category=pdf,,mail", "category", "pattern"),
+        (f"{SEARCH}?query=a&min_success_rate=-1", "min_success_rate", "0"),
+        (f"{SEARCH}?query=a&max_latency_ms=1e999", "max_latency_ms", "finite"),
+        ("/api/v1/tools/merge_pdfs?detail=all", "detail", "'summary'"),
+        ("/api/v1/stats?since=yesterday", "since", "number"),
+        ("/health?verbose=1", "verbose", "none"),
+    ],
+)
+async def test_a_wrong_query_is_a_problem_that_says_what_is_allowed(serve, path, parameter, says):
+    async with serve() as client:
+        details = problem(await client.get(path), 422)
+
+    (error,) = details["errors"]
+    assert error["parameter"] == parameter
+    assert says in error["detail"]
+    assert details["instance"] == path.partition("?")[0]
+
+
+async def test_everything_that_is_wrong_is_told_at_once(serve):
+    async with serve() as client:
+        details = problem(await client.get("/search?limit=x&colour=red"), 422)
+
+    assert {error["parameter"] for error in details["errors"]} == {"q", "limit", "colour"}
+
+
+async def test_a_long_query_in_any_script_is_answered(serve):
+    async with serve() as client:
+        answer = await client.get("/search", params={"q": "\N{PILE OF POO}" * 2000})
+
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("name", ["mcptools:pdf:merge_pdfs", "pdf__merge_pdfs", "merge_pdfs"])
+async def test_a_tool_is_described_at_three_levels(serve, name):
+    async with serve() as client:
+        levels = [
+            (await client.get(f"/api/v1/tools/{name}", params={"detail": level})).json()
+            for level in ("summary", "schema", "full")
+        ]
+
+    assert [level["id"] for level in levels] == ["mcptools:pdf:merge_pdfs"] * 3
+    assert levels[0].keys() < levels[1].keys() < levels[2].keys()
+    assert levels[1]["input_schema"]["properties"].keys() == {"text"}
+
+
+@pytest.mark.parametrize(
+    "name", ["merge_pdf", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%00", "a/b", "", "%ff"]
+)
+async def test_what_is_no_tool_is_a_problem(serve, name):
+    async with serve() as client:
+        details = problem(await client.get(f"/api/v1/tools/{name}"), 404)
+
+    if name == "merge_pdf":
+        assert details["candidates"][0] == "mcptools:pdf:merge_pdfs"
+
+
+async def test_a_name_that_several_tools_have_is_a_problem_that_lists_them(serve, write_tool):
+    write_tool("gentools/paper/merge_pdfs/api.py", "Staple papers together.")
+
+    async with serve() as client:
+        details = problem(await client.get("/api/v1/tools/merge_pdfs"), 409)
+
+    assert set(details["candidates"]) == {"gentools:paper:merge_pdfs", "mcptools:pdf:merge_pdfs"}
+
+
+async def test_tools_outside_the_policy_are_nowhere(serve):
+    async with serve() as client:
+        report = {"tool_id": "mcptools:pdf:merge_pdfs", "success": True}
+        assert (await client.post("/api/v1/outcomes", json=report)).status_code == 201
+
+    async with serve(exclude=("mcptools:pdf:*",)) as client:
+        search = await client.get("/search", params={"q": "join pdf documents", "limit": 50})
+        described = await client.get("/api/v1/tools/mcptools:pdf:merge_pdfs")
+        category = await client.get(SEARCH, params={"query": "a", "category": "pdf"})
+        reported = await client.post("/api/v1/outcomes", json=report)
+        statistics = await client.get("/api/v1/stats")
+
+    assert not any(":pdf:" in id_ for id_ in found(search))
+    assert "mcptools:pdf:merge_pdfs" not in problem(described, 404).get("candidates", ())
+    assert "pdf" not in problem(category, 404)["candidates"]
+    problem(reported, 404)
+    assert statistics.json()["tools"] == []
+
+
+async def test_the_usage_record_is_summed_up(serve):
+    async with serve(embedding_model="wordllama") as client:
+        answer = (await client.get("/search", params={"q": "join pdf documents"})).json()
+        first, search_id = answer["results"][0]["id"], answer["metadata"]["search_id"]
+        report = {"tool_id": first, "success": True, "latency_ms": 12.5, "search_id": search_id}
+        reported = await client.post("/api/v1/outcomes", json=report)
+        statistics = (await client.get("/api/v1/stats")).json()
+        later = (await client.get("/api/v1/stats", params={"since": 9_999_999_999})).json()
+
+    assert reported.json() == {"tool_id": first, "recorded": True}
+    assert (statistics["searches"], statistics["judged"], statistics["first_accepted"]) == (1, 1, 1)
+    assert statistics["tools"][0]["tool_id"] == first
+    assert statistics["tools"][0]["success_rate"] == 1
+    assert statistics["coverage"] == {"tools": 27, "vectors": 27}
+    assert (later["searches"], later["tools"]) == (0, [])
+
+
+async def test_an_outcome_that_is_not_kept_is_said_not_to_be(serve):
+    async with serve(usage_log=False) as client:
+        reported = await client.post(
+            "/api/v1/outcomes", json={"tool_id": "merge_pdfs", "success": True}
+        )
+
+    assert reported.status_code == 200
+    assert reported.json() == {"tool_id": "mcptools:pdf:merge_pdfs", "recorded": False}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "says"),
+    [
+        ({"success": True}, "/tool_id", "required"),
+        ({"tool_id": "merge_pdfs", "success": "true"}, "/success", "boolean"),
+        ({"tool_id": "merge_pdfs", "success": True, "latency_ms": -1}, "/latency_ms", "0"),
+        ({"tool_id": "merge_pdfs", "success": True, "a/b": 1}, "/a~1b", "search_id"),
+        (["merge_pdfs"], "", "object"),
+    ],
+)
+async def test_a_wrong_report_is_a_problem_that_points_at_it(serve, body, pointer, says):
+    async with serve() as client:
+        details = problem(await client.post("/api/v1/outcomes", json=body), 422)
+
+    (error,) = details["errors"]
+    assert error["pointer"] == pointer
+    assert says in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b"\xff\xfe", "application/json", 400),
+        (b'{"tool_id": "\\ud800", "success": true}', "application/json", 400),
+        (b"", "application/json", 400),
+        (b"[" * 5000, "application/json", 400),
+        (b"tool_id=x", "application/x-www-form-urlencoded", 415),
+        (b"{}", "text/plain", 415),
+        (b"x" * 65537, "application/json", 413),
+    ],
+)
+async def test_what_is_no_report_is_a_problem(serve, content, kind, status):
+    async with serve() as client:
+        headers = {"content-type": kind}
+        answer = await client.post("/api/v1/outcomes", content=content, headers=headers)
+
+    problem(answer, status)
+
+
+async def test_a_latency_that_no_number_can_hold_is_a_problem(serve):
+    body = b'{"tool_id": "merge_pdfs", "success": true, "latency_ms": 1e999}'
+    async with serve() as client:
+        headers = {"content-type": "application/json"}
+        answer = await client.post("/api/v1/outcomes", content=body, headers=headers)
+
+    assert answer.status_code in {400, 422}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/search", "GET, HEAD"),
+        ("OPTIONS", "/health", "GET, HEAD"),
+        ("GET", "/api/v1/outcomes", "POST"),
+        ("TRACE", "/api/v1/tools/merge_pdfs", "GET, HEAD"),
+    ],
+)
+async def test_another_method_is_a_problem_that_names_the_right_ones(serve, method, path, allowed):
+    async with serve() as client:
+        answer = await client.request(method, path)
+
+    problem(answer, 405)
+    assert answer.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing", "/search/", "/api/v1/tools", "/docs"])
+async def test_a_path_that_is_none_is_a_problem(serve, path):
+    async with serve() as client:
+        assert "/openapi.json" in problem(await client.get(path), 404)["detail"]
+
+
+async def test_health_tells_of_the_index(serve):
+    async with serve(embedding_model="wordllama") as client:
+        await client.get("/search?q=pdf")
+        health = (await client.get("/health")).json()
+
+    assert health["status"] == "ok"
+    assert health["coverage"] == {"tools": 27, "vectors": 27}
+    assert health["channels"] == ["bm25", "vector", "fuzzy"]
+    assert health["generation"] > 0
+
+
+async def test_without_a_model_health_names_the_channels_that_are_left(serve):
+    async with serve() as client:
+        await client.get("/search?q=pdf")
+        health = (await client.get("/health")).json()
+
+    assert health["channels"] == ["bm25", "fuzzy"]
+    assert health["coverage"]["vectors"] == 0
+
+
+async def test_what_happens_is_counted_for_prometheus(serve):
+    async with serve(embedding_model="wordllama") as client:
+        await client.get("/search?q=pdf")
+        await client.get("/search?q=pdf&limit=0")
+        await client.get("/health")
+        await client.request("BREW", "/coffee")
+        await client.get("/search?q=papers&mode=vector&threshold=1")
+        answer = await client.get("/metrics")
+
+    assert answer.headers["content-type"].startswith("text/plain")
+    lines = answer.text.splitlines()
+    for line in (
+        'pytools_searches_total{mode="hybrid",outcome="found"} 1.0',
+        'pytools_searches_total{mode="vector",outcome="empty"} 1.0',
+        'pytools_search_seconds_count{mode="hybrid"} 1.0',
+        'pytools_http_requests_total{method="GET",route="/search",status="200"} 2.0',
+        'pytools_http_requests_total{method="GET",route="/search",status="422"} 1.0',
+        'pytools_http_requests_total{method="GET",route="/health",status="200"} 1.0',
+        'pytools_http_requests_total{method="other",route="none",status="404"} 1.0',
+        "pytools_tools 27.0",
+        "pytools_vectors 27.0",
+    ):
+        assert line in lines
+
+
+async def test_the_text_of_tools_cannot_break_an_answer(serve, toolbox):
+    (toolbox / "mcptools/pdf/odd.py").write_text(
+        "def run(x: str) -> str:\n    '''Fold pages \\x1b[31m </script> \\u2028 \\u202e \"}]'''\n"
+    )
+
+    async with serve() as client:
+        answer = await client.get("/search", params={"q": "fold pages", "limit": 1})
+        described = await client.get("/api/v1/tools/mcptools:pdf:odd?detail=full")
+
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    for raw in (answer.content, described.content):
+        text = raw.decode()
+        assert "\x1b" not in text
+        json.loads(text)
+    assert found(answer) == ["mcptools:pdf:odd"]
+
+
+async def test_the_document_describes_every_path_and_its_references_lead_somewhere(serve):
+    async with serve() as client:
+        document = (await client.get("/openapi.json")).json()
+
+    assert document["openapi"].startswith("3.1")
+    assert set(document["paths"]) == {
+        *("/health", "/metrics", "/openapi.json", "/search", SEARCH),
+        *("/api/v1/tools/{id}", "/api/v1/stats", "/api/v1/outcomes"),
+    }
+    references = re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document))
+    assert set(references) == set(document["components"]["schemas"])
+    assert "security" not in document
+    (query, *_) = document["paths"][SEARCH]["get"]["parameters"]
+    assert query["schema"] == {"type": "string", "maxLength": 2000}
+
+
+async def test_the_token_is_wanted_everywhere(serve):
+    async with serve(token="geheim") as client:
+        document = await client.get("/openapi.json", headers={"authorization": "Bearer geheim"})
+        for path in ("/search?q=a", "/openapi.json", "/metrics", "/mcp", "/nothing"):
+            refused = await client.get(path)
+            problem(refused, 401)
+            assert refused.headers["www-authenticate"].startswith("Bearer")
+        health = await client.get("/health")
+        told = await client.get("/health", headers={"authorization": "bearer geheim"})
+
+    assert document.json()["security"] == [{"token": []}]
+    assert health.json().keys() == {"status"}
+    assert "generation" in told.json()
+
+
+@pytest.mark.parametrize(
+    "value", ["Bearer wrong", "Bearer geheimx", "Bearer", "Basic geheim", "geheim", "Bearer géheim"]
+)
+async def test_a_wrong_token_is_refused_also_where_none_is_needed(serve, value):
+    async with serve(token="geheim") as client:
+        headers = {"authorization": value.encode("latin-1")}
+        problem(await client.get("/health", headers=headers), 401)
+
+
+@pytest.mark.parametrize("path", ["/search?q=a", "/health", "/mcp", "/metrics", "/nothing"])
+async def test_other_hosts_and_origins_are_refused_on_every_path(serve, path):
+    async with serve() as client:
+        rebound = await client.get(path, headers={"host": "evil.example:8000"})
+        page = await client.get(path, headers={"origin": "https://evil.example"})
+        own = await client.get(path, headers={"origin": "http://localhost:8000"})
+
+    problem(rebound, 421)
+    problem(page, 403)
+    assert own.status_code not in {403, 421}
+
+
+async def test_a_server_without_an_index_has_no_paths_of_it(settings, toolbox):
+    made = settings(tools="basic")
+    server = create_server(None, None, settings=made, root=toolbox)
+
+    async with calling(create_app(None, None, server, made)) as client:
+        health, metrics = await client.get("/health"), await client.get("/metrics")
+        document = (await client.get("/openapi.json")).json()
+        search = await client.get("/search?q=pdf")
+
+    assert health.json() == {"status": "ok"}
+    assert metrics.status_code == 200
+    assert set(document["paths"]) == {"/health", "/metrics", "/openapi.json"}
+    problem(search, 404)
+
+
+async def test_an_index_that_cannot_be_read_is_told_without_internals(serve, tmp_path, caplog):
+    async with serve() as client:
+        await client.get("/search?q=pdf")
+        with pytest.MonkeyPatch.context() as patch:
+            from toolindex import DatabaseError
+
+            def fail(*_args, **_options):
+                raise DatabaseError(tmp_path / "index.db", "disk I/O error")
+
+            patch.setattr("pytools_hybrid.search.Searcher.answer", fail)
+            answer = await client.get("/search?q=other")
+            patch.setattr("pytools_hybrid.store.SQLiteStore.reading", fail)
+            health = await client.get("/health")
+
+    details = problem(answer, 503)
+    assert answer.headers["retry-after"]
+    assert "index.db" not in answer.text
+    assert "disk I/O error" in caplog.text
+    assert details["detail"]
+    assert health.status_code == 503
+    assert health.json()["status"] == "failing"
