@@ -167,6 +167,19 @@ async def test_a_language_model_that_nobody_set_up_is_a_problem(serve):
     assert found(declined)
 
 
+async def test_what_a_language_model_did_and_cost_is_told(serve):
+    async with serve(rerank_model="test") as client:
+        asked = await client.get(SEARCH, params={"query": "pdf", "use_llm": "true"})
+        declined = await client.get(SEARCH, params={"query": "pdf", "use_llm": "false"})
+
+    told = asked.json()["metadata"]
+    assert found(asked)
+    assert told["rerank"]["model"] == "test"
+    assert told["used_llm_rerank"] is told["rerank"]["applied"]
+    assert told["rerank"].keys() >= {"reason", "requests", "cost_usd"}
+    assert declined.json()["metadata"]["rerank"] is None
+
+
 @pytest.mark.parametrize(
     ("path", "parameter", "says"),
     [

@@ -14,7 +14,7 @@ import pytest
 import sqlite_vec
 from pytools_hybrid.incumbent import set_aside_incumbent
 from pytools_hybrid.store import open_store
-from toolindex import DatabaseError, ForeignDatabaseError, ToolIndex
+from toolindex import DatabaseError, ToolIndex
 
 VECTORS = """
                     CREATE VIRTUAL TABLE IF NOT EXISTS entries_vec USING vec0(

@@ -24,7 +24,6 @@ _REASON_LENGTH = 300
 # How long a model that failed is left alone, longer each time that it fails again.
 _PAUSES = (1.0, 5.0, 30.0, 120.0)
 _TEST_MODEL = "test"
-_NAMED = "the request names the first tool"
 # pydantic-ai knows more, and is asked about those; these cost no import.
 _USUAL_PROVIDERS = frozenset(
     """
@@ -148,7 +147,7 @@ class Reranking:
         report = RerankReport(
             model=self._name,
             applied=outcome is not None and outcome.applied,
-            reason=failure or (outcome.reason if outcome else _NAMED),
+            reason=failure or (outcome.reason if outcome else _why_not(response.tools)),
             milliseconds=1000 * (time.perf_counter() - started),
             **usage,
         )
@@ -158,7 +157,7 @@ class Reranking:
         self, text: str, tools: tuple[FoundTool, ...]
     ) -> tuple[RerankOutcome | None, str]:
         """Give what the model made of the tools, if it was asked, and what failed, if anything."""
-        if tools and tools[0].confidence >= EXACT_CONFIDENCE:
+        if _why_not(tools):
             return None, ""
         now = asyncio.get_running_loop().time()
         if now < self._paused_until:
@@ -189,6 +188,15 @@ class Reranking:
         return LLMReranker(
             self._model, when="always", candidates=_CANDIDATES, timeout_s=self._timeout_s
         )
+
+
+def _why_not(tools: tuple[FoundTool, ...]) -> str:
+    """Say why no model need be asked; nothing if one must be."""
+    if len(tools) < 2:
+        return "fewer than two tools"
+    if tools[0].confidence >= EXACT_CONFIDENCE:
+        return "the request names the first tool"
+    return ""
 
 
 def _candidate(tool: FoundTool) -> Candidate:

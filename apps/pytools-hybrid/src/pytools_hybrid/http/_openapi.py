@@ -16,6 +16,7 @@ from pytools_hybrid.http._models import (
     StatisticsModel,
 )
 from pytools_hybrid.http._parameters import (
+    EXAMPLE_ID,
     DescribeQuery,
     NoQuery,
     OutcomeReport,
@@ -219,7 +220,7 @@ def _parameters(operation: _Operation) -> list[dict[str, Any]]:
                 "in": "path",
                 "required": True,
                 "description": operation.path_parameter,
-                "schema": {"type": "string", "minLength": 1},
+                "schema": {"type": "string", "minLength": 1, "examples": [EXAMPLE_ID]},
             }
         )
     for name, described in schema["properties"].items() if "properties" in schema else ():

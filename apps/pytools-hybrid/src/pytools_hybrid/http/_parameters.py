@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 __all__ = [
+    "EXAMPLE_ID",
     "DescribeQuery",
     "NoQuery",
     "OutcomeReport",
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 Q = TypeVar("Q", bound=BaseModel)
+
+EXAMPLE_ID = "mcptools:github:create_issue"
+"""The id of a tool, as the OpenAPI document shows one."""
 
 _SHOWN = 100
 _LARGEST_TIME = 1e11
@@ -149,8 +153,10 @@ class OutcomeReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    tool_id: Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME)]
-    success: Annotated[bool, Field(description="Whether it did what it was called for")]
+    tool_id: Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME, examples=[EXAMPLE_ID])]
+    success: Annotated[
+        bool, Field(description="Whether it did what it was called for", examples=[True])
+    ]
     latency_ms: Annotated[
         float | None, Field(ge=0, allow_inf_nan=False, description="How long it took")
     ] = None

@@ -1,0 +1,184 @@
+"""What the server costs in tokens: its definitions and its answers, beside listing all tools.
+
+usage: uv run python benchmarks/tokens.py [--root DIR] [--queries FILE] [--tokenizer FILE]
+
+A real server is driven over stdio by the official client. FILE of queries holds one JSON object
+a line, with the key `query`; without it the requests come from the names of the tools. Texts are
+counted by the tokenizer that comes with the offline model (Llama 2's, of 32,000 words: most models
+of today need fewer tokens for the same text), or by any other in the JSON format of the tokenizers
+library. A definition is counted as compact JSON of its name, description and input schema, which is
+what a model is given of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.types import CallToolResult, TextContent, Tool
+from tokenizers import Tokenizer
+from toolscan import ToolRecord, input_schema, scan, split_identifier
+
+Count = Callable[[str], int]
+
+COMMAND = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent)) or "pytools-hybrid"
+PROFILES = ("search", "basic", "all")
+DETAILS = ("full", "summary")
+LEVELS = ("summary", "schema", "full")
+PROFILE_AIM = 900
+ANSWER_AIM = 1_200
+_SAMPLE = 100
+
+
+def offline_tokenizer() -> Path:
+    """Find the tokenizer of the offline model where it is installed."""
+    folder = Path(str(files("wordllama")), "tokenizers")
+    return folder / "l2_supercat_tokenizer_config.json"
+
+
+def counter(file: Path) -> Count:
+    tokenizer = Tokenizer.from_file(str(file))
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+async def report(root: Path, queries: Sequence[str], count: Count) -> str:
+    """Measure everything, as tables in Markdown."""
+    records = scan(root).records
+    queries = queries or [" ".join(split_identifier(record.id.name)) for record in records]
+    ids = [str(record.id) for record in records[:: max(1, len(records) // _SAMPLE)]]
+    with tempfile.TemporaryDirectory(prefix="token-bench-") as folder:
+        database = Path(folder, "index.db")
+        profiles = [await _profile(root, database, name, count) for name in PROFILES]
+        async with _connected(root, database) as client:
+            answers = await _answers(client, queries, ids, count)
+    return "\n\n".join((_listing(records, profiles, count), answers))
+
+
+async def _profile(
+    root: Path, database: Path, profile: str, count: Count
+) -> tuple[str, int, int, int]:
+    async with _connected(root, database, "--tools", profile) as client:
+        if profile != "basic":
+            # The description of search_tools tells what is indexed; this waits for it.
+            await client.call_tool("search_tools", {"query": "anything"})
+        tools = (await client.list_tools()).tools
+        instructions = count(client.instructions or "")
+    given = sum(count(_compact(_as_given(tool))) for tool in tools)
+    whole = sum(
+        count(_compact(_as_given(tool) | {"output_schema": tool.output_schema})) for tool in tools
+    )
+    return profile, given, whole, instructions
+
+
+def _listing(
+    records: Iterable[ToolRecord], profiles: Sequence[tuple[str, int, int, int]], count: Count
+) -> str:
+    lines = [
+        "| tokens of the definitions | as a model is given them | with output schemas "
+        "| instructions | aim |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for profile, given, whole, instructions in profiles:
+        aim = f"< {PROFILE_AIM}" if profile == PROFILES[0] else ""
+        lines.append(f"| `--tools {profile}` | {given:,} | {whole:,} | {instructions:,} | {aim} |")
+    every = [
+        count(
+            _compact(
+                {
+                    "name": record.id.name,
+                    "description": record.description,
+                    "input_schema": input_schema(record),
+                }
+            )
+        )
+        for record in records
+    ]
+    lines.append(f"| all {len(every):,} tools of the tree, listed | {sum(every):,} | | | |")
+    times = sum(every) / profiles[0][1]
+    said = f"Listing all takes {times:,.0f} times the tokens of the default profile; a tool has"
+    return "\n".join([*lines, "", f"{said} {_spread(every)} (p50, p90, most)."])
+
+
+async def _answers(client: Client, queries: Sequence[str], ids: Sequence[str], count: Count) -> str:
+    lines = [
+        f"| tokens of an answer (p50, p90, most; {len(queries)} queries, {len(ids)} tools) "
+        "| text | structured content | aim |",
+        "|---|--:|--:|--:|",
+    ]
+    for detail in DETAILS:
+        found = [
+            await _called(client, "search_tools", query=query, detail=detail) for query in queries
+        ]
+        aim = f"< {ANSWER_AIM:,}" if detail == DETAILS[0] else ""
+        lines.append(_row(f"`search_tools`, five results, {detail}", found, count, aim))
+    for level in LEVELS:
+        described = [await _called(client, "describe_tool", id=id_, detail=level) for id_ in ids]
+        lines.append(_row(f"`describe_tool`, {level}", described, count))
+    return "\n".join(lines)
+
+
+async def _called(client: Client, tool: str, **arguments: str) -> CallToolResult:
+    result = await client.call_tool(tool, arguments)
+    if result.is_error:
+        raise SystemExit(f"{tool} {arguments} failed: {result.content}")
+    return result
+
+
+def _row(what: str, answers: Iterable[CallToolResult], count: Count, aim: str = "") -> str:
+    texts, structured = [], []
+    for answer in answers:
+        blocks = (block.text for block in answer.content if isinstance(block, TextContent))
+        texts.append(count("\n".join(blocks)))
+        structured.append(count(_compact(answer.structured_content)))
+    return f"| {what} | {_spread(texts)} | {_spread(structured)} | {aim} |"
+
+
+def _connected(root: Path, database: Path, *arguments: str) -> Client:
+    parameters = StdioServerParameters(
+        command=COMMAND,
+        args=["serve", "--root", str(root), "--db", str(database), *arguments],
+    )
+    return Client(stdio_client(parameters))
+
+
+def _as_given(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+    }
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _spread(counts: Sequence[int]) -> str:
+    ordered = sorted(counts)
+    shown = (ordered[len(ordered) // 2], ordered[len(ordered) * 9 // 10], ordered[-1])
+    return " / ".join(f"{it:,}" for it in shown)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--root", type=Path, default=Path("examples/tools"))
+    parser.add_argument("--queries", type=Path, help="requests, one JSON object a line")
+    parser.add_argument("--tokenizer", type=Path, default=offline_tokenizer())
+    options = parser.parse_args()
+    lines = options.queries.read_text("utf-8").splitlines() if options.queries else []
+    queries = [json.loads(line)["query"] for line in lines]
+    print(asyncio.run(report(options.root, queries, counter(options.tokenizer))))
+
+
+if __name__ == "__main__":
+    main()
