@@ -270,7 +270,6 @@ def test_garbage_is_refused_and_the_server_goes_on(start):
 def test_a_signal_ends_it_soon_with_answers_or_closed_connections(start, tmp_path):
     with start() as (process, url):
         host = url.removeprefix("http://")
-        stream = connection(url)
         idle = connection(url)
         half = connection(url)
         half.sendall(b"GET /search")
@@ -282,7 +281,7 @@ def test_a_signal_ends_it_soon_with_answers_or_closed_connections(start, tmp_pat
         status = process.wait(timeout=PATIENCE)
         seconds = time.monotonic() - began
         answers = [received(client) for client in clients]
-        for client in (*clients, stream, idle, half):
+        for client in (*clients, idle, half):
             client.close()
 
     assert status == 0
@@ -296,6 +295,32 @@ def test_a_signal_ends_it_soon_with_answers_or_closed_connections(start, tmp_pat
     said = (tmp_path / "stderr").read_text()
     assert "Traceback" not in said
     assert "ERROR" not in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+async def test_an_open_stream_does_not_delay_the_end(start, tmp_path):
+    headers = {"accept": "application/json, text/event-stream"}
+    parameters = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters}
+    with start() as (process, url):
+        async with calling(url) as client:
+            opened = await client.post("/mcp", headers=headers, json=body)
+            headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+            async with client.stream("GET", "/mcp", headers=headers) as stream:
+                began = time.monotonic()
+                process.send_signal(signal.SIGTERM)
+                with pytest.raises(httpx2.RemoteProtocolError):
+                    await stream.aread()
+        status = process.wait(timeout=PATIENCE)
+        seconds = time.monotonic() - began
+
+    assert status == 0
+    assert seconds < 6
+    assert "ERROR" not in (tmp_path / "stderr").read_text()
 
 
 def test_schemathesis_finds_nothing(start, home):

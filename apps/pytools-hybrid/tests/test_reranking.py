@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from pydantic_ai.messages import ModelResponse, ToolCallPart
@@ -161,7 +163,8 @@ def test_a_model_that_is_slow_leaves_the_order(rerank):
     assert "no answer within" in reranked.notes[-1]
 
 
-def test_a_model_that_failed_is_left_alone_for_a_while(rerank):
+def test_a_model_that_failed_is_left_alone_for_a_while(rerank, monkeypatch):
+    monkeypatch.setattr("pytools_hybrid.reranking._PAUSES", (1_000.0,))
     asked = Asked(down)
     (_, (wide, reranked)) = rerank(asked.model, QUERY, "merge documents of a text")
 
@@ -186,7 +189,7 @@ def test_a_description_that_gives_orders_reaches_the_model_as_data(rerank, write
 
 def test_a_request_that_names_its_tool_asks_no_model(rerank):
     asked = Asked(backwards)
-    ((wide, reranked),) = rerank(asked.model, "count_words")
+    ((wide, reranked),) = rerank(asked.model, "merge_pdfs")
 
     assert asked.prompts == []
     assert reranked.tools == wide.tools[:3]
@@ -257,3 +260,22 @@ def test_a_report_is_values_of_json():
         "cost_usd": None,
         "milliseconds": 1.3,
     }
+
+
+def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, monkeypatch):
+    monkeypatch.setattr("pytools_hybrid.reranking._PAUSES", (1_000.0, 100_000.0))
+    asked = Asked(down)
+
+    async def main():
+        reranking = Reranking(asked.model)
+        async with ToolSearch(settings(embedding_model="none"), toolbox) as tools:
+            await tools.refresh()
+            request = SearchRequest(text=QUERY, limit=3)
+            found = await tools.search(QUERY, mode=SearchMode.BM25, limit=10)
+            others = [replace(request, text=f"{QUERY} {number}") for number in range(8)]
+            await asyncio.gather(*(reranking.rerank(other, found) for other in others))
+            return await reranking.rerank(request, found)
+
+    (seconds,) = re.findall(r"for another (\d+) s", asyncio.run(main()).notes[-1])
+    assert int(seconds) <= 1_000
+    assert len(asked.prompts) == 8

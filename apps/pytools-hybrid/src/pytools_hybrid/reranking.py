@@ -167,13 +167,18 @@ class Reranking:
         if isinstance(prepared, str):
             return None, prepared
         outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
-        if outcome.applied or not outcome.usage.requests:
-            self._failures = 0 if outcome.applied else self._failures
-            return outcome, ""
-        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
-        self._failures += 1
-        self._paused_until = asyncio.get_running_loop().time() + pause
-        return outcome, outcome.reason
+        if outcome.usage.requests:
+            self._heard(success=outcome.applied)
+        return outcome, "" if outcome.applied else outcome.reason
+
+    def _heard(self, *, success: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        if success:
+            self._failures = 0
+        # Searches at the same time fail together, which is one failure.
+        elif now >= self._paused_until:
+            self._paused_until = now + _PAUSES[min(self._failures, len(_PAUSES) - 1)]
+            self._failures += 1
 
     async def _prepared(self) -> LLMReranker | str:
         async with self._preparing:
