@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-import pytools_hybrid.search as search
+import pytools_hybrid.ranking as ranking
 import pytools_hybrid.store as store
 import toolrank
 import toolrank._compound as compound
@@ -37,11 +37,11 @@ Change = tuple[object, str, object]
 
 def units(bm25: float) -> Change:
     fuse = partial(toolrank.linear_fusion, units={"bm25": bm25, "vector": 1.0})
-    return (search, "_FUSIONS", {"linear": fuse})
+    return (ranking, "_FUSIONS", {"linear": fuse})
 
 
 def fusion(fuse: Callable[..., object]) -> Change:
-    return (search, "_FUSIONS", {"linear": fuse})
+    return (ranking, "_FUSIONS", {"linear": fuse})
 
 
 def weights(*values: float) -> Change:
@@ -65,16 +65,16 @@ VARIANTS: dict[str, Sequence[Change]] = {
     "common terms left out: from 10 % of tools": [(store, "_COMMON", 0.1)],
     "common terms left out: none": [(store, "_COMMON", 1.0)],
     "no spelling": [(store, "_SIMILAR_WEIGHT", 0.0)],
-    "no parts": [(search, "_PART_SHARE", 0.0)],
-    "share of parts: 0.5": [(search, "_PART_SHARE", 0.5)],
+    "no parts": [(ranking, "_PART_SHARE", 0.0)],
+    "share of parts: 0.5": [(ranking, "_PART_SHARE", 0.5)],
     "parts: 2 at most": [(compound, "MAX_PARTS", 2)],
     "parts: 6 at most": [(compound, "MAX_PARTS", 6)],
-    "no category prior": [(search, "_CATEGORY_WEIGHT", 0.0)],
-    "category prior: 0.2": [(search, "_CATEGORY_WEIGHT", 0.2)],
-    "category prior: 0.8": [(search, "_CATEGORY_WEIGHT", 0.8)],
+    "no category prior": [(ranking, "_CATEGORY_WEIGHT", 0.0)],
+    "category prior: 0.2": [(ranking, "_CATEGORY_WEIGHT", 0.2)],
+    "category prior: 0.8": [(ranking, "_CATEGORY_WEIGHT", 0.8)],
     "depth: 300, of parts 100": [(ranker, "_MIN_DEPTH", 300), (ranker, "PART_DEPTH", 100)],
     "depth: 40": [(ranker, "_MIN_DEPTH", 40)],
-    "duplicates not grouped": [(search, "group_duplicates", lambda hits, **_: hits)],
+    "duplicates not grouped": [(ranking, "group_duplicates", lambda hits, **_: hits)],
 }
 
 

@@ -518,7 +518,7 @@ async def test_an_index_that_cannot_be_read_is_told_without_internals(serve, tmp
             def fail(*_args, **_options):
                 raise DatabaseError(tmp_path / "index.db", "disk I/O error")
 
-            patch.setattr("pytools_hybrid.search.Searcher.answer", fail)
+            patch.setattr("pytools_hybrid.ranking.Searcher.answer", fail)
             answer = await client.get("/search?q=other")
             patch.setattr("pytools_hybrid.store.SQLiteStore.reading", fail)
             health = await client.get("/health")

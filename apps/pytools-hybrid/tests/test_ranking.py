@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.search import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
-from pytools_hybrid.search import _PART_SHARE as PART_SHARE
-from pytools_hybrid.search import _UNITS as UNITS
+from pytools_hybrid.ranking import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
+from pytools_hybrid.ranking import _PART_SHARE as PART_SHARE
+from pytools_hybrid.ranking import _UNITS as UNITS
 from toolindex import EmbeddingError, EmbeddingLimits, OutcomeRecord
 from toolrank import USAGE_BOUND, usage_prior
 

@@ -13,9 +13,11 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.answering import Answering
+from pytools_hybrid.language_models import check_model_name
+from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder
-from pytools_hybrid.reranking import Reranking, RerankReport, check_model_name
-from pytools_hybrid.search import Searcher, SearchRequest
+from pytools_hybrid.reranking import Reranking
+from pytools_hybrid.search import RerankReport, SearchRequest
 
 QUERY = "do something with a text or a message"
 
@@ -241,7 +243,8 @@ def test_a_name_without_a_known_provider_is_refused(name):
 def test_nothing_is_imported_before_the_first_use():
     code = (
         "import sys\n"
-        "from pytools_hybrid.reranking import Reranking, check_model_name\n"
+        "from pytools_hybrid.language_models import check_model_name\n"
+        "from pytools_hybrid.reranking import Reranking\n"
         "Reranking(check_model_name('openai:gpt-5-mini'))\n"
         "assert 'pydantic_ai' not in sys.modules"
     )

@@ -14,8 +14,9 @@ from pytools_hybrid.search import SearchMode
 if TYPE_CHECKING:
     from toolindex import Embedder, ToolStore
 
+    from pytools_hybrid.ranking import Searcher
     from pytools_hybrid.recorder import Recorder
-    from pytools_hybrid.search import QueryVector, Searcher, SearchRequest, SearchResponse
+    from pytools_hybrid.search import QueryVector, SearchRequest, SearchResponse
 
 __all__ = ["Answering"]
 

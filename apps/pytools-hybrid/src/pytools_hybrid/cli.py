@@ -457,6 +457,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def serve_settings(settings: Settings) -> None:
     """Serve as settings say, until the client goes or a signal comes; ends the process."""
+    from pytools_hybrid.http import check_exposure
+
+    check_exposure(settings)
     tools, note = settings.resolved_root()
     if note:
         say(note)

@@ -57,7 +57,7 @@ class UnknownToolError(PytoolsError):
 
     def __init__(self, name: str, candidates: tuple[str, ...]) -> None:
         nearest = f"; nearest: {', '.join(candidates)}" if candidates else ""
-        super().__init__(f"no tool is called {_shown(name)}{nearest}. Search for what it should do.")
+        super().__init__(f"no tool is called {_shown(name)}{nearest}; search for what it should do")
         self.name = name
         self.candidates = candidates
 

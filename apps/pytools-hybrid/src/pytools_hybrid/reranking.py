@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from toolrank import EXACT_CONFIDENCE, Candidate, LLMReranker, RankedHit, RankingArgumentError
+
+from pytools_hybrid.search import RerankReport
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import FoundTool, SearchRequest, SearchResponse
 
-__all__ = ["RerankReport", "Reranking", "check_model_name"]
+__all__ = ["Reranking"]
 
 _CANDIDATES = 10
 # The text of a tool is cut behind them.
@@ -23,64 +25,6 @@ _PARAMETERS_LENGTH = 200
 _REASON_LENGTH = 300
 # How long a model that failed is left alone, longer each time that it fails again.
 _PAUSES = (1.0, 5.0, 30.0, 120.0)
-_TEST_MODEL = "test"
-# pydantic-ai knows more, and is asked about those; these cost no import.
-_USUAL_PROVIDERS = frozenset(
-    """
-    anthropic azure bedrock cohere deepseek google google-cloud google-gla google-vertex groq
-    huggingface mistral ollama openai openai-chat openai-responses openrouter xai
-    """.split()  # noqa: SIM905 - a block of words reads better than a list of strings
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RerankReport:
-    """What became of asking a language model, and what that cost.
-
-    Attributes:
-        model: The model that was to be asked.
-        applied: Whether the order is the model's; if not, it is that of the search.
-        reason: Why, in one line.
-        requests: How many requests were made to the model; 0 where none was needed, or where an
-            earlier answer was remembered.
-        input_tokens: The tokens that those requests sent, as far as the provider told.
-        output_tokens: The tokens that the model wrote.
-        cost_usd: What the provider takes for them, or None where its price is not known.
-        milliseconds: How long the search waited for it.
-    """
-
-    model: str
-    applied: bool
-    reason: str
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = 0.0
-    milliseconds: float = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give it as values of JSON."""
-        return {**asdict(self), "milliseconds": round(self.milliseconds, 1)}
-
-
-def check_model_name(name: str) -> str:
-    """Give the name of a language model back if there is a provider of it.
-
-    Whether the provider has the model, and a key for it, only the first use can tell.
-
-    Raises:
-        ValueError: It names no provider, or one that pydantic-ai does not know.
-    """
-    provider, _, model = name.partition(":")
-    if name == _TEST_MODEL:
-        return name
-    if not provider or not model:
-        raise ValueError(
-            f"{name!r} names no provider; use PROVIDER:MODEL as in 'openai:gpt-5-mini'"
-        )
-    if provider not in _USUAL_PROVIDERS and not _is_known(provider):
-        raise ValueError(f"pydantic-ai knows no provider of {name!r}; check its name")
-    return name
 
 
 class Reranking:
@@ -211,16 +155,3 @@ def _candidate(tool: FoundTool) -> Candidate:
         hit=RankedHit(id=str(entry.id), score=tool.score, contributions=tool.contributions),
         text=f"{entry.id}({names}): {entry.description}",
     )
-
-
-def _is_known(provider: str) -> bool:
-    from pydantic_ai.providers import infer_provider_class
-
-    try:
-        infer_provider_class(provider.removeprefix("gateway/"))
-    except ValueError:
-        return False
-    except ImportError:
-        # It is known; its package is missing, which the first use will tell.
-        pass
-    return True

@@ -27,12 +27,12 @@ from pytools_hybrid.catalogue import categories, find_tool
 from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import (
     MAX_LIMIT,
     Scope,
-    Searcher,
     SearchMode,
     SearchRequest,
     SearchResponse,

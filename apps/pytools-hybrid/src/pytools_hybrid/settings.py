@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pytools_hybrid.embedding import MODEL_NAME, is_known_provider
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.reranking import check_model_name
+from pytools_hybrid.language_models import check_model_name
 
 __all__ = ["DEFAULT_MODEL", "Settings"]
 

@@ -11,14 +11,13 @@ _MAX_EXAMPLES = 10
 _MAX_TEXT = 100_000
 _MAX_LENGTH = 2_000
 _TITLE = re.compile(
-    r"([ \t]*)(?:#+[ \t]*|\*\*|__)?(?:usage )?examples?(?:\*\*|__)?[ \t]*(:(?:\*\*|__)?)?[ \t]*(.*)",
+    r"([ \t]*)(?:#+[ \t]*|\*\*|__)?(?:usage )?examples?"
+    r"(?:\*\*|__)?[ \t]*(:(?:\*\*|__)?)?[ \t]*(.*)",
     re.IGNORECASE,
 )
 _UNDERLINE = re.compile(r"[ \t]*-{3,}[ \t]*")
 # Another section: "Returns:", "Returns" over a line of dashes, "## Notes", ":param x:".
-_OTHER_TITLE = re.compile(
-    r"[ \t]*(?:(\*\*|__|)[A-Z][\w ]{1,30}(?:\1:|:\1)|#+ .*|:\w+.*)"
-)
+_OTHER_TITLE = re.compile(r"[ \t]*(?:(\*\*|__|)[A-Z][\w ]{1,30}(?:\1:|:\1)|#+ .*|:\w+.*)")
 _FENCE = "```"
 
 

@@ -1,0 +1,47 @@
+"""Names of language models, checked without importing what asks them."""
+
+from __future__ import annotations
+
+__all__ = ["check_model_name"]
+
+_TEST_MODEL = "test"
+# pydantic-ai knows more, and is asked about those; these cost no import.
+_USUAL_PROVIDERS = frozenset(
+    """
+    anthropic azure bedrock cohere deepseek google google-cloud google-gla google-vertex groq
+    huggingface mistral ollama openai openai-chat openai-responses openrouter xai
+    """.split()  # noqa: SIM905 - a block of words reads better than a list of strings
+)
+
+
+def check_model_name(name: str) -> str:
+    """Give the name of a language model back if there is a provider of it.
+
+    Whether the provider has the model, and a key for it, only the first use can tell.
+
+    Raises:
+        ValueError: It names no provider, or one that pydantic-ai does not know.
+    """
+    provider, _, model = name.partition(":")
+    if name == _TEST_MODEL:
+        return name
+    if not provider or not model:
+        raise ValueError(
+            f"{name!r} names no provider; use PROVIDER:MODEL as in 'openai:gpt-5-mini'"
+        )
+    if provider not in _USUAL_PROVIDERS and not _is_known(provider):
+        raise ValueError(f"pydantic-ai knows no provider of {name!r}; check its name")
+    return name
+
+
+def _is_known(provider: str) -> bool:
+    from pydantic_ai.providers import infer_provider_class
+
+    try:
+        infer_provider_class(provider.removeprefix("gateway/"))
+    except ValueError:
+        return False
+    except ImportError:
+        # It is known; its package is missing, which the first use will tell.
+        pass
+    return True

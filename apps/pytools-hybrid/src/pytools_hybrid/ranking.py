@@ -1,0 +1,350 @@
+"""A query against one state of the store: candidates, fusion, details, and what was lost."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import islice
+from threading import Lock
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from toolrank import (
+    Channel,
+    Hit,
+    HybridRanker,
+    Query,
+    group_duplicates,
+    linear_fusion,
+    reciprocal_rank_fusion,
+    split_request,
+    usage_prior,
+)
+
+from pytools_hybrid.judgement import fingerprints, hit_confidence
+from pytools_hybrid.search import (
+    FoundTool,
+    QueryVector,
+    SearchMode,
+    SearchRequest,
+    SearchResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from toolindex import Candidate, StoreReader, ToolFilter, ToolStore
+    from toolrank import Fusion, RankedHit
+
+__all__ = ["Searcher"]
+
+_CACHED_RESULTS = 512
+# All of these were chosen by ablation: docs/decisions/0008.
+_UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
+_PART_SHARE = 0.3
+_CATEGORY_WEIGHT = 0.3
+_FUSIONS: dict[str, Fusion] = {
+    "linear": partial(linear_fusion, units=_UNITS),
+    "rrf": reciprocal_rank_fusion,
+}
+# To fill the list again where near-identical tools have been put together.
+_SPARE = 5
+# One word in forty may differ.
+_SAME = 0.95
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Searcher:
+    """Answers requests from a store, remembering answers until the store changes.
+
+    Args:
+        store: What to search.
+        bm25_weight: The weight of words in hybrid mode.
+        vec_weight: The weight of meaning in hybrid mode.
+        fusion: How the channels' rankings become one.
+    """
+
+    def __init__(
+        self,
+        store: ToolStore,
+        *,
+        bm25_weight: float,
+        vec_weight: float,
+        fusion: Literal["linear", "rrf"],
+    ) -> None:
+        self._store = store
+        self._bm25_weight = bm25_weight
+        self._vec_weight = vec_weight
+        self._fuse = _FUSIONS[fusion]
+        # An answer is a function of its key: no time after which it goes bad.
+        self._answers: OrderedDict[object, tuple[FoundTool, ...]] = OrderedDict()
+        self._factors: tuple[tuple[int, int] | None, Mapping[str, float]] = None, {}
+        self._lock = Lock()
+
+    def uses_vectors(self, mode: SearchMode) -> bool:
+        """Tell whether a search of this mode asks the vector channel."""
+        return mode is SearchMode.VECTOR or (mode is SearchMode.HYBRID and self._vec_weight > 0)
+
+    def answer(
+        self, request: SearchRequest, *, model_id: str | None, vector: QueryVector | None, why: str
+    ) -> SearchResponse:
+        """Answer a request from the state that the store has now.
+
+        Args:
+            request: The request.
+            model_id: The model whose vectors are wanted, or None for none.
+            vector: The query's vector: that model's, or another's in its place.
+            why: Why there is no vector, or another's; empty where that needs no word.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+            RetrievalError: A search table is missing.
+        """
+        lost: list[str] = []
+        notes: list[str] = []
+        misfit = False
+        with self._store.reading() as reader:
+            wanted = model_id if self.uses_vectors(request.mode) else None
+            coverage = reader.coverage(vector.model_id if vector else model_id or "")
+            if coverage.tools and vector is not None:
+                missing = _unsearchable(coverage.vectors, coverage.dimensions, vector)
+                misfit = missing is not None and coverage.vectors > 0
+                if missing:
+                    vector, why = None, why or missing
+                elif vector.model_id != wanted:
+                    notes.append(f"searched with vectors of {vector.model_id} ({why})")
+                elif coverage.vectors < coverage.tools:
+                    reason = f" ({why})" if why else ""
+                    notes.append(
+                        f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
+                    )
+            if vector is not None:
+                vector = _with_usable_parts(vector)
+                if any(values is None for _, values in vector.parts):
+                    notes.append("a part of the request was searched by words alone: no vector")
+            if coverage.tools and vector is None and why:
+                lost.append(f"vector channel lost ({why}): searched by words")
+            response = SearchResponse(
+                tools=self._ranked(reader, request, vector),
+                generation=reader.generation(),
+                coverage=coverage,
+                channels=tuple(self._weights(request.mode, has_vector=vector is not None)),
+                is_complete=reader.is_complete(),
+                misfit=misfit,
+                fuller_models=() if wanted is None else _fuller(reader, wanted),
+            )
+        return replace(response, notes=(*lost, *notes), lost=tuple(lost))
+
+    def corrected(self, text: str, *, known: Callable[[str], bool]) -> str:
+        """Give a request with its misspelt words as the tools spell them.
+
+        Args:
+            text: The request.
+            known: Tells that a word, in lower case, is right though no tool has it.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+            RetrievalError: A search table is missing.
+        """
+        with self._store.reading() as reader:
+            found = reader.corrections(text)
+        corrections = {word: right for word, right in found.items() if not known(word)}
+        if not corrections:
+            return text
+        return _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
+
+    def _ranked(
+        self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
+    ) -> tuple[FoundTool, ...]:
+        key = (
+            request,
+            vector.model_id if vector else None,
+            # Those of a model that fails at times may be missing.
+            tuple(values is not None for _, values in vector.parts) if vector else (),
+            reader.generation(),
+            reader.usage_generation(),
+        )
+        with self._lock:
+            if (answer := self._answers.get(key)) is not None:
+                self._answers.move_to_end(key)
+                return answer
+        answer = self._rank(reader, request, vector)
+        with self._lock:
+            self._answers[key] = answer
+            if len(self._answers) > _CACHED_RESULTS:
+                self._answers.popitem(last=False)
+        return answer
+
+    def _rank(
+        self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
+    ) -> tuple[FoundTool, ...]:
+        named = {hit.id: hit.score for hit in reader.named(request.text, where=request.where)}
+        channels = self._channels(reader, request, vector)
+        ranker = HybridRanker(
+            channels,
+            fuse=self._fuse,
+            part_share=_PART_SHARE,
+            group=_category,
+            group_weight=_CATEGORY_WEIGHT,
+            usage=self._usage(reader),
+        )
+        query = _query(request, vector)
+        depth = request.limit + _SPARE + len(named)
+        while True:
+            hits = ranker.rank(query, limit=depth, pinned=list(named))
+            if len(named) > 1:
+                # Of several that are called the same, the one that fits best is first.
+                hits = sorted(hits, key=lambda hit: _place(hit, named))
+            entries = reader.entries([hit.id for hit in hits])
+            # An id that is not among the entries of the same state is damaged.
+            known = [hit for hit in hits if hit.id in entries]
+            distinct = group_duplicates(known, fingerprint=fingerprints(entries), similarity=_SAME)
+            if len(distinct) >= request.limit or len(hits) < depth:
+                break
+            depth *= 4
+        scales = [reader.lexical_scale(asked.text) for asked in (query, *query.parts)]
+        ran = {channel.retriever.name for channel in channels}
+        found = (
+            FoundTool(
+                entry=entries[hit.id],
+                score=hit.score,
+                confidence=hit_confidence(hit, ran, scales),
+                duplicates=hit.duplicates,
+                contributions=hit.contributions,
+                explanation=hit.explanation,
+            )
+            for hit in distinct
+        )
+        sure = (tool for tool in found if tool.confidence >= request.min_confidence)
+        return tuple(islice(sure, request.limit))
+
+    def _channels(
+        self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
+    ) -> list[Channel]:
+        weights = self._weights(request.mode, has_vector=vector is not None)
+        channels: list[Channel] = []
+        if "bm25" in weights:
+            words = _Words("bm25", reader.lexical, request.where)
+            channels.append(Channel(words, weights["bm25"]))
+        if "fuzzy" in weights:
+            alike = _Words("fuzzy", reader.fuzzy, request.where)
+            channels.append(Channel(alike, weights["fuzzy"]))
+        if "vector" in weights and vector is not None:
+            meaning = _Meaning(reader, request.where, vector.model_id)
+            channels.append(Channel(meaning, weights["vector"], absent="last"))
+        return channels
+
+    def _usage(self, reader: StoreReader) -> Mapping[str, float]:
+        # Of both, for another database may have counted as far as this one.
+        state = reader.generation(), reader.usage_generation()
+        known, factors = self._factors
+        if known != state:
+            outcomes = reader.outcomes()
+            factors = {id_: usage_prior(*counts) for id_, counts in outcomes.items()}
+            self._factors = state, factors
+        return factors
+
+    def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[str, float]:
+        """Give the channels that a search asks, with their say."""
+        if mode is SearchMode.FUZZY:
+            return {"fuzzy": 1.0}
+        if mode is SearchMode.HYBRID and has_vector:
+            both = {"bm25": self._bm25_weight, "vector": self._vec_weight}
+            return {name: weight for name, weight in both.items() if weight}
+        if mode is SearchMode.VECTOR and has_vector:
+            return {"vector": 1.0}
+        # A request must not go unanswered because its only channel is lost.
+        return {"bm25": self._bm25_weight or 1.0}
+
+
+class _AsksWords(Protocol):
+    """What a store's reader has for each way to look at words."""
+
+    def __call__(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A store's candidates by words as a channel of the ranker."""
+
+    name: str
+    ask: _AsksWords
+    where: ToolFilter
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        return _hits(self.ask(query.text, where=self.where, depth=depth))
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """A store's candidates by the vectors of a model as a channel of the ranker."""
+
+    reader: StoreReader
+    where: ToolFilter
+    model_id: str
+
+    @property
+    def name(self) -> str:
+        return "vector"
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        if query.vector is None:
+            return []
+        return _hits(
+            self.reader.nearest(query.vector, model_id=self.model_id, where=self.where, depth=depth)
+        )
+
+
+def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
+    # Those of our own store are hits already, and there are hundreds for every search.
+    return [
+        found if isinstance(found, Hit) else Hit(id=found.id, score=found.score)
+        for found in candidates
+    ]
+
+
+def _query(request: SearchRequest, vector: QueryVector | None) -> Query:
+    if vector is None:
+        parts = tuple(Query(text=part) for part in split_request(request.text))
+        return Query(text=request.text, parts=parts)
+    parts = tuple(Query(text=text, vector=values) for text, values in vector.parts)
+    return Query(text=request.text, vector=vector.values, parts=parts)
+
+
+@lru_cache(maxsize=1 << 16)
+def _category(id_: str) -> str:
+    return id_.rpartition(":")[0]
+
+
+def _place(hit: RankedHit, named: Mapping[str, float]) -> tuple[float, float]:
+    if hit.id not in named or hit.explanation is None:
+        return 0.0, 0.0
+    return -named[hit.id], -hit.explanation.merged
+
+
+def _unsearchable(vectors: int, dimensions: int, vector: QueryVector) -> str | None:
+    if vectors == 0:
+        return "no tool has a vector yet"
+    if len(vector.values) != dimensions:
+        return f"{vector.model_id} gave {len(vector.values)} dimensions, the index has {dimensions}"
+    return None
+
+
+def _with_usable_parts(vector: QueryVector) -> QueryVector:
+    """Leave out the vectors of parts that are of another length than that of the request."""
+    length = len(vector.values)
+    parts = tuple(
+        (text, values if values is not None and len(values) == length else None)
+        for text, values in vector.parts
+    )
+    return replace(vector, parts=parts)
+
+
+def _fuller(reader: StoreReader, wanted: str) -> tuple[str, ...]:
+    coverage = reader.coverage(wanted)
+    if coverage.vectors >= coverage.tools:
+        return ()
+    counts = {model: reader.coverage(model).vectors for model in reader.models() if model != wanted}
+    fuller = [model for model, vectors in counts.items() if vectors > coverage.vectors]
+    return tuple(sorted(fuller, key=lambda model: (-counts[model], model)))
