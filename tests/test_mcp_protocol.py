@@ -204,7 +204,7 @@ def test_no_docstring_breaks_the_lines_of_the_protocol_or_reaches_a_terminal(pip
 
         (tool,) = found["structuredContent"]["result"]
         assert tool["id"] == "mcptools:zoo:feed"
-        assert tool["description"].startswith("Feed \x1b[31mred\x1b[0m penguins")
+        assert tool["description"].startswith("Feed  [31mred [0m penguins")
         for result in (found, described):
             (block,) = result["content"]
             assert block["text"].isprintable()

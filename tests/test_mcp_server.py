@@ -8,6 +8,8 @@ import anyio
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +43,9 @@ async def test_it_is_called_pytools_and_teaches_how_it_is_used(connect, tree):
         assert prompt.name == "tool_discovery_workflow"
         (message,) = (await client.get_prompt(prompt.name)).messages
         assert message.content.text == client.instructions
+        with pytest.raises(MCPError, match="no prompt 'x'; there is tool_discovery_") as refused:
+            await client.get_prompt("x")
+        assert refused.value.error.code == INVALID_PARAMS
 
 
 async def test_the_first_search_already_has_words_and_vectors(connect, tree):

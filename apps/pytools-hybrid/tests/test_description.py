@@ -1,6 +1,7 @@
 """One tool, in as much detail as is asked for."""
 
 import asyncio
+import json
 
 import pytest
 from hypothesis import given
@@ -122,6 +123,24 @@ def test_a_file_that_breaks_after_it_was_indexed_is_described_from_the_index(set
     assert "It can be closed later." in full["description"]
     assert "input_schema" not in full
     assert "stub" not in full
+
+
+def test_what_could_drive_a_terminal_or_hide_is_left_out(settings, tree):
+    hostile = "\\x1b]0;owned\\x07 \\u202eevil \\U000e0041\\x9b2J"
+    (tree / "mcptools/tickets/hostile.py").write_text(
+        "from typing import Annotated\nfrom pydantic import Field\n"
+        f"def run(x: Annotated[str, Field(description='{hostile}')] = '\\r\\n') -> str:\n"
+        f"    'Be kind. {hostile}\\n\\nIt is kept.'\n"
+    )
+
+    full = described(settings(), tree, DetailLevel.FULL, name="hostile")
+
+    shown = json.dumps(full, ensure_ascii=False)
+    assert shown.isprintable(), ascii(shown)
+    assert full["description"].endswith("\n\nIt is kept.")
+    argument = full["input_schema"]["properties"]["x"]
+    assert "owned" in argument["description"]
+    assert argument["default"] == "\r\n", "a value is what it is"
 
 
 @pytest.mark.parametrize("linked", ["file", "folder"])

@@ -75,6 +75,49 @@ def test_numpy_in_memory_keeps_the_contract(store_vectors):
     check_retriever(NumpyVectorRetriever(connection, table="docs_vec", matrix=matrix), QUERIES)
 
 
+class Watched:
+    """A connection that counts how often it is asked what a filter lets through."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.asked = 0
+
+    def execute(self, sql, parameters=()):
+        self.asked += SOME.sql in sql
+        return self.connection.execute(sql, parameters)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda c, **o: BM25Retriever(c, table="docs_fts", **o),
+        lambda c, **o: FuzzyRetriever(c, table="docs_fts", **o),
+        lambda c, **o: NameRetriever(c, keys=["id"], **o),
+        lambda c, **o: NumpyVectorRetriever(c, table="docs_vec", **o),
+    ],
+    ids=["bm25", "fuzzy", "names", "numpy"],
+)
+def test_rows_of_a_filter_that_are_known_are_not_asked_for_and_give_the_same_hits(
+    documents, store_vectors, make
+):
+    watched = Watched(store_vectors(VECTORS))
+    rows = {row for (row,) in documents.execute(SOME.sql, SOME.parameters)}
+    known = Filter(sql=SOME.sql, parameters=SOME.parameters, rows=rows)
+    queries = [*QUERIES, Query(text="github:create_issue", vector=(1.0, 0.0))]
+
+    def found(where):
+        retriever = make(watched, content=CONTENT, where=where)
+        return [retriever.retrieve(query, depth=10) for query in queries]
+
+    asked = found(SOME)
+    assert any(asked)
+    assert watched.asked
+    watched.asked = 0
+    assert found(known) == asked
+    assert watched.asked == 0
+    assert found(Filter(sql=SOME.sql, parameters=SOME.parameters, rows=set())) == [[]] * 5
+
+
 def test_a_retriever_of_somebody_elses_passes_if_it_keeps_the_contract():
     check_retriever(Good(), [Query(text="merge files"), Query(text="send", vector=(1.0,))])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import toolscan
 from pydantic import BaseModel
 
-from pytools_hybrid.results import shown_path
+from pytools_hybrid.results import readable, shown_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +91,7 @@ def describe(
         id=str(entry.id),
         name=name,
         namespace=f"{source}:{category}",
-        summary=short(entry.summary, _SUMMARY_CHARACTERS),
+        summary=short(readable(entry.summary), _SUMMARY_CHARACTERS),
     )
     if detail is DetailLevel.SUMMARY:
         return described
@@ -100,24 +100,26 @@ def describe(
     named = [(it.alias or it.name, it) for it in parameters]
     described = described.model_copy(
         update={
-            "signature": record.signature if record else entry.signature,
-            "input_schema": toolscan.input_schema(record) if record else None,
-            "output_schema": toolscan.output_schema(record) if record else None,
+            "signature": readable(record.signature if record else entry.signature),
+            "input_schema": _readable(toolscan.input_schema(record)) if record else None,
+            "output_schema": _readable(toolscan.output_schema(record)) if record else None,
             "required": [name for name, it in named if it.required],
-            "defaults": {name: it.default for name, it in named if it.default is not None},
-            "types": {name: it.annotation for name, it in named if it.annotation},
+            "defaults": {
+                name: readable(it.default) for name, it in named if it.default is not None
+            },
+            "types": {name: readable(it.annotation) for name, it in named if it.annotation},
             "notes": [problem] if problem else None,
         }
     )
     if detail is DetailLevel.SCHEMA:
         return described
-    description = record.description if record else entry.description
+    description = readable(record.description if record else entry.description)
     return described.model_copy(
         update={
             "description": description,
             "examples": list(toolscan.docstring_examples(description)),
             "tags": list(record.tags if record else entry.tags),
-            "stub": toolscan.stub(record) if record else None,
+            "stub": readable(toolscan.stub(record)) if record else None,
             "path": shown_path(root, entry.path),
             "usage": _usage(usage),
         }
@@ -151,6 +153,20 @@ def _read(entry: ToolEntry, root: Path) -> tuple[ToolRecord | None, str]:
         return toolscan.read_tool(entry.path, root), ""
     except (toolscan.ToolScanError, OSError) as error:
         return None, f"its file cannot be read now, so this is what the index knows: {error}"
+
+
+def _readable(schema: Any) -> Any:  # noqa: ANN401 - any value of JSON
+    """Clean what a schema says to its reader; its values are what a call must write."""
+    if isinstance(schema, list):
+        return [_readable(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: readable(value)
+        if key in {"description", "title"} and isinstance(value, str)
+        else _readable(value)
+        for key, value in schema.items()
+    }
 
 
 def _usage(usage: ToolUsage | None) -> dict[str, Any]:

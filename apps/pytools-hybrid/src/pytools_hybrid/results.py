@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -12,7 +13,11 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import FoundTool, SearchResponse
 
-__all__ = ["ToolResult", "answer_meta", "shown_path", "tool_results"]
+__all__ = ["ToolResult", "answer_meta", "readable", "shown_path", "tool_results"]
+
+# Control characters but for the tab and the line's end, what turns the direction of writing, and
+# Unicode's tags, which no reader sees and a model may obey.
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 
 
 class ToolResult(BaseModel):
@@ -60,6 +65,11 @@ def answer_meta(response: SearchResponse) -> dict[str, Any]:
     return meta
 
 
+def readable(text: str) -> str:
+    """Give what a stranger wrote without what could drive a terminal or hide from its reader."""
+    return _HIDDEN.sub(" ", text.replace("\r\n", "\n"))
+
+
 def shown_path(root: Path, path: str) -> str:
     r"""Give the path of a tool's source as text: posix, below the root as it was named.
 
@@ -74,9 +84,9 @@ def _result(found: FoundTool, root: Path, detail: Literal["full", "summary"]) ->
         name=entry.id.name,
         category=entry.id.category,
         source=entry.id.source,
-        description=entry.description if detail == "full" else entry.summary,
+        description=readable(entry.description if detail == "full" else entry.summary),
         score=round(found.score, 6),
         path=shown_path(root, entry.path),
         id=str(entry.id),
-        signature=entry.signature,
+        signature=readable(entry.signature),
     )

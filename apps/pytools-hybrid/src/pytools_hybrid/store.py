@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     _Matrices = dict[tuple[int, str], VectorMatrix]
     _Postings = dict[int, Postings]
+    _Filters = dict[tuple[int, int, ToolFilter], Filter]
 
 __all__ = ["SQLiteReader", "SQLiteStore", "open_store"]
 
@@ -75,6 +76,8 @@ _COMMON = 0.3
 _EVENNESS = 0.75
 _SIMILAR_WEIGHT = 0.7
 _NAMED = 50
+# Of ten thousand tools one takes some 500 kB.
+_FILTERS = 16
 
 
 class SQLiteReader(IndexReader):
@@ -83,25 +86,31 @@ class SQLiteReader(IndexReader):
     Args:
         reader: That state.
         postings: What was read of the full-text table, by the state that it was read from.
+        filters: What filters let through, by the state that they were asked in.
         matrices: Vector tables in memory, by the state that they were read from and their name;
             None to search without numpy.
     """
 
     def __init__(
-        self, reader: IndexReader, postings: _Postings, matrices: _Matrices | None
+        self,
+        reader: IndexReader,
+        postings: _Postings,
+        filters: _Filters,
+        matrices: _Matrices | None,
     ) -> None:
         super().__init__(reader.connection, reader.counts)
         self._postings = postings
+        self._filters = filters
         self._matrices = matrices
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Give the tools that share words with a query, best first by BM25."""
-        return self._words(_filter(where)).retrieve(Query(text=query), depth=depth)
+        return self._words(self._filter(where)).retrieve(Query(text=query), depth=depth)
 
     def named(self, query: str, *, where: ToolFilter) -> list[Hit]:
         """Give the tools that a query names, those that it is the whole name of first."""
         retriever = NameRetriever(
-            self.connection, content=_CONTENT, keys=_KEYS, where=_filter(where)
+            self.connection, content=_CONTENT, keys=_KEYS, where=self._filter(where)
         )
         return retriever.retrieve(Query(text=query), depth=_NAMED)
 
@@ -121,7 +130,7 @@ class SQLiteReader(IndexReader):
             table=FTS_TABLE,
             weights=_FUZZY_WEIGHTS,
             content=_CONTENT,
-            where=_filter(where),
+            where=self._filter(where),
             postings=self._remembered(),
             common=_COMMON,
             evenness=_EVENNESS,
@@ -140,6 +149,20 @@ class SQLiteReader(IndexReader):
             evenness=_EVENNESS,
             similar_weight=_SIMILAR_WEIGHT,
         )
+
+    def _filter(self, tools: ToolFilter) -> Filter | None:
+        """Ask once what a filter lets through: every channel and part of a request wants it."""
+        selection = tools.rowids()
+        if selection is None:
+            return None
+        sql, parameters = selection
+        key = self.generation(), self.usage_generation() if tools.uses_outcomes else 0, tools
+        if (known := self._filters.get(key)) is None:
+            if len(self._filters) >= _FILTERS:
+                self._filters.clear()
+            rows = frozenset(row for (row,) in self.connection.execute(sql, parameters))
+            known = self._filters[key] = Filter(sql=sql, parameters=parameters, rows=rows)
+        return known
 
     def _remembered(self) -> Postings:
         state = self.generation()
@@ -175,7 +198,7 @@ class SQLiteReader(IndexReader):
             raise VectorError(
                 model_id, f"gave {len(vector)} dimensions, its vectors here have {table.dimensions}"
             )
-        query, allowed = Query(text="", vector=vector), _filter(where)
+        query, allowed = Query(text="", vector=vector), self._filter(where)
         if self._matrices is None:
             return VectorRetriever(
                 self.connection, table=table.name, content=_CONTENT, where=allowed
@@ -210,6 +233,7 @@ class SQLiteStore(ToolIndex):
         super().__init__(path, read_only=read_only)
         self._looks = 0
         self._postings: _Postings = {}
+        self._filters: _Filters = {}
         self._matrices: _Matrices = {}
 
     @contextmanager
@@ -218,7 +242,8 @@ class SQLiteStore(ToolIndex):
         with super().reading() as reader:
             self._looks += 1
             has_numpy = self._looks > _LOOKS_BEFORE_NUMPY
-            yield SQLiteReader(reader, self._postings, self._matrices if has_numpy else None)
+            matrices = self._matrices if has_numpy else None
+            yield SQLiteReader(reader, self._postings, self._filters, matrices)
 
 
 def open_store(database: Path, root: Path) -> SQLiteStore:
@@ -266,8 +291,3 @@ def _opened(database: Path) -> SQLiteStore:
             raise error from None
         _log.warning("%s cannot be written; searching it as it is", database)
         return store
-
-
-def _filter(tools: ToolFilter) -> Filter | None:
-    selection = tools.rowids()
-    return None if selection is None else Filter(sql=selection[0], parameters=selection[1])

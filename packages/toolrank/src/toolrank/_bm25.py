@@ -17,7 +17,7 @@ from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Sequence
 
     from toolrank._vocabulary import SimilarTerm
     from toolrank.protocols import Connection
@@ -136,10 +136,7 @@ class BM25Retriever:
         """
         table = self._open()
         weighted = self._weighted(table, query.text)
-        allowed: Set[int] | None = None
-        if self._where is not None and weighted:
-            rows = table.rows(self._where.sql, self._where.parameters)
-            allowed = {row for (row,) in rows}
+        allowed = table.allowed(self._where) if weighted else None
         best = best_sums(weighted, depth=depth, allowed=allowed)
         ids = table.ids(list(best))
         ranked = sorted((-best[row], id_) for row, id_ in ids.items())

@@ -16,8 +16,9 @@ from toolrank._vocabulary import SimilarTerm, Vocabulary, read_vocabulary
 from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
 
+    from toolrank._records import Filter
     from toolrank._sql import Content
     from toolrank.protocols import Connection
 
@@ -130,6 +131,16 @@ class FullTextTable:
             )
             known.update((row, str(id_)) for row, id_ in self.rows(sql, (json.dumps(missing),)))
         return {row: known[row] for row in rows if row in known}
+
+    def allowed(self, where: Filter | None) -> Set[int] | None:
+        """Give the rows that a filter lets through; None for all.
+
+        Raises:
+            RetrievalError: The database refuses it.
+        """
+        if where is None or where.rows is not None:
+            return where.rows if where else None
+        return {row for (row,) in self.rows(where.sql, where.parameters)}
 
     def rows(self, sql: str, parameters: tuple[Any, ...]) -> list[Any]:
         """Run a statement.

@@ -18,7 +18,7 @@ from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence, Set
+    from collections.abc import Hashable, Iterable, Sequence
 
     from toolrank.protocols import Connection
 
@@ -117,10 +117,8 @@ class FuzzyRetriever:
         found = [self._standing_for(word, table, postings, limit) for word in words]
         if not any(posting.rows for posting in found):
             found = [self._standing_for(word, table, postings, table.size()) for word in words]
-        allowed: Set[int] | None = None
-        if self._where is not None:
-            allowed = {row for (row,) in table.rows(self._where.sql, self._where.parameters)}
-        best = best_sums([(posting, 1.0) for posting in found], depth=depth, allowed=allowed)
+        weighted = [(posting, 1.0) for posting in found]
+        best = best_sums(weighted, depth=depth, allowed=table.allowed(self._where))
         ids = table.ids(list(best))
         ranked = sorted((-best[row], id_) for row, id_ in ids.items())
         return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]

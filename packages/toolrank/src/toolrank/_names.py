@@ -72,15 +72,17 @@ class NameRetriever:
             raise RankingArgumentError("keys", "name at least one column")
         self._connection = connection
         columns = [identifier(key, argument="keys") for key in keys]
+        self._allowed = where.rows if where else None
+        asks = where is not None and self._allowed is None
         # The + keeps SQLite from searching once for each allowed row.
-        allowed = f" AND +rowid IN ({where.sql})" if where else ""
+        allowed = f" AND +rowid IN ({where.sql})" if where and asks else ""
         self._sql = " UNION ALL ".join(
-            f"SELECT {content.column}, {column} FROM {content.table} "  # noqa: S608
+            f"SELECT rowid, {content.column}, {column} FROM {content.table} "  # noqa: S608
             f"WHERE {column} IN (SELECT value FROM json_each(?)){allowed}"
             for column in (content.column, *columns)
         )
         self._columns = len(columns)
-        self._where_parameters = where.parameters if where else ()
+        self._where_parameters = where.parameters if where and asks else ()
         self._name = name
 
     @property
@@ -112,7 +114,9 @@ class NameRetriever:
             # Each driver has errors of its own, with no common root below Exception.
             raise RetrievalError(self._name, error) from error
         scores: dict[str, float] = {}
-        for id_, named in rows:
+        for row, id_, named in rows:
+            if self._allowed is not None and row not in self._allowed:
+                continue
             # SQLite may find an id that Python would not: a number, or another case.
             score = max(ids.get(named, 0.0), keys.get(named, 0.0)) or _MENTIONED
             scores[str(id_)] = max(score, scores.get(str(id_), 0.0))

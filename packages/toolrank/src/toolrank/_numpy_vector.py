@@ -206,6 +206,8 @@ class NumpyVectorRetriever:
             return (np.vecdot(rows, unit) / np.linalg.norm(rows, axis=1)).astype(np.float32)
 
     def _allowed(self, where: Filter) -> np.ndarray[Any, Any]:
+        if where.rows is not None:
+            return self._np.fromiter(where.rows, dtype=self._np.int64, count=len(where.rows))
         # As one text: to make a number of every row takes longer than to parse them all.
         sql = f"WITH allowed (row) AS ({where.sql}) SELECT group_concat(row) FROM allowed"  # noqa: S608
         ((rows,),) = self._connection.execute(sql, where.parameters)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
 
 __all__ = ["Contribution", "Explanation", "Filter", "Hit", "Query", "RankedHit"]
 
@@ -36,10 +36,13 @@ class Filter:
         sql: A SELECT that gives one column of rowids. It is placed into the statement as
             it is, so it must come from code, not from users.
         parameters: Values for its `?` placeholders.
+        rows: The rowids that it gives, for who asks with the same filter again and again: they are
+            then not asked for each time. They must be those of the state that is searched.
     """
 
     sql: str
     parameters: tuple[Any, ...] = ()
+    rows: Set[int] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcp.server.mcpserver import Context
-    from mcp.types import CallToolResult, Tool
+    from mcp.types import CallToolResult, GetPromptResult, InputRequiredResult, Tool
 
     from pytools_hybrid.prompts import WorkflowMode
     from pytools_hybrid.server._tool import ServedTool
@@ -78,6 +80,22 @@ class ToolServer(MCPServer[None]):
         """Tell clients when the list of tools changes, until cancelled."""
         if self._follow is not None:
             await self._follow(self._changes)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        context: Context[None, Any] | None = None,
+    ) -> GetPromptResult | InputRequiredResult:
+        """Give a prompt.
+
+        Raises:
+            MCPError: There is none of that name.
+        """
+        if name != _PROMPT:
+            message = f"There is no prompt {quoted(name)}; there is {_PROMPT}."
+            raise MCPError(code=INVALID_PARAMS, message=message)
+        return await super().get_prompt(name, arguments, context)
 
     async def list_tools(self) -> list[Tool]:
         """List the tools as they describe themselves now."""

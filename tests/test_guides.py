@@ -1,0 +1,217 @@
+"""What the guides and the transcript show is what happens."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+DOCS = Path(__file__).parents[1] / "docs"
+AGENTS = (DOCS / "guides" / "agents.md").read_text("utf-8")
+HTTP = (DOCS / "guides" / "http.md").read_text("utf-8")
+TRANSCRIPT = DOCS / "transcripts" / "agent.md"
+PATIENCE = 60
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def clone(home, examples):
+    """The part of a clone that the examples look at."""
+    shutil.copytree(examples, home / "examples" / "tools")
+    return home
+
+
+@pytest.fixture
+def serving(command, clone, environment):
+    """Start the server of the guide at a free port, and give a client of it."""
+
+    @contextmanager
+    def started(*arguments):
+        errors = clone / "stderr"
+        program = [command, "serve", "--transport", "http", "--port", "0", *arguments]
+        with (
+            errors.open("w") as stderr,
+            subprocess.Popen(program, cwd=clone, env=environment, stderr=stderr) as process,
+        ):
+            try:
+                with httpx2.Client(base_url=address(process, errors), timeout=PATIENCE) as client:
+                    yield client
+            finally:
+                process.terminate()
+
+    return started
+
+
+def address(process, errors):
+    deadline = time.monotonic() + PATIENCE
+    while (said := re.search(r"serving on (\S+)", errors.read_text("utf-8"))) is None:
+        assert process.poll() is None, errors.read_text("utf-8")
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return said[1]
+
+
+def section(document, heading):
+    """The text below a heading, up to the next one."""
+    found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ |\Z)", document, re.M | re.S)
+    assert found is not None, heading
+    return found[1]
+
+
+def rows(text):
+    """The cells of the tables in a text, by the first of each row."""
+    cells = [
+        [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| `")
+    ]
+    return {first: rest for first, *rest in cells}
+
+
+def is_shown_as(value, shown):
+    """Tell whether a value is what is shown of it: numbers rounded, what varies left out."""
+    match shown:
+        case "…":
+            return True
+        case dict():
+            return value.keys() == shown.keys() and all(
+                is_shown_as(value[key], each) for key, each in shown.items()
+            )
+        case list():
+            return len(value) == len(shown) and all(map(is_shown_as, value, shown))
+        case float():
+            return value == pytest.approx(shown, abs=0.011)
+    return value == shown
+
+
+def assert_shown(text, shown):
+    """Compare a text with what is shown of it; of JSON, what it means."""
+    if shown.startswith("{"):
+        assert is_shown_as(json.loads(text), json.loads(shown)), text
+    else:
+        assert text == shown
+
+
+def defaults(properties):
+    return {name: str(schema.get("default", "")) for name, schema in properties.items()}
+
+
+def told_defaults(table):
+    return {name: rest[0] for name, rest in table.items() if len(rest) > 1}
+
+
+async def test_each_call_in_the_guide_for_agents_has_the_answer_that_it_shows(connect, clone):
+    calls = re.findall(
+        r"^```json call\n(.*?)^```\n.*?^```text answer\n(.*?)^```", AGENTS, re.M | re.S
+    )
+    assert len(calls) == AGENTS.count("```json call") == AGENTS.count("```text answer")
+
+    async with connect("--root", "examples/tools", "--tools", "all") as client:
+        results = [
+            await client.call_tool(asked["name"], asked["arguments"])
+            for asked in (json.loads(call) for call, _ in calls)
+        ]
+
+    for (_, answer), result in zip(calls, results, strict=True):
+        for block, shown in zip(result.content, answer.splitlines(), strict=True):
+            assert_shown(block.text, shown)
+
+
+async def test_the_guide_for_agents_has_every_tool_with_its_arguments_and_their_defaults(
+    connect, clone
+):
+    async with connect("--root", "examples/tools", "--tools", "all") as client:
+        tools = (await client.list_tools()).tools
+
+    assert re.findall(r"^### `(\w+)`", AGENTS, re.M) == [tool.name for tool in tools]
+    for tool in tools:
+        told = told_defaults(rows(section(AGENTS, f"`{tool.name}`")))
+        assert told == defaults(tool.input_schema["properties"])
+
+
+async def test_the_guide_for_agents_has_every_key_of_meta(connect, clone):
+    async with connect("--root", "examples/tools", PYTOOLS_RERANK_MODEL="test") as client:
+        result = await client.call_tool("search_tools", {"query": "write to a colleague"})
+
+    meta = {
+        key.removeprefix("pytools/"): value
+        for key, value in result.meta.items()
+        if key.startswith("pytools/")
+    }
+    table = rows(section(AGENTS, "`search_tools`"))
+    assert [key for key, rest in table.items() if len(rest) == 1] == list(meta)
+    assert list(rows(section(AGENTS, "Rerank"))) == list(meta["rerank"])
+
+
+def test_the_prompt_in_the_guide_for_agents_is_the_one_that_is_printed(run):
+    shown = re.search(r"^```console\n\$ pytools-hybrid prompt\n(.*?)^```", AGENTS, re.M | re.S)
+
+    assert run("prompt").stdout == shown[1]
+
+
+def test_each_request_in_the_guide_to_the_api_has_the_answer_that_it_shows(serving):
+    requests = re.findall(
+        r"^```console\n\$ curl (.*?)\n```\n\n```json\n(.*?)^```", HTTP, re.M | re.S
+    )
+    assert len(requests) == HTTP.count("$ curl") == HTTP.count("```json")
+
+    with serving("--root", "examples/tools") as client:
+        for arguments, answer in requests:
+            url, *options = shlex.split(arguments)
+            given = dict(zip(options[::2], options[1::2], strict=True))
+            header, body = given.get("-H", ":"), given.get("-d")
+            name, _, value = header.partition(": ")
+            response = client.request(
+                "GET" if body is None else "POST",
+                urlsplit(url)._replace(scheme="", netloc="").geturl(),
+                content=body,
+                headers={name: value} if body else {},
+            )
+
+            assert_shown(response.text, answer)
+
+
+def test_the_guide_to_the_api_has_every_path_parameter_and_metric(serving):
+    with serving("--root", "examples/tools") as client:
+        client.get("/search", params={"q": "merge two pdf files"})
+        paths = client.get("/openapi.json").json()["paths"]
+        metrics = client.get("/metrics").text
+
+    assert set(re.findall(r"^## `(\w+ \S+)`", HTTP, re.M)) == {
+        f"{method.upper()} {path}" for path, methods in paths.items() for method in methods
+    }
+    for path in ("/search", "/api/v1/tools/search"):
+        parameters = {it["name"]: it["schema"] for it in paths[path]["get"]["parameters"]}
+        assert told_defaults(rows(section(HTTP, f"`GET {path}`"))) == defaults(parameters)
+    families = set(re.findall(r"^# TYPE (\w+) (?:counter|histogram|gauge)$", metrics, re.M))
+    families = {name for name in families if not name.endswith("_created")}
+    assert rows(section(HTTP, "`GET /metrics`")).keys() == families
+
+
+def test_the_transcript_is_what_its_script_prints(environment, tmp_path):
+    printed = subprocess.run(
+        [sys.executable, TRANSCRIPT.with_name("make.py")],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=PATIENCE,
+    )
+
+    assert printed.stdout == TRANSCRIPT.read_text("utf-8"), "write it anew, as make.py says"
