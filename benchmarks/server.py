@@ -48,7 +48,6 @@ _ROUNDS = 4
 _A_ROUND = 50
 _AT_ONCE = {"stdio": 64, "HTTP": 200}
 _IN_PROCESS = "in process"
-_AIMED_AT = 10_000
 _START_AIM = 1.3
 _BEYOND_AIM = 5
 

@@ -36,6 +36,12 @@ def clone(home, examples):
 
 
 @pytest.fixture
+def indexed(clone, run):
+    """The same with a whole index, so that no answer says what is still missing."""
+    assert run("index", "--root", "examples/tools").returncode == 0
+
+
+@pytest.fixture
 def serving(command, clone, environment):
     """Start the server of the guide at a free port, and give a client of it."""
 
@@ -114,7 +120,7 @@ def told_defaults(table):
     return {name: rest[0] for name, rest in table.items() if len(rest) > 1}
 
 
-async def test_each_call_in_the_guide_for_agents_has_the_answer_that_it_shows(connect, clone):
+async def test_each_call_in_the_guide_for_agents_has_the_answer_that_it_shows(connect, indexed):
     calls = re.findall(
         r"^```json call\n(.*?)^```\n.*?^```text answer\n(.*?)^```", AGENTS, re.M | re.S
     )
@@ -163,7 +169,7 @@ def test_the_prompt_in_the_guide_for_agents_is_the_one_that_is_printed(run):
     assert run("prompt").stdout == shown[1]
 
 
-def test_each_request_in_the_guide_to_the_api_has_the_answer_that_it_shows(serving):
+def test_each_request_in_the_guide_to_the_api_has_the_answer_that_it_shows(serving, indexed):
     requests = re.findall(
         r"^```console\n\$ curl (.*?)\n```\n\n```json\n(.*?)^```", HTTP, re.M | re.S
     )

@@ -31,13 +31,13 @@ def start(command, tree, tmp_path, environment):
     """Start a server at a free port, and give its process and address."""
 
     @contextmanager
-    def started(*arguments, host="127.0.0.1", **variables):
+    def started(*arguments, host="127.0.0.1", program=(command,), **variables):
         errors = tmp_path / "stderr"
         with (
             errors.open("w") as stderr,
             subprocess.Popen(
                 [
-                    *(command, "serve", "--transport", "http", "--host", host, "--port", "0"),
+                    *(*program, "serve", "--transport", "http", "--host", host, "--port", "0"),
                     *("--root", tree, "--db", tmp_path / "index.db", *arguments),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -264,6 +264,48 @@ def test_garbage_is_refused_and_the_server_goes_on(start):
                 client.shutdown(socket.SHUT_WR)
                 received(client)
             assert is_well(url)
+
+
+async def test_what_is_no_http_leaves_no_trace_but_a_count(start, tmp_path):
+    with start() as (_, url):
+        post = f"POST /api/v1/outcomes HTTP/1.1\nHost: {url.removeprefix('http://')}\n"
+        body = "Content-Type: application/json\nTransfer-Encoding: chunked\n"
+        upgrade = "Connection: upgrade, close\nUpgrade: websocket\n"
+        broken = exchange(url, post + body, b"zz\r\n")
+        upgraded = exchange(url, post.replace("POST", "GET") + upgrade)
+        async with calling(url) as client:
+            metrics = (await client.get("/metrics")).text
+
+    for answer, status in ((broken, b" 400 Bad Request\r\n"), (upgraded, b" 405 ")):
+        assert status in answer
+        assert b"application/problem+json" in answer
+    assert 'method="POST",route="none",status="499"} 1.0' in metrics
+    assert 'status="500"' not in metrics
+    assert len((tmp_path / "stderr").read_text().splitlines()) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+async def test_idle_connections_take_no_files_from_searches(start, command, tmp_path):
+    few = ("sh", "-c", 'ulimit -n 200 && exec "$0" "$@"', command)
+    with start(program=few) as (_, url), contextlib.ExitStack() as idle:
+        async with calling(url) as client:
+            await client.get("/health")
+            flood = [idle.enter_context(connection(url)) for _ in range(400)]
+            # The last one is answered only when all before it have been looked at.
+            refused = received(flood[-1])
+            answers = [
+                await client.get("/search", params={"q": f"merge {number} pdf files"})
+                for number in range(20)
+            ]
+        idle.close()
+        async with calling(url) as client:
+            health = await client.get("/health")
+
+    assert refused.startswith(b"HTTP/1.1 503 Service Unavailable")
+    assert {answer.status_code for answer in answers} == {200}
+    assert all(names(answer) for answer in answers)
+    assert health.json()["status"] == "ok"
+    assert len((tmp_path / "stderr").read_text().splitlines()) == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -49,11 +51,18 @@ async def main() -> None:
     """Hold the session."""
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        server = StdioServerParameters(
-            command=sys.executable,
-            args=["-m", "pytools_hybrid", "serve"],
-            env={"PYTOOLS_DIR": "examples/tools", "PYTOOLS_DB_PATH": str(Path(folder, "index.db"))},
+        program = [sys.executable, "-m", "pytools_hybrid"]
+        tools = ["--root", "examples/tools", "--db", str(Path(folder, "index.db"))]
+        # A server that embeds while it answers would say how far it is.
+        subprocess.run(  # noqa: S603 - this interpreter, and words of ours
+            [*program, "index", *tools],
             cwd=REPOSITORY,
+            env={name: it for name, it in os.environ.items() if not name.startswith("PYTOOLS_")},
+            capture_output=True,
+            check=True,
+        )
+        server = StdioServerParameters(
+            command=program[0], args=[*program[1:], "serve", *tools], cwd=REPOSITORY
         )
         async with Client(stdio_client(server)) as client:
             await hold(client)
@@ -63,7 +72,8 @@ async def hold(client: Client) -> None:
     """Do what an agent does for the task, and print it."""
     print(INTRODUCTION)
     heading("The client connects")
-    print(f"The server is called `{client.server_info.name}`. Its instructions:\n")
+    name = client.server_info.name if client.server_info else ""
+    print(f"The server is called `{name}`. Its instructions:\n")
     print("\n".join(f"> {line}" for line in (client.instructions or "").splitlines()), end="\n\n")
 
     heading("It lists the tools")

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from pytools_hybrid import AmbiguousToolError, SearchMode, ToolFilter, ToolSearch, UnknownToolError
+from pytools_hybrid.catalogue import nearest_first
 from toolindex import FilterError
 
 CREATE = "mcptools:github:create_issue"
@@ -133,3 +134,46 @@ def test_a_second_list_of_what_is_included_is_refused(settings, root):
             await search.search("x", where=ToolFilter(include=["*"]))
 
     use(settings(include=("*:github:*",)), root, job)
+
+
+def test_names_that_are_like_one_come_first():
+    assert nearest_first("Githup", ["pdf", "gitlab", "github"]) == ["github", "gitlab", "pdf"]
+
+
+def test_of_a_long_name_only_the_beginning_is_compared():
+    asked = "b" * 100 + "a" * 1_000_000
+
+    assert nearest_first(asked, ["a" * 100, "b" * 100]) == ["b" * 100, "a" * 100]
+
+
+def test_an_empty_answer_blames_the_filters_only_where_some_were_asked_for(settings, root):
+    async def job(search):
+        asked = [None, ToolFilter(categories=["pdf"])]
+        return [(await search.search("zebra", mode="bm25", where=it)).notes[0] for it in asked]
+
+    unfiltered, filtered = use(settings(exclude=("*:pdf:*",)), root, job)
+    assert "filters" not in unfiltered
+    assert "filters" in filtered
+
+
+def test_patterns_that_match_nothing_are_known(settings, root):
+    policed = settings(include=("MCPTOOLS:*", "mcptools:*"), exclude=("*:gihub:*",))
+
+    assert use(policed, root, lambda s: s.idle_patterns()) == ("MCPTOOLS:*", "*:gihub:*")
+    assert use(settings(), root, lambda s: s.idle_patterns()) == ()
+
+
+def test_a_name_that_is_unknown_before_the_first_look_has_ended_may_be_known_in_a_moment(
+    settings, root
+):
+    async def main():
+        async with ToolSearch(settings(), root) as search:
+            looking = asyncio.create_task(search.refresh())
+            await asyncio.sleep(0)
+            with pytest.raises(UnknownToolError, match="ask again in a moment") as raised:
+                await search.find("no_such_tool")
+            assert raised.value.is_early
+            await looking
+            assert str((await search.find(CREATE)).id) == CREATE
+
+    asyncio.run(main())

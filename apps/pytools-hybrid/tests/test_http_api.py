@@ -197,6 +197,8 @@ async def test_what_a_language_model_did_and_cost_is_told(serve):
         (f"/search?q={'a' * 2001}", "q", "2000"),
         (f"{SEARCH}?query=a&use_llm=yes", "use_llm", "true or false"),
         (f"{SEARCH}?query=a&category=pdf,,mail", "category", "pattern"),
+        (f"{SEARCH}?query=a&category={'a' * 501}", "category", "500"),
+        (f"{SEARCH}?query=a{'&tags=a' * 51}", "tags", "50"),
         (f"{SEARCH}?query=a&min_success_rate=-1", "min_success_rate", "0"),
         (f"{SEARCH}?query=a&max_latency_ms=1e999", "max_latency_ms", "finite"),
         ("/api/v1/tools/merge_pdfs?detail=all", "detail", "'summary'"),
@@ -219,6 +221,19 @@ async def test_everything_that_is_wrong_is_told_at_once(serve):
         details = problem(await client.get("/search?limit=x&colour=red"), 422)
 
     assert {error["parameter"] for error in details["errors"]} == {"q", "limit", "colour"}
+
+
+@pytest.mark.parametrize("flood", ["&{}", "&category=,{}"])
+async def test_of_very_much_that_is_wrong_only_some_is_told(serve, flood):
+    parameters = "".join(flood.format(number) for number in range(3000))
+
+    async with serve() as client:
+        answer = await client.get(f"{SEARCH}?top_k=0{parameters}")
+
+    details = problem(answer, 422)
+    assert len(details["errors"]) == 20
+    assert details["detail"].endswith(" more")
+    assert len(answer.content) < 10_000
 
 
 async def test_a_long_query_in_any_script_is_answered(serve):

@@ -70,7 +70,7 @@ def allows(rule, host, origin=None):
         ("LocalHost", None, True),
         ("[::1]:8000", None, True),
         ("127.8.8.8", None, True),
-        ("tools.internal:1", None, True),
+        ("tools.example:1", None, True),
         ("only.here:444", None, True),
         ("only.here:445", None, False),
         ("rebound.example:8000", None, False),
@@ -79,7 +79,7 @@ def allows(rule, host, origin=None):
         ("localhost:8000", "http://localhost:8000", True),
         ("localhost:8000", "http://127.0.0.1:3000", True),
         ("localhost:8000", "http://[::1]:8000", True),
-        ("localhost:8000", "https://tools.internal", True),
+        ("localhost:8000", "https://tools.example", True),
         ("localhost:8000", "http://evil.example", False),
         ("localhost:8000", "http://localhost.evil.example:8000", False),
         ("localhost:8000", "null", False),
@@ -89,7 +89,7 @@ def allows(rule, host, origin=None):
     ],
 )
 def test_at_loopback_only_loopback_names_and_those_allowed_are_answered(host, origin, expected):
-    rule = HostRule("127.0.0.1", ("tools.internal", "only.here:444"))
+    rule = HostRule("127.0.0.1", ("tools.example", "only.here:444"))
 
     assert allows(rule, host, origin) is expected
 

@@ -1,14 +1,21 @@
 """How much a server takes on at once, and how long it waits for slow clients."""
 
 import asyncio
+import json
+import logging
 import socket
+import sys
+from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import uvicorn
 from pytools_hybrid.http import _connections, _limits
 from pytools_hybrid.http._connections import ImpatientProtocol
+from pytools_hybrid.http._descriptors import room_for_connections
 from pytools_hybrid.http._ending import AnswerWhenCut
 from pytools_hybrid.http._limits import BodyLimit, Slots
+from pytools_hybrid.http._metrics import CountRequests, Metrics
 from pytools_hybrid.http._problems import ProblemError
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +106,15 @@ async def echo(scope, receive, send):
     message = await receive()
     assert message.get("more_body", False) is False
     scope["body"] = message.get("body")
-    await send({"type": "http.response.start", "status": 200, "headers": []})
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body"})
+
+
+async def refuse(_scope, _receive, send):
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body"})
 
 
 async def test_a_body_in_parts_comes_whole():
@@ -143,38 +158,142 @@ async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
     assert client.status == 408
 
 
-async def test_a_client_that_goes_in_the_middle_of_its_body_is_let_go():
+async def test_a_client_that_goes_in_the_middle_of_its_body_is_let_go_and_counted():
+    async def never(*_):
+        pytest.fail("there is no request")
+
     client = Client(part(b"a", more=True), {"type": "http.disconnect"})
-    scope = post(content_length=b"3")
+    metrics = Metrics()
+    limited = BodyLimit(never, largest=4, of_paths={})
 
-    await BodyLimit(echo, largest=4, of_paths={})(scope, client.receive, client.send)
+    await CountRequests(limited, metrics)(post(content_length=b"3"), client.receive, client.send)
 
-    assert scope["body"] is None
+    assert client.status is None
+    counted = 'pytools_http_requests_total{method="POST",route="none",status="499"} 1.0'
+    assert counted in metrics.exposition().decode()
+
+
+@asynccontextmanager
+async def serving(app, **options):
+    """Serve an application with our protocol, and give the address."""
+    http = partial(ImpatientProtocol, **options)
+    config = uvicorn.Config(app, http=http, lifespan="off", log_config=None, timeout_keep_alive=1)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        config.load()
+        server.lifespan = config.lifespan_class(config)
+        await server.startup([listener])
+        yield listener.getsockname()
+        await server.shutdown([listener])
+
+
+async def exchange(address, *sent):
+    """Send something in parts, each after something came for the last, and read to the end."""
+    reader, writer = await asyncio.open_connection(*address)
+    received = b""
+    async with asyncio.timeout(30):
+        for number, each in enumerate(sent):
+            if number:
+                received += await reader.read(65536)
+            writer.write(each)
+        received += await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return received
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "])
 @pytest.mark.parametrize("before", [b"", b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n"])
 async def test_headers_that_do_not_come_end_the_connection(monkeypatch, before, sent):
     monkeypatch.setattr(_connections, "_HEADERS_SECONDS", 0.05)
-    config = uvicorn.Config(
-        echo, http=ImpatientProtocol, lifespan="off", log_config=None, timeout_keep_alive=1
-    )
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
-        port = listener.getsockname()[1]
-        config.load()
-        server.lifespan = config.lifespan_class(config)
-        await server.startup([listener])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(before + sent)
-        async with asyncio.timeout(30):
-            received = await reader.read()
-        writer.close()
-        await writer.wait_closed()
-        await server.shutdown([listener])
+    async with serving(echo) as address:
+        received = await exchange(address, before + sent)
 
     assert received.startswith(b"HTTP/1.1 200") if before else received == b""
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /\x00 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: few\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+        CHUNKED + b"zz\r\n",
+    ],
+)
+async def test_what_is_no_http_is_a_problem(caplog, sent):
+    async with serving(BodyLimit(echo, largest=4, of_paths={})) as address:
+        head, _, body = (await exchange(address, sent)).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in head
+    assert b"connection: close" in head.lower()
+    assert json.loads(body)["status"] == 400
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize("method", [b"POST", b"HEAD"])
+async def test_a_body_that_breaks_after_its_answer_ends_the_connection(caplog, method):
+    async with serving(refuse) as address:
+        received = await exchange(address, CHUNKED.replace(b"POST", method), b"zz\r\n")
+
+    assert received.startswith(b"HTTP/1.1 401")
+    assert received.count(b"HTTP/1.1") == 1
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_of_many_connections_those_too_many_are_told_to_come_again():
+    async with serving(echo, most=2) as address:
+        first = await asyncio.open_connection(*address)
+        second = await asyncio.open_connection(*address)
+        third = await exchange(address)
+        for _, writer in (first, second):
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        answers = [await reader.read() for reader, _ in (first, second)]
+        for _, writer in (first, second):
+            writer.close()
+            await writer.wait_closed()
+        again = await exchange(address, b"GET / HTTP/1.0\r\n\r\n")
+
+    head, _, body = third.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503")
+    assert b"retry-after" in head.lower()
+    assert json.loads(body)["status"] == 503
+    assert all(answer.startswith(b"HTTP/1.1 200") for answer in (*answers, again))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "connections"),
+    [
+        (256, 256, 256, 96),
+        (1024, 1024, 1024, 864),
+        (256, 1_048_576, 2048, 1000),
+        (1_048_576, 1_048_576, 1_048_576, 1000),
+        (64, 64, 64, 16),
+    ],
+)
+def test_connections_leave_room_for_the_files_of_the_index(
+    monkeypatch, soft, hard, raised, connections
+):
+    import resource
+
+    limits = (soft, hard)
+
+    def note(_, new):
+        nonlocal limits
+        limits = new
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", note)
+
+    assert (room_for_connections(), limits) == (connections, (raised, hard))
 
 
 async def test_a_request_that_is_cut_is_told_to_come_again():

@@ -141,6 +141,12 @@ def test_an_index_is_made_in_its_place_and_that_is_told(incumbent, tmp_path, cap
     assert names_in(incumbent.with_name("search.db.freeact")) == ["a", "b"]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
+def test_a_pipe_at_the_path_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "search.db")
+    assert set_aside_incumbent(tmp_path / "search.db") is None
+
+
 def test_what_a_killed_process_left_in_the_log_is_kept(database):
     write_and_die(database, "a", "b", "c")
     aside = set_aside_incumbent(database)

@@ -112,14 +112,16 @@ def test_a_locked_database_delays_the_record_and_fails_no_search(by_words, root,
         with closing(apsw.Connection(str(search.index.path))) as other:
             other.execute("BEGIN IMMEDIATE")
             assert (await search.search("report a bug")).tools
-            async with asyncio.timeout(30):
-                while "not written down yet" not in caplog.text:
-                    await asyncio.sleep(0.05)
+            tool = "mcptools:github:create_issue"
+            is_written = await search.record_outcome(tool, success=True)
+            assert not is_written
+            assert "not written down yet" in caplog.text
             other.execute("ROLLBACK")
         # Without another search: there may be none.
         async with asyncio.timeout(30):
             while rows(by_words()) != ["report a bug"]:
                 await asyncio.sleep(0.05)
+        assert rows(by_words(), "SELECT tool_id FROM outcomes") == [tool]
 
     use(by_words(), root, job)
 

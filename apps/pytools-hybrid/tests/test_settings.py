@@ -190,3 +190,22 @@ def test_what_a_server_cannot_do_is_an_error_that_names_the_setting(monkeypatch,
 
     with pytest.raises(SettingsError, match=f"--{name.lower()} / PYTOOLS_{name}"):
         Settings.from_flags({})
+
+
+@pytest.mark.parametrize("pattern", ["hidden", "mcptools:hidden", "a:b:c:d", ""])
+@pytest.mark.parametrize("name", ["include", "exclude"])
+def test_a_pattern_that_can_match_no_id_is_refused_before_it_hides_nothing(name, pattern):
+    with pytest.raises(SettingsError, match=rf"--{name} / PYTOOLS_{name.upper()}.*matches no tool"):
+        Settings.from_flags({name: [pattern]})
+
+
+def test_a_policy_that_is_set_and_names_nothing_is_refused(monkeypatch):
+    monkeypatch.setenv("PYTOOLS_INCLUDE", " , ")
+
+    with pytest.raises(SettingsError, match=r"PYTOOLS_INCLUDE.*names nothing"):
+        Settings.from_flags({})
+
+
+def test_a_pattern_that_is_too_long_names_its_setting():
+    with pytest.raises(SettingsError, match="PYTOOLS_EXCLUDE"):
+        Settings.from_flags({"exclude": ["*" * 20_000]})

@@ -163,3 +163,33 @@ def test_nobody_waits_for_an_index_that_cannot_be_refreshed(settings, root, capl
             await asyncio.wait([task])
 
     asyncio.run(main())
+
+
+def test_who_neither_syncs_nor_watches_writes_nothing_of_its_own_model(settings, root):
+    async def main():
+        async with ToolSearch(settings(embedding_model="none"), root) as agent:
+            await agent.refresh()
+            await agent.search("report a bug")
+        other = settings(sync=False, watch=False, usage_log=False)
+        async with ToolSearch(other, root) as subagent:
+            upkeep = Upkeep(subagent)
+            async with asyncio.timeout(20):
+                await upkeep.run()
+            await upkeep.ready()
+            response = await subagent.search("report a bug")
+            assert response.tools
+            assert response.coverage.vectors == 0
+            return await subagent.statistics()
+
+    statistics = asyncio.run(main())
+    assert statistics.searches == 1, "what the agent has written down is the agent's"
+
+
+def test_a_pattern_of_the_policy_that_matches_nothing_is_told(settings, root, caplog):
+    async def main():
+        async with kept_up(settings(exclude=("*:gihub:*", "*:pdf:*")), root):
+            pass
+
+    asyncio.run(main())
+    assert "pattern '*:gihub:*' of include or exclude matches no tool" in caplog.text
+    assert "*:pdf:*" not in caplog.text

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import AmbiguousToolError, UnknownToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolindex import StoreReader, ToolEntry, ToolFilter
 
-__all__ = ["CategoryCount", "categories", "find_tool"]
+__all__ = ["CategoryCount", "categories", "find_tool", "nearest_first"]
 
 _NEAREST = 5
 _LISTED = 20
 _SAME_NAME = 1.0
+# The time to compare names grows with the square of their length.
+_COMPARED_CHARACTERS = 100
 # As clients show the tools of a server that they know by this name.
 _CLIENT_PREFIXES = ("mcp__", "mcp.")
 
@@ -70,6 +73,17 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
             ids = tuple(str(entry.id) for entry in found[:_LISTED])
             raise AmbiguousToolError(name, ids)
     raise UnknownToolError(name, _nearest(reader, name, policy))
+
+
+def nearest_first(name: str, names: Iterable[str]) -> list[str]:
+    """Sort names by how much they begin like one that was asked for."""
+    matcher = SequenceMatcher(b=name[:_COMPARED_CHARACTERS].casefold())
+
+    def likeness(candidate: str) -> tuple[float, str]:
+        matcher.set_seq1(candidate[:_COMPARED_CHARACTERS].casefold())
+        return -matcher.ratio(), candidate
+
+    return sorted(names, key=likeness)
 
 
 def _spellings(name: str) -> Sequence[str]:

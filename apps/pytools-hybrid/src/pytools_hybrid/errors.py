@@ -53,13 +53,21 @@ class UnknownToolError(PytoolsError):
     Attributes:
         name: What was asked for.
         candidates: Ids of the tools that are nearest to it, nearest first.
+        is_early: Whether not all files have been looked at yet, so that it may be there soon.
     """
 
-    def __init__(self, name: str, candidates: tuple[str, ...]) -> None:
-        nearest = f"; nearest: {', '.join(candidates)}" if candidates else ""
-        super().__init__(f"no tool is called {_shown(name)}{nearest}; search for what it should do")
+    def __init__(self, name: str, candidates: tuple[str, ...], *, is_early: bool = False) -> None:
         self.name = name
         self.candidates = candidates
+        self.is_early = is_early
+        if is_early:
+            super().__init__(
+                f"no tool is called {_shown(name)} so far; the files are still being looked at: "
+                "ask again in a moment"
+            )
+            return
+        nearest = f"; nearest: {', '.join(candidates)}" if candidates else ""
+        super().__init__(f"no tool is called {_shown(name)}{nearest}; search for what it should do")
 
 
 class AmbiguousToolError(PytoolsError):

@@ -85,8 +85,11 @@ def set_aside_incumbent(database: Path) -> Path | None:
 
 def _is_incumbent(database: Path) -> bool:
     header = b""
-    with suppress(OSError), database.open("rb") as file:
-        header = file.read(_HEADER_BYTES)
+    # A pipe would be waited for.
+    with suppress(OSError):
+        if database.is_file():
+            with database.open("rb") as file:
+                header = file.read(_HEADER_BYTES)
     if not header.startswith(_MAGIC) or any(header[_APPLICATION_ID]):
         return False
     try:

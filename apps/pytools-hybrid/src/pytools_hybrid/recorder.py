@@ -51,7 +51,7 @@ class Recorder:
         self._vectors: dict[str, dict[str, Sequence[float]]] = defaultdict(dict)
         self._used: dict[str, set[str]] = defaultdict(set)
         self._timer: asyncio.TimerHandle | None = None
-        self._writing: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[bool] | None = None
         self._failures = 0
         self._lock = asyncio.Lock()
 
@@ -82,12 +82,16 @@ class Recorder:
             self._used[model_id].add(text)
             self._schedule()
 
-    async def flush(self) -> None:
-        """Write what has been noted; what cannot be written now waits for the next time."""
+    async def flush(self) -> bool:
+        """Write what has been noted; what cannot be written now waits for the next time.
+
+        Returns:
+            Whether it was written.
+        """
         async with self._lock:
             self._unschedule()
             if self._store.read_only:
-                return
+                return False
             try:
                 try:
                     await finish_in_thread(self._write)
@@ -100,8 +104,9 @@ class Recorder:
                 self._failures += 1
                 _log.info("searches are not written down yet: %s", error)
                 self._schedule()
-            else:
-                self._failures = 0
+                return False
+            self._failures = 0
+            return True
 
     async def aclose(self) -> None:
         """Write what has been noted, and stop."""

@@ -177,9 +177,22 @@ class SearchResponse:
 
 
 def why_empty(
-    request: SearchRequest, response: SearchResponse, *, root: object, syncs: bool
+    request: SearchRequest,
+    response: SearchResponse,
+    *,
+    root: object,
+    syncs: bool,
+    is_filtered: bool,
 ) -> str:
-    """Say why nothing was found, and what to try."""
+    """Say why nothing was found, and what to try.
+
+    Args:
+        request: What was asked.
+        response: The empty answer.
+        root: The tree.
+        syncs: Whether the index follows the files.
+        is_filtered: Whether who asked wanted some of the tools only.
+    """
     count = response.tool_count
     if not response.is_complete and syncs:
         return f"the tools of {root} are still being indexed: ask again in a moment"
@@ -197,7 +210,7 @@ def why_empty(
             f"none of the {count} tools is likely enough to do this (confidence of at least "
             f"{request.min_confidence:g}): ask for less confidence, or try other words"
         )
-    if request.where != ToolFilter():
+    if is_filtered:
         return (
             f"none of the {count} tools passes the filters and fits: ask for less, and mind that "
             "names of categories and tags are compared as they are written"

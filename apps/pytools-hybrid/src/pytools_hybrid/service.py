@@ -26,7 +26,7 @@ from pytools_hybrid.answering import Answering
 from pytools_hybrid.catalogue import categories, find_tool
 from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.embedding import create_embedder
-from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.errors import SettingsError, UnknownToolError
 from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.reranking import Reranking
@@ -123,7 +123,7 @@ class ToolSearch:
         self.sync = TreeSync(index, self.root, completes=settings.sync)
         self._recorder = Recorder(index, keeps_searches=settings.usage_log, mend=self.sync.mend)
         self._answering = Answering(index, searcher, self._recorder, self._embedder)
-        if not settings.usage_log and not index.read_only:
+        if not settings.usage_log and settings.follows_files and not index.read_only:
             with suppress(ToolIndexError):
                 await asyncio.to_thread(index.usage.clear)
         return self
@@ -258,8 +258,14 @@ class ToolSearch:
         if reranking is not None:
             response = await reranking.rerank(request, response)
         if not response.tools:
-            syncs = self.settings.sync
-            notes = (*notes, why_empty(request, response, root=self.root, syncs=syncs))
+            why = why_empty(
+                request,
+                response,
+                root=self.root,
+                syncs=self.settings.sync,
+                is_filtered=request.where != self._under_policy(None),
+            )
+            notes = (*notes, why)
         response = replace(response, notes=(*notes, *response.notes), search_id=uuid.uuid4().hex)
         self._record(request, response, at=at, milliseconds=1000 * (time.perf_counter() - started))
         return response
@@ -271,6 +277,19 @@ class ToolSearch:
             DatabaseError: The index cannot be read.
         """
         return await self._look(lambda reader: categories(reader, self.policy))
+
+    async def idle_patterns(self) -> tuple[str, ...]:
+        """Give the patterns of the policy that match no tool: they may be misspelt.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        patterns = (*self.settings.include, *self.settings.exclude)
+
+        def idle(reader: StoreReader) -> tuple[str, ...]:
+            return tuple(it for it in patterns if not reader.categories(ToolFilter(include=[it])))
+
+        return await self._look(idle) if patterns else ()
 
     async def find(self, name: str) -> ToolEntry:
         """Find the tool that somebody means by an id, of ours or in another system's spelling.
@@ -284,7 +303,12 @@ class ToolSearch:
             AmbiguousToolError: Several are.
             DatabaseError: The index cannot be read.
         """
-        return await self._look(lambda reader: find_tool(reader, name, self.policy))
+        try:
+            return await self._look(lambda reader: find_tool(reader, name, self.policy))
+        except UnknownToolError as error:
+            if self.sync.is_first_look:
+                raise UnknownToolError(name, error.candidates, is_early=True) from None
+            raise
 
     async def describe(
         self, name: str, detail: DetailLevel = DetailLevel.SCHEMA
@@ -335,7 +359,8 @@ class ToolSearch:
             search_id: The search that it was taken from, if that is known.
 
         Returns:
-            Whether it is kept: not where the usage record is off.
+            Whether it is written: not where the usage record is off or the index is for reading
+            only. Where the index cannot be written just now, it will be when it can.
 
         Raises:
             UsageError: A latency that is negative or not finite.
@@ -353,8 +378,7 @@ class ToolSearch:
         if not self.settings.usage_log or self.index.read_only:
             return False
         self._recorder.outcome(outcome)
-        await self._recorder.flush()
-        return True
+        return await self._recorder.flush()
 
     async def flush(self) -> None:
         """Write what has been noted of searches, which else happens a moment later."""

@@ -36,6 +36,7 @@ _FLAGS = {
     "PYTOOLS_ALLOWED_HOSTS": "--allowed-host",
     "PYTOOLS_RERANK_MODEL": "--rerank",
 }
+_COLONS = 2
 # NoDecode: not as JSON, but as names with commas between them.
 _Names = Annotated[tuple[str, ...], NoDecode]
 _PLAIN_MODELS = (DEFAULT_MODEL, "test", "none")
@@ -93,8 +94,29 @@ class Settings(BaseSettings):
     @field_validator("include", "exclude", "allowed_hosts", mode="before")
     @classmethod
     def _with_commas(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(name for part in value.split(",") if (name := part.strip()))
+        if not isinstance(value, str):
+            return value
+        names = tuple(name for part in value.split(",") if (name := part.strip()))
+        if not names:
+            raise ValueError("it names nothing; leave it out, or give names with commas between")
+        return names
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _can_match_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from toolindex import FilterError, ToolFilter
+
+        for pattern in value:
+            # What matches nothing hides nothing: better not to start than to show too much.
+            if pattern.count(":") != _COLONS and not set(pattern) & {"*", "?"}:
+                raise ValueError(
+                    f"{pattern!r} matches no tool: ids are source:category:name, so write "
+                    f"'*:{pattern}:*' for a category, '*:*:{pattern}' for a name"
+                )
+        try:
+            ToolFilter(include=value)
+        except FilterError as error:
+            raise ValueError(str(error)) from error
         return value
 
     @field_validator("token")
@@ -139,6 +161,11 @@ class Settings(BaseSettings):
     @classmethod
     def _in_capitals(cls, value: object) -> object:
         return value.upper() if isinstance(value, str) else value
+
+    @property
+    def follows_files(self) -> bool:
+        """Whether the index is this process's to keep; else it is searched as others made it."""
+        return self.sync or self.watch
 
     def resolved_root(self) -> tuple[Path, str | None]:
         """Decide which tree of tools to use.

@@ -50,13 +50,15 @@ class Upkeep:
         self._started = self._looked = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled, or until there is nothing to follow."""
         while True:
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._follow_files())
-                    tasks.create_task(self._follow_entries())
-                    tasks.create_task(self._tidy())
+                    if self._search.settings.follows_files:
+                        tasks.create_task(self._follow_entries())
+                        tasks.create_task(self._tidy())
+                return
             except* Exception:  # noqa: BLE001
                 # Whatever it was, the files must be followed again.
                 _log.exception("following %s failed; starting over", self._search.root)
@@ -116,7 +118,11 @@ class Upkeep:
         if settings.sync:
             await self._refresh(None)
         self._have_looked()
-        self._search.sync.changed.set()
+        if settings.follows_files:
+            self._search.sync.changed.set()
+        else:
+            self._embedded.set()
+        await self._tell_of_idle_patterns()
         if not settings.watch:
             return
         passed = settings.sync
@@ -181,6 +187,11 @@ class Upkeep:
             return list(paths)
         folder, name = PurePosixPath(own.parent.as_posix()), own.name
         return [path for path in paths if path.parent != folder or not path.name.startswith(name)]
+
+    async def _tell_of_idle_patterns(self) -> None:
+        with suppress(ToolIndexError):
+            for pattern in await self._search.idle_patterns():
+                _log.warning("the pattern %r of include or exclude matches no tool", pattern)
 
     def _have_looked(self) -> None:
         if not self._synced.is_set():

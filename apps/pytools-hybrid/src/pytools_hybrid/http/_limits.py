@@ -6,6 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from starlette.requests import ClientDisconnect
+
 from pytools_hybrid.http._problems import ProblemError
 
 if TYPE_CHECKING:
@@ -84,6 +86,8 @@ class BodyLimit:
         except TimeoutError:
             await _refuse(408, "the body did not come in time", scope, receive, send)
             return
+        except ClientDisconnect:
+            return
         if body is None:
             detail = f"the body is larger than {limit} bytes"
             await _refuse(413, detail, scope, receive, send)
@@ -96,13 +100,13 @@ def _has_body(scope: Scope) -> bool:
     return not names.isdisjoint({b"content-length", b"transfer-encoding"})
 
 
-async def _read(receive: Receive, limit: int) -> list[Message] | None:
-    """Give the body as one message, or None where it is too large; the rest is read off then."""
+async def _read(receive: Receive, limit: int) -> bytes | None:
+    """Give the body, or None where it is too large; the rest is read off then."""
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return [message]
+            raise ClientDisconnect
         body += message.get("body", b"")
         is_last = not message.get("more_body", False)
         if len(body) > limit:
@@ -110,7 +114,7 @@ async def _read(receive: Receive, limit: int) -> list[Message] | None:
                 await _discard(receive)
             return None
         if is_last:
-            return [{"type": "http.request", "body": bytes(body), "more_body": False}]
+            return bytes(body)
 
 
 async def _discard(receive: Receive) -> None:
@@ -132,8 +136,10 @@ async def _refuse(status: int, detail: str, scope: Scope, receive: Receive, send
     await problem.response(scope)(scope, receive, send)
 
 
-def _replay(messages: list[Message], receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
     async def next_message() -> Message:
-        return messages.pop(0) if messages else await receive()
+        return messages.pop() if messages else await receive()
 
     return next_message

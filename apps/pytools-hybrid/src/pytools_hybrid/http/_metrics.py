@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CountRequests", "Metrics"]
 
+# As other servers note it; nobody gets to see it.
+_CLIENT_HAS_GONE = 499
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -97,7 +99,7 @@ class CountRequests:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count it when its response begins or it fails."""
+        """Pass a request on, and count it when its response begins, it fails or it is let go."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -121,3 +123,4 @@ class CountRequests:
         except Exception:
             count(500)
             raise
+        count(_CLIENT_HAS_GONE)

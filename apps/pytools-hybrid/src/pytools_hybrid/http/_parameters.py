@@ -36,7 +36,9 @@ EXAMPLE_ID = "mcptools:github:create_issue"
 
 _SHOWN = 100
 _LARGEST_TIME = 1e11
+_SHOWN_ERRORS = 20
 _LONGEST_NAME = 500
+_MOST_NAMES = 50
 
 
 def _written(pattern: str, kind: str, read: Callable[[str], Any]) -> BeforeValidator:
@@ -73,7 +75,17 @@ Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False), _number]
 Seconds = Annotated[float, Field(ge=0, le=_LARGEST_TIME), _number]
 Words = Annotated[str, Field(max_length=MAX_QUERY)]
 Names = Annotated[
-    list[Annotated[str, Field(min_length=1, pattern="^[^,]*[^,\\s][^,]*(,[^,]*[^,\\s][^,]*)*$")]],
+    list[
+        Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=_LONGEST_NAME,
+                pattern="^[^,]*[^,\\s][^,]*(,[^,]*[^,\\s][^,]*)*$",
+            ),
+        ]
+    ],
+    Field(max_length=_MOST_NAMES),
     AfterValidator(_names),
 ]
 
@@ -237,8 +249,10 @@ async def read_body(model: type[Q], request: Request) -> Q:
 
 
 def _refusal(what: str, errors: list[FieldError]) -> ProblemError:
-    told = "; ".join(f"{each.parameter or each.pointer or 'it'}: {each.detail}" for each in errors)
-    return ProblemError(422, f"{what}: {told}", errors=errors)
+    shown = errors[:_SHOWN_ERRORS]
+    told = "; ".join(f"{each.parameter or each.pointer or 'it'}: {each.detail}" for each in shown)
+    more = f"; and {len(errors) - len(shown)} more" if len(errors) > len(shown) else ""
+    return ProblemError(422, f"{what}: {told}{more}", errors=shown)
 
 
 def _message(text: str) -> str:

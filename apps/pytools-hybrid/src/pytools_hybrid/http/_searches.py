@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolindex import ToolFilter
 
+from pytools_hybrid.catalogue import nearest_first
 from pytools_hybrid.explaining import breakdown, reason
 from pytools_hybrid.http._index_state import index_state
 from pytools_hybrid.http._json import json_response
@@ -185,22 +186,13 @@ class Searches:
         """
         if not asked:
             return
-        known = sorted({count.category for count in await self._search.categories()})
+        known = {count.category for count in await self._search.categories()}
         unknown = [name for name in asked if name not in known]
         if known and unknown:
-            nearest = _nearest(unknown[0], known)
+            nearest = nearest_first(unknown[0], known)[:_LISTED]
             listed = ", ".join(nearest)
             more = f", and {len(known) - len(nearest)} more" if len(known) > len(nearest) else ""
             raise ProblemError(
                 404, f"there is no category {unknown[0]!r}; there are {listed}{more}",
                 candidates=nearest,
             )  # fmt: skip
-
-
-def _nearest(name: str, known: Sequence[str]) -> list[str]:
-    from difflib import SequenceMatcher
-
-    def distance(other: str) -> float:
-        return -SequenceMatcher(None, name.lower(), other.lower(), autojunk=False).ratio()
-
-    return sorted(known, key=distance)[:_LISTED]

@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -14,6 +15,7 @@ import uvicorn
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.http._app import create_app
 from pytools_hybrid.http._connections import ImpatientProtocol
+from pytools_hybrid.http._descriptors import NEW_AT_ONCE, room_for_connections
 from pytools_hybrid.http._security import check_exposure
 from pytools_hybrid.terminal import say
 
@@ -100,6 +102,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin, and say so."""
         await super().startup(sockets)
+        for listener in sockets or ():
+            # Those that come at once wait in the system's queue, not in ours.
+            listener.listen(_BACKLOG)
         say(f"serving on {self._url} (MCP at {self._url}/mcp, the API at {self._url}/openapi.json)")
 
     async def stop(self, serving: asyncio.Task[None]) -> None:
@@ -115,15 +120,17 @@ class _Server(uvicorn.Server):
 def _config(app: Starlette) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
-        http=ImpatientProtocol,
+        http=partial(ImpatientProtocol, most=room_for_connections()),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
         loop="asyncio",
         log_config=None,
+        # Anybody can cause its warnings, by what is no HTTP or wants to be a WebSocket.
+        log_level=logging.ERROR,
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        backlog=_BACKLOG,
+        backlog=NEW_AT_ONCE,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
     # Declared as whole seconds, and only ever waited for.

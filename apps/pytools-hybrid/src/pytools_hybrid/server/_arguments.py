@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from difflib import SequenceMatcher
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+from pytools_hybrid.catalogue import nearest_first
 from pytools_hybrid.server._schemas import arguments_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 __all__ = ["Arguments", "nearest_first", "quoted", "read_arguments"]
 
 A = TypeVar("A", bound="Arguments")
 
+# Whatever a tool is asked fits, and the usage record keeps all of it. HTTP has the same bounds.
+_MOST_CHARACTERS = 2_000
+_MOST_TEXTS = 50
 _SHOWN_CHARACTERS = 60
 # More at once is not read.
 _SHOWN_PROBLEMS = 2
@@ -37,7 +42,7 @@ class Arguments(BaseModel):
     taken for what they mean.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", str_max_length=_MOST_CHARACTERS)
 
     @model_validator(mode="before")
     @classmethod
@@ -50,13 +55,15 @@ class Arguments(BaseModel):
     @field_validator("categories", "tags", mode="before", check_fields=False)
     @classmethod
     def _one_is_a_list(cls, given: object) -> object:
-        if not isinstance(given, str):
-            return given
-        try:
-            several = json.loads(given)
-        except ValueError:
-            return [given]
-        return several if isinstance(several, list) else [given]
+        if isinstance(given, str):
+            try:
+                several = json.loads(given)
+            except (ValueError, RecursionError):
+                several = None
+            given = several if isinstance(several, list) else [given]
+        if isinstance(given, list) and len(given) > _MOST_TEXTS:
+            raise PydanticCustomError("too_long", "a list of more than is read")
+        return given
 
 
 def read_arguments(model: type[A], given: Mapping[str, Any]) -> A:
@@ -69,19 +76,12 @@ def read_arguments(model: type[A], given: Mapping[str, Any]) -> A:
         return model.model_validate(dict(given))
     except ValidationError as error:
         schema = arguments_schema(model)
-        problems = [_problem(str(it["loc"][0]), it["type"], given, schema) for it in error.errors()]
+        kinds = {str(it["loc"][0]): it["type"] for it in error.errors(include_url=False)}
+        shown = islice(kinds.items(), _SHOWN_PROBLEMS)
         # Not chained: the SDK would log the fields of a chained error once more.
-        raise ToolError(" ".join(list(dict.fromkeys(problems))[:_SHOWN_PROBLEMS])) from None
-
-
-def nearest_first(name: str, names: Iterable[str]) -> list[str]:
-    """Sort names by how much they look like one that was asked for."""
-    asked = name.casefold()
-
-    def likeness(candidate: str) -> tuple[float, str]:
-        return -SequenceMatcher(None, asked, candidate.casefold()).ratio(), candidate
-
-    return sorted(names, key=likeness)
+        raise ToolError(
+            " ".join(_problem(name, kind, given, schema) for name, kind in shown)
+        ) from None
 
 
 def quoted(value: object) -> str:
@@ -94,6 +94,10 @@ def _problem(name: str, kind: str, given: Mapping[str, Any], schema: Mapping[str
     fields = schema["properties"]
     if kind == "extra_forbidden":
         return f"There is no argument {quoted(name)}; there are {', '.join(fields)}."
+    if kind == "string_too_long":
+        return f"{name} has a text of more than {_MOST_CHARACTERS} characters; cut it."
+    if kind == "too_long":
+        return f"{name} is a list of more than {_MOST_TEXTS}; give fewer."
     allowed = _allowed(fields[name])
     if kind == "missing":
         return f"The argument {name} is missing; give {allowed}."

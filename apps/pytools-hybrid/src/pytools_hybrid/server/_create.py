@@ -40,7 +40,7 @@ def create_server(
             raise ValueError(f"the profile {settings.tools} needs an open search and its upkeep")
         over_index, following = _over_the_index(search, upkeep)
         tools += over_index
-        follow = following if settings.sync or settings.watch else None
+        follow = following if settings.follows_files else None
     if settings.tools != "search":
         tools += _over_the_files(settings, root)
     return ToolServer(

@@ -65,7 +65,8 @@ class Inventory:
         if self.listed is None:
             self.listed = frozenset(counts)
         if not counts:
-            return "None is indexed yet."
+            # A client may keep this for its whole session: it must not keep agents from searching.
+            return "None is indexed so far; search all the same."
         largest = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         shown, length = [], 0
         for name, tools in largest:

@@ -50,7 +50,7 @@ def report_outcome(search: ToolSearch, upkeep: Upkeep) -> ServedTool[OutcomeArgu
             latency_ms=asked.latency_ms,
             search_id=asked.search_id,
         )
-        text = "recorded" if recorded else "not recorded: the usage record is off or read-only"
+        text = "recorded" if recorded else "not recorded: the usage record cannot be written"
         return answer(OutcomeAnswer(recorded=recorded).model_dump(), [text])
 
     return ServedTool(

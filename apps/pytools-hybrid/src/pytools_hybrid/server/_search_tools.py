@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from toolindex import ToolFilter
 
 from pytools_hybrid.results import ToolResult, answer_meta, tool_results
@@ -31,6 +31,22 @@ _NAME_CHARACTERS = 80
 _NOTE_CHARACTERS = 300
 # The id says what these say.
 _IN_THE_ID = {"name", "category", "source"}
+
+# No category is called that, and to look for what is like it takes time.
+_NAME_CHARACTERS = 200
+_NAMES = 100
+# A model that wants more of a docstring asks for that tool alone.
+_TEXT_CHARACTERS = 1_200
+
+
+def _few_and_short(names: list[str]) -> list[str]:
+    if len(names) > _NAMES or any(len(name) > _NAME_CHARACTERS for name in names):
+        raise ValueError("too many, or too long")
+    return names
+
+
+# Not as limits of the schema, which agents would have to read.
+Names: TypeAlias = Annotated[list[str], AfterValidator(_few_and_short)]
 
 
 class SearchArguments(Arguments):
@@ -76,7 +92,7 @@ def search_tools(
             min_confidence=asked.threshold or 0.0,
         )
         results = tool_results(response, search.root, detail=asked.detail)
-        texts = [compact_json(result.model_dump(exclude=_IN_THE_ID)) for result in results]
+        texts = [_text(result) for result in results]
         if response.notes:
             texts.append(one_line("; ".join(response.notes), _NOTE_CHARACTERS))
         structured = SearchAnswer(result=results).model_dump()
@@ -90,6 +106,13 @@ def search_tools(
         about=about,
         run=run,
     )
+
+
+def _text(result: ToolResult) -> str:
+    shown = result.model_dump(exclude=_IN_THE_ID)
+    if len(result.description) > _TEXT_CHARACTERS:
+        shown["description"] = f"{result.description[:_TEXT_CHARACTERS]}… (describe_tool: all)"
+    return compact_json(shown)
 
 
 def _check_categories(asked: Sequence[str], known: Sequence[str]) -> None:

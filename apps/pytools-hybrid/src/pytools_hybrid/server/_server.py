@@ -95,7 +95,8 @@ class ToolServer(MCPServer[None]):
         if name != _PROMPT:
             message = f"There is no prompt {quoted(name)}; there is {_PROMPT}."
             raise MCPError(code=INVALID_PARAMS, message=message)
-        return await super().get_prompt(name, arguments, context)
+        # It has no arguments, and none of a client's own invention is in its way.
+        return await super().get_prompt(name, None, context)
 
     async def list_tools(self) -> list[Tool]:
         """List the tools as they describe themselves now."""

@@ -1,0 +1,63 @@
+"""What agents may pass to a tool over MCP, and what they are told when it does not fit."""
+
+import pytest
+from mcp.server.mcpserver.exceptions import ToolError
+from pytools_hybrid.server._arguments import Arguments, read_arguments
+
+
+class Asked(Arguments):
+    query: str
+    limit: int = 5
+    categories: list[str] | None = None
+
+
+def refusal(**given):
+    with pytest.raises(ToolError) as refused:
+        read_arguments(Asked, given)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("given", ["pdf", '["pdf"]', ["pdf"]])
+def test_one_text_is_a_list_of_one(given):
+    assert read_arguments(Asked, {"query": "a", "categories": given}).categories == ["pdf"]
+
+
+@pytest.mark.parametrize("given", ["[" * 100_000, '{"a":' * 100_000, "[1" + "1" * 5_000 + "]"])
+def test_a_text_that_no_parser_can_read_is_a_text(given):
+    assert refusal(query="a", categories=given).startswith("categories has a text of more than ")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"query": "a" * 2001}, "query has a text of more than 2000 characters; cut it."),
+        ({"categories": ["a" * 2001]}, "categories has a text of more than 2000 characters"),
+        ({"categories": ["pdf"] * 51}, "categories is a list of more than 50; give fewer."),
+        ({"categories": "[" + '"pdf",' * 50 + '"pdf"]'}, "more than 50"),
+    ],
+)
+def test_what_is_too_long_is_refused(given, says):
+    assert says in refusal(**{"query": "a"} | given)
+
+
+def test_what_is_just_short_enough_is_taken():
+    given = {"query": "a" * 2000, "categories": ["pdf"] * 50}
+
+    assert read_arguments(Asked, given).model_dump(exclude={"limit"}) == given
+
+
+def test_a_flood_of_wrong_arguments_is_told_in_a_line():
+    many = {str(number): 1 for number in range(20_000)}
+
+    said = refusal(query="a", categories=[1] * 200_000, **many)
+
+    assert said.startswith("categories is a list of more than 50; give fewer. There is no")
+    assert len(said) < 300
+
+
+def test_each_wrong_argument_is_told_once():
+    said = refusal(query="a", categories=[1, 2], limit="many")
+
+    assert said == (
+        "limit is 'many'; give a whole number. categories is [1, 2]; give a list of texts."
+    )
