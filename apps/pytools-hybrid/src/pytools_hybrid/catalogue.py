@@ -13,7 +13,20 @@ if TYPE_CHECKING:
 
     from toolindex import StoreReader, ToolEntry, ToolFilter
 
-__all__ = ["CategoryCount", "categories", "find_tool", "nearest_first"]
+__all__ = [
+    "MAX_NAME",
+    "MAX_NAMES",
+    "CategoryCount",
+    "categories",
+    "find_tool",
+    "nearest_first",
+]
+
+MAX_NAME = 500
+"""The most characters of the name of a tool, a category or a tag; the usage record keeps them."""
+
+MAX_NAMES = 50
+"""The most categories, and the most tags, of one search."""
 
 _NEAREST = 5
 _LISTED = 20
