@@ -98,7 +98,7 @@ async def test_the_first_search_finds_tools_and_many_at_once_all_do(start):
                 for number in range(200):
                     tasks.start_soon(search, number)
 
-    assert names(first)[0] == "mcptools:github:create_issue"
+    assert "mcptools:github:create_issue" in names(first)
     assert len(answers) == 200
     assert {answer.status_code for answer in answers} == {200}
 

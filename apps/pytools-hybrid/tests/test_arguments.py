@@ -1,7 +1,10 @@
 """What agents may pass to a tool over MCP, and what they are told when it does not fit."""
 
+from typing import Annotated
+
 import pytest
 from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
 from pytools_hybrid.server._arguments import Arguments, read_arguments
 
 
@@ -9,11 +12,16 @@ class Asked(Arguments):
     query: str
     limit: int = 5
     categories: list[str] | None = None
+    search_id: Annotated[str | None, Field(max_length=200)] = None
 
 
-def refusal(**given):
+class Nothing(Arguments):
+    pass
+
+
+def refusal(model=Asked, **given):
     with pytest.raises(ToolError) as refused:
-        read_arguments(Asked, given)
+        read_arguments(model, given)
     return str(refused.value)
 
 
@@ -31,7 +39,8 @@ def test_a_text_that_no_parser_can_read_is_a_text(given):
     ("given", "says"),
     [
         ({"query": "a" * 2001}, "query has a text of more than 2000 characters; cut it."),
-        ({"categories": ["a" * 2001]}, "categories has a text of more than 2000 characters"),
+        ({"search_id": "a" * 201}, "search_id has a text of more than 200 characters; cut it."),
+        ({"categories": ["a" * 501]}, "categories has a text of more than 500 characters; cut it."),
         ({"categories": ["pdf"] * 51}, "categories is a list of more than 50; give fewer."),
         ({"categories": "[" + '"pdf",' * 50 + '"pdf"]'}, "more than 50"),
     ],
@@ -41,9 +50,9 @@ def test_what_is_too_long_is_refused(given, says):
 
 
 def test_what_is_just_short_enough_is_taken():
-    given = {"query": "a" * 2000, "categories": ["pdf"] * 50}
+    given = {"query": "a" * 2000, "categories": ["a" * 500] * 50}
 
-    assert read_arguments(Asked, given).model_dump(exclude={"limit"}) == given
+    assert read_arguments(Asked, given).model_dump(exclude_unset=True) == given
 
 
 def test_a_flood_of_wrong_arguments_is_told_in_a_line():
@@ -53,6 +62,10 @@ def test_a_flood_of_wrong_arguments_is_told_in_a_line():
 
     assert said.startswith("categories is a list of more than 50; give fewer. There is no")
     assert len(said) < 300
+
+
+def test_a_tool_without_arguments_says_so():
+    assert refusal(Nothing, x=1) == "There is no argument 'x'; there are none."
 
 
 def test_each_wrong_argument_is_told_once():

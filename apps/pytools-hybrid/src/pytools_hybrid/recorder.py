@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict, deque
+from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
-from toolindex import DamagedDatabaseError, ToolIndexError, VectorError, finish_in_thread
+from toolindex import (
+    DamagedDatabaseError,
+    SearchRecord,
+    ToolFilter,
+    ToolIndexError,
+    VectorError,
+    finish_in_thread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from toolindex import OutcomeRecord, SearchRecord, ToolStore
+    from toolindex import OutcomeRecord, ToolStore
 
-__all__ = ["Recorder"]
+    from pytools_hybrid.search import SearchRequest, SearchResponse
+
+__all__ = ["Recorder", "search_record"]
 
 T = TypeVar("T")
 
@@ -144,6 +154,34 @@ class Recorder:
     def _start(self) -> None:
         # Kept, for the loop itself holds tasks only weakly.
         self._writing = asyncio.create_task(self.flush())
+
+
+def search_record(
+    request: SearchRequest, response: SearchResponse, *, at: float, milliseconds: float
+) -> SearchRecord:
+    """Make the record of a search.
+
+    Args:
+        request: What was asked.
+        response: What was answered.
+        at: When, in seconds since 1970.
+        milliseconds: How long it took.
+    """
+    where = {
+        name: sorted(value) if isinstance(value, frozenset) else value
+        for name, value in asdict(request.where).items()
+        if value != getattr(ToolFilter(), name)
+    }
+    return SearchRecord(
+        id=response.search_id,
+        at=at,
+        query=request.text,
+        mode=request.mode.value,
+        parameters={"limit": request.limit, **where},
+        results=tuple(str(found.entry.id) for found in response.tools),
+        latency_ms=milliseconds,
+        degraded=response.lost,
+    )
 
 
 def _drop(noted: deque[T], written: list[T]) -> None:

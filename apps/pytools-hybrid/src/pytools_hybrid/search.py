@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,13 @@ __all__ = [
     "SearchMode",
     "SearchRequest",
     "SearchResponse",
+    "cut_query",
     "why_empty",
 ]
 
 MAX_LIMIT = 50
+# No request is as long; what is pasted after it is not read.
+_QUERY_CHARACTERS = 20_000
 _NO_COVERAGE = Coverage(tools=0, vectors=0, dimensions=0)
 
 
@@ -174,6 +178,13 @@ class SearchResponse:
     def tool_count(self) -> int:
         """How many tools the state of the index has that answered."""
         return self.coverage.tools
+
+
+def cut_query(query: str) -> str:
+    """Cut what is too long, also after normalisation, which makes 18 letters of some."""
+    query = query[:_QUERY_CHARACTERS]
+    normal = unicodedata.normalize("NFKC", query)
+    return normal[:_QUERY_CHARACTERS] if len(normal) > _QUERY_CHARACTERS else query
 
 
 def why_empty(

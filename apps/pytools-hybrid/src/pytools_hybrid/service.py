@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import unicodedata
 import uuid
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from toolindex import (
-    DamagedDatabaseError,
     FilterError,
     OutcomeRecord,
-    SearchRecord,
     ToolFilter,
     ToolIndexError,
-    embed_pending,
 )
 
 from pytools_hybrid.answering import Answering
@@ -28,7 +24,7 @@ from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.errors import SettingsError, UnknownToolError
 from pytools_hybrid.ranking import Searcher
-from pytools_hybrid.recorder import Recorder
+from pytools_hybrid.recorder import Recorder, search_record
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import (
     MAX_LIMIT,
@@ -36,10 +32,12 @@ from pytools_hybrid.search import (
     SearchMode,
     SearchRequest,
     SearchResponse,
+    cut_query,
     why_empty,
 )
 from pytools_hybrid.store import open_store
 from pytools_hybrid.syncing import TreeSync
+from pytools_hybrid.vectors import VectorWork
 
 if TYPE_CHECKING:
     import os
@@ -61,8 +59,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")
 
-# No request is as long; what is pasted after it is not read.
-_QUERY_CHARACTERS = 20_000
 _USAGE_DAYS = 90.0
 _USAGE_ROWS = 100_000
 
@@ -108,8 +104,6 @@ class ToolSearch:
         model = settings.rerank_model
         self._reranking = None if model is None else Reranking(model)
         self._index: SQLiteStore | None = None
-        self._embedding = asyncio.Lock()
-        self._embedding_failure = ""
 
     async def __aenter__(self) -> Self:
         index = self._index = await asyncio.to_thread(open_store, self._database, self.root)
@@ -121,6 +115,7 @@ class ToolSearch:
             fusion=settings.fusion,
         )
         self.sync = TreeSync(index, self.root, completes=settings.sync)
+        self._vectors = VectorWork(index, self._embedder, self.sync)
         self._recorder = Recorder(index, keeps_searches=settings.usage_log, mend=self.sync.mend)
         self._answering = Answering(index, searcher, self._recorder, self._embedder)
         if not settings.usage_log and settings.follows_files and not index.read_only:
@@ -170,20 +165,7 @@ class ToolSearch:
             EmbeddingError: The model gave no vectors; what came before is stored.
             ToolIndexError: Its vectors cannot be stored.
         """
-        embedder = self._embedder
-        if embedder is None or self.index.read_only:
-            return 0
-        async with self._embedding:
-            try:
-                try:
-                    return await self._embed(embedder, progress)
-                except DamagedDatabaseError as error:
-                    await self.sync.mend(error)
-                    await self.sync.refresh()
-                    return await self._embed(embedder, progress)
-            except Exception as error:
-                self._embedding_failure = str(error)
-                raise
+        return await self._vectors.embed(progress)
 
     async def refused(self) -> dict[str, str]:
         """Give the tools whose text the model has refused, by id, with its reasons.
@@ -191,9 +173,7 @@ class ToolSearch:
         Raises:
             DatabaseError: The index cannot be read.
         """
-        if self._embedder is None:
-            return {}
-        return await asyncio.to_thread(self.index.refused, self._embedder.model_id)
+        return await self._vectors.refused()
 
     async def search(
         self,
@@ -238,7 +218,7 @@ class ToolSearch:
         if scope is not Scope.ALL:
             where = replace(where, source=scope.value)
         request = SearchRequest(
-            text=_cut(query),
+            text=cut_query(query),
             mode=mode,
             where=where,
             limit=limit,
@@ -248,7 +228,7 @@ class ToolSearch:
         wide = request if reranking is None else reranking.widened(request)
 
         def answer() -> Coroutine[None, None, SearchResponse]:
-            return self._answering.answer(wide, self._embedding_failure)
+            return self._answering.answer(wide, self._vectors.failure)
 
         response = await self.sync.mending(answer)
         if not response.is_complete:
@@ -267,7 +247,8 @@ class ToolSearch:
             )
             notes = (*notes, why)
         response = replace(response, notes=(*notes, *response.notes), search_id=uuid.uuid4().hex)
-        self._record(request, response, at=at, milliseconds=1000 * (time.perf_counter() - started))
+        milliseconds = 1000 * (time.perf_counter() - started)
+        self._recorder.search(search_record(request, response, at=at, milliseconds=milliseconds))
         return response
 
     async def categories(self) -> tuple[CategoryCount, ...]:
@@ -439,19 +420,6 @@ class ToolSearch:
             exclude={*where.exclude, *policy.exclude},
         )
 
-    async def _embed(
-        self, embedder: LimitedEmbedder, progress: Callable[[int, int], object] | None
-    ) -> int:
-        await asyncio.to_thread(self.index.use_model, embedder.model_id)
-        report = await embed_pending(
-            self.index, embedder, limits=embedder.limits, progress=progress
-        )
-        refused = await self.refused()
-        self._embedding_failure = f"{len(refused)} refused by the model" if refused else ""
-        for tool_id, reason in refused.items() if report.refused else ():
-            _log.warning("%s has no vector: %s", tool_id, reason)
-        return report.embedded
-
     def _stale_notes(self) -> tuple[str, ...]:
         if self.sync.failure is not None:
             return (f"the index may be out of date ({self.sync.failure})",)
@@ -460,31 +428,3 @@ class ToolSearch:
         if self.sync.is_first_look:
             return ("the index may be out of date: the files are still being looked at",)
         return ()
-
-    def _record(
-        self, request: SearchRequest, response: SearchResponse, *, at: float, milliseconds: float
-    ) -> None:
-        where = {
-            name: sorted(value) if isinstance(value, frozenset) else value
-            for name, value in asdict(request.where).items()
-            if value != getattr(ToolFilter(), name)
-        }
-        self._recorder.search(
-            SearchRecord(
-                id=response.search_id,
-                at=at,
-                query=request.text,
-                mode=request.mode.value,
-                parameters={"limit": request.limit, **where},
-                results=tuple(str(found.entry.id) for found in response.tools),
-                latency_ms=milliseconds,
-                degraded=response.lost,
-            )
-        )
-
-
-def _cut(query: str) -> str:
-    """Cut what is too long, also after normalisation, which makes 18 letters of some."""
-    query = query[:_QUERY_CHARACTERS]
-    normal = unicodedata.normalize("NFKC", query)
-    return normal[:_QUERY_CHARACTERS] if len(normal) > _QUERY_CHARACTERS else query

@@ -10,19 +10,20 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from pytools_hybrid.catalogue import nearest_first
+from pytools_hybrid.catalogue import MAX_NAME, MAX_NAMES, nearest_first
 from pytools_hybrid.server._schemas import arguments_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic_core import ErrorDetails
+
 __all__ = ["Arguments", "nearest_first", "quoted", "read_arguments"]
 
 A = TypeVar("A", bound="Arguments")
 
-# Whatever a tool is asked fits, and the usage record keeps all of it. HTTP has the same bounds.
+# As many as a query over HTTP may have.
 _MOST_CHARACTERS = 2_000
-_MOST_TEXTS = 50
 _SHOWN_CHARACTERS = 60
 # More at once is not read.
 _SHOWN_PROBLEMS = 2
@@ -61,8 +62,12 @@ class Arguments(BaseModel):
             except (ValueError, RecursionError):
                 several = None
             given = several if isinstance(several, list) else [given]
-        if isinstance(given, list) and len(given) > _MOST_TEXTS:
-            raise PydanticCustomError("too_long", "a list of more than is read")
+        # Not in the schema: agents would have to read it. The types are those of pydantic.
+        if isinstance(given, list):
+            if len(given) > MAX_NAMES:
+                raise PydanticCustomError("too_long", "too many", {"max_length": MAX_NAMES})
+            if any(isinstance(it, str) and len(it) > MAX_NAME for it in given):
+                raise PydanticCustomError("string_too_long", "too long", {"max_length": MAX_NAME})
         return given
 
 
@@ -76,11 +81,11 @@ def read_arguments(model: type[A], given: Mapping[str, Any]) -> A:
         return model.model_validate(dict(given))
     except ValidationError as error:
         schema = arguments_schema(model)
-        kinds = {str(it["loc"][0]): it["type"] for it in error.errors(include_url=False)}
-        shown = islice(kinds.items(), _SHOWN_PROBLEMS)
+        wrong = {str(it["loc"][0]): it for it in error.errors(include_url=False)}
+        shown = islice(wrong.items(), _SHOWN_PROBLEMS)
         # Not chained: the SDK would log the fields of a chained error once more.
         raise ToolError(
-            " ".join(_problem(name, kind, given, schema) for name, kind in shown)
+            " ".join(_problem(name, details, given, schema) for name, details in shown)
         ) from None
 
 
@@ -90,18 +95,21 @@ def quoted(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
-def _problem(name: str, kind: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def _problem(
+    name: str, wrong: ErrorDetails, given: Mapping[str, Any], schema: Mapping[str, Any]
+) -> str:
     fields = schema["properties"]
-    if kind == "extra_forbidden":
-        return f"There is no argument {quoted(name)}; there are {', '.join(fields)}."
-    if kind == "string_too_long":
-        return f"{name} has a text of more than {_MOST_CHARACTERS} characters; cut it."
-    if kind == "too_long":
-        return f"{name} is a list of more than {_MOST_TEXTS}; give fewer."
-    allowed = _allowed(fields[name])
-    if kind == "missing":
-        return f"The argument {name} is missing; give {allowed}."
-    return f"{name} is {quoted(given.get(name))}; give {allowed}."
+    match wrong["type"]:
+        case "extra_forbidden":
+            return f"There is no argument {quoted(name)}; there are {', '.join(fields) or 'none'}."
+        case "missing":
+            return f"The argument {name} is missing; give {_allowed(fields[name])}."
+        case "string_too_long":
+            most = wrong["ctx"]["max_length"]
+            return f"{name} has a text of more than {most} characters; cut it."
+        case "too_long":
+            return f"{name} is a list of more than {wrong['ctx']['max_length']}; give fewer."
+    return f"{name} is {quoted(given.get(name))}; give {_allowed(fields[name])}."
 
 
 def _allowed(field: Mapping[str, Any]) -> str:

@@ -1,0 +1,87 @@
+"""Vectors of the tools that have none yet: embedding them, and what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from toolindex import DamagedDatabaseError, embed_pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytools_hybrid.embedding import LimitedEmbedder
+    from pytools_hybrid.store import SQLiteStore
+    from pytools_hybrid.syncing import TreeSync
+
+__all__ = ["VectorWork"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+
+class VectorWork:
+    """Embeds what a model has not embedded yet.
+
+    Args:
+        store: Where texts come from and vectors go.
+        embedder: The model, or None for search by words alone.
+        sync: What mends a store that turns out to be damaged.
+
+    Attributes:
+        failure: Why some tools have no vector, or an empty string.
+    """
+
+    def __init__(
+        self, store: SQLiteStore, embedder: LimitedEmbedder | None, sync: TreeSync
+    ) -> None:
+        self.failure = ""
+        self._store = store
+        self._embedder = embedder
+        self._sync = sync
+        self._lock = asyncio.Lock()
+
+    async def embed(self, progress: Callable[[int, int], object] | None = None) -> int:
+        """Embed what is new, storing each batch as it comes; `ToolSearch.embed_pending` says more.
+
+        Raises:
+            EmbeddingError: The model gave no vectors; what came before is stored.
+            ToolIndexError: Its vectors cannot be stored.
+        """
+        embedder = self._embedder
+        if embedder is None or self._store.read_only:
+            return 0
+        async with self._lock:
+            try:
+                try:
+                    return await self._embed(embedder, progress)
+                except DamagedDatabaseError as error:
+                    await self._sync.mend(error)
+                    await self._sync.refresh()
+                    return await self._embed(embedder, progress)
+            except Exception as error:
+                self.failure = str(error)
+                raise
+
+    async def refused(self) -> dict[str, str]:
+        """Give the tools whose text the model has refused, by id, with its reasons.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        if self._embedder is None:
+            return {}
+        return await asyncio.to_thread(self._store.refused, self._embedder.model_id)
+
+    async def _embed(
+        self, embedder: LimitedEmbedder, progress: Callable[[int, int], object] | None
+    ) -> int:
+        await asyncio.to_thread(self._store.use_model, embedder.model_id)
+        report = await embed_pending(
+            self._store, embedder, limits=embedder.limits, progress=progress
+        )
+        refused = await self.refused()
+        self.failure = f"{len(refused)} refused by the model" if refused else ""
+        for tool_id, reason in refused.items() if report.refused else ():
+            _log.warning("%s has no vector: %s", tool_id, reason)
+        return report.embedded
