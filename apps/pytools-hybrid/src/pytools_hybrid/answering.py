@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Answering"]
 
+_AT_ONCE = 2
+
 
 class Answering:
     """Answers requests, with the vectors of another model while the wanted ones are not ready.
@@ -38,6 +40,9 @@ class Answering:
         self._searcher = searcher
         self._recorder = recorder
         self._embedder = embedder
+        # Of many at once, two after two end earlier than all of them together: they share one
+        # interpreter, and while one of the two waits for the database the other computes.
+        self._turns = asyncio.Semaphore(_AT_ONCE)
         self._queries: dict[str, QueryEmbedder] = {}
         self._stand_ins: dict[str, Embedder | None] = {}
 
@@ -88,9 +93,10 @@ class Answering:
         self, request: SearchRequest, vector: QueryVector | None, why: str
     ) -> SearchResponse:
         model_id = None if self._embedder is None else self._embedder.model_id
-        return await asyncio.to_thread(
-            self._searcher.answer, request, model_id=model_id, vector=vector, why=why
-        )
+        async with self._turns:
+            return await asyncio.to_thread(
+                self._searcher.answer, request, model_id=model_id, vector=vector, why=why
+            )
 
     async def _vector(
         self, request: SearchRequest, embedder: Embedder
