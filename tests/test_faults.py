@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 import anyio
 import apsw
 import pytest
+from toolindex import Lease
 
 pytestmark = pytest.mark.anyio
 
@@ -340,3 +341,26 @@ async def test_a_model_that_hangs_holds_no_search_by_words_up_and_is_used_when_i
         counted.fault.unlink()
         await eventually(client, MERGE, finds_merge_pdfs)
     assert max(counted.times_embedded().values()) == 1
+
+
+async def test_a_client_is_answered_while_others_hold_up_the_opening_of_the_index(server, database):
+    database.parent.mkdir()
+    lease = Lease(database, "rescue")
+    assert lease.acquire(timeout=10)
+    try:
+        async with server(database) as client:
+            (tool, *_) = (await client.list_tools()).tools
+            assert "None is indexed so far" in tool.description
+            async with anyio.create_task_group() as tasks:
+                found = []
+
+                async def search():
+                    found.extend(ids(await ask(client, MERGE)))
+
+                tasks.start_soon(search)
+                await client.list_prompts()
+                assert not found
+                lease.release()
+            assert found[0] == "mcptools:pdf:merge_pdfs"
+    finally:
+        lease.release()

@@ -119,6 +119,7 @@ async def test_progress_is_reported_while_a_search_waits_for_the_first_index(
         assert first.structured_content["result"]
         assert reports
         assert {message for _, message in reports} <= {
+            "opening the index",
             "looking at the files", "embedding new tools",
         }  # fmt: skip
         assert [it for it, _ in reports] == sorted({it for it, _ in reports}), "it grows"

@@ -107,6 +107,22 @@ async def test_a_search_takes_a_mode_a_scope_and_a_threshold(serve):
     assert "confidence" in sure.json()["metadata"]["notes"][0]
 
 
+async def test_no_text_of_a_tool_or_a_client_controls_a_terminal(serve, write_tool):
+    hidden = "\x1b[31m\x7f\x85\x9b31m\u200b\u2028\u202e\ufeff"
+    write_tool("mcptools/evil/paint_red.py", ascii(f"Paint {hidden} grün 東京.")[1:-1])
+
+    async with serve() as client:
+        found = await client.get("/search", params={"q": f"paint red {hidden}"})
+        described = await client.get("/api/v1/tools/paint_red?detail=full")
+        unknown = await client.get(f"/api/v1/tools/{hidden}")
+
+    for answer in (found, described, unknown):
+        assert answer.text.isprintable()
+    for answer in (found, described):
+        assert "grün 東京" in answer.text
+    assert found.json()["query"] == f"paint red {hidden}"
+
+
 async def test_categories_and_tags_narrow_a_search(serve, toolbox):
     tagged = toolbox / "mcptools/pdf/stamp_pages.py"
     tagged.write_text(

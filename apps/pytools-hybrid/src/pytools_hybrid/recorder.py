@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict, deque
 from dataclasses import asdict
+from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import (
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import SearchRequest, SearchResponse
 
-__all__ = ["Recorder", "search_record"]
+__all__ = ["Recorder", "Recording", "search_record"]
 
 T = TypeVar("T")
 
@@ -33,6 +34,22 @@ _log = logging.getLogger("pytools_hybrid")
 _DELAY_SECONDS = 1.0
 _MOST_DOUBLINGS = 6
 _WAITING = 1_000
+
+# Whoever filters by a thousand tags is not remembered by them.
+_FILTER_VALUES = 20
+_VALUE_CHARACTERS = 200
+
+
+class Recording(StrEnum):
+    """What became of something that was to be written down."""
+
+    WRITTEN = "written"
+    PENDING = "pending"
+    """Noted: the index cannot be written just now. It is written when it can be."""
+    OFF = "off"
+    """The usage record is switched off."""
+    READ_ONLY = "read-only"
+    """The index is for reading only."""
 
 
 class Recorder:
@@ -168,7 +185,9 @@ def search_record(
         milliseconds: How long it took.
     """
     where = {
-        name: sorted(value) if isinstance(value, frozenset) else value
+        name: [str(each)[:_VALUE_CHARACTERS] for each in sorted(value)[:_FILTER_VALUES]]
+        if isinstance(value, frozenset)
+        else value
         for name, value in asdict(request.where).items()
         if value != getattr(ToolFilter(), name)
     }

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["ToolResult", "answer_meta", "readable", "shown_path", "tool_results"]
 
 # Control characters but for the tab and the line's end, what turns the direction of writing, and
-# Unicode's tags, which no reader sees and a model may obey.
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+# what no reader sees and a model may obey: Unicode's tags, spaces of no width, selectors of
+# variants but for that of emoji. Joiners stay: scripts and emoji need them.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0e\ufeff"
+    "\U000e0000-\U000e01ef]"
+)
 
 
 class ToolResult(BaseModel):

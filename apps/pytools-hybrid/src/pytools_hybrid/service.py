@@ -24,7 +24,7 @@ from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.errors import SettingsError, UnknownToolError
 from pytools_hybrid.ranking import Searcher
-from pytools_hybrid.recorder import Recorder, search_record
+from pytools_hybrid.recorder import Recorder, Recording, search_record
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import (
     MAX_LIMIT,
@@ -330,7 +330,7 @@ class ToolSearch:
         success: bool,
         latency_ms: float | None = None,
         search_id: str | None = None,
-    ) -> bool:
+    ) -> Recording:
         """Write down what came of using a tool.
 
         Args:
@@ -340,8 +340,7 @@ class ToolSearch:
             search_id: The search that it was taken from, if that is known.
 
         Returns:
-            Whether it is written: not where the usage record is off or the index is for reading
-            only. Where the index cannot be written just now, it will be when it can.
+            Whether it is written now, will be, or is not kept at all.
 
         Raises:
             UsageError: A latency that is negative or not finite.
@@ -356,10 +355,12 @@ class ToolSearch:
             latency_ms=latency_ms,
             search_id=search_id,
         )
-        if not self.settings.usage_log or self.index.read_only:
-            return False
+        if not self.settings.usage_log:
+            return Recording.OFF
+        if self.index.read_only:
+            return Recording.READ_ONLY
         self._recorder.outcome(outcome)
-        return await self._recorder.flush()
+        return Recording.WRITTEN if await self._recorder.flush() else Recording.PENDING
 
     async def flush(self) -> None:
         """Write what has been noted of searches, which else happens a moment later."""

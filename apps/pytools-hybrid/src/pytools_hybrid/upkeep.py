@@ -22,6 +22,8 @@ __all__ = ["Upkeep"]
 
 _log = logging.getLogger("pytools_hybrid")
 
+# Longer than opening waits for others who make the index.
+_OPENING_SECONDS = 75.0
 _FIRST_SYNC_SECONDS = 10.0
 _FIRST_EMBEDDING_SECONDS = 1.0
 _PROGRESS_SECONDS = 1.0
@@ -34,9 +36,9 @@ _TIDY_EVERY = 24 * 3600.0
 
 
 class Upkeep:
-    """Brings the index of an open `ToolSearch` up to date, and goes on as files change.
+    """Brings the index of a `ToolSearch` up to date, and goes on as files change.
 
-    What fails is tried again, with growing pauses; searches go on meanwhile.
+    The search has to be open when `run` is called; before that, others may wait here. What fails is tried again, with growing pauses; searches go on meanwhile.
 
     Attributes:
         refreshed: Set whenever the index was brought up to date; who waits for it clears it.
@@ -45,12 +47,15 @@ class Upkeep:
     def __init__(self, search: ToolSearch) -> None:
         self.refreshed = asyncio.Event()
         self._search = search
+        self._opened = asyncio.Event()
         self._synced = asyncio.Event()
         self._embedded = asyncio.Event()
-        self._started = self._looked = asyncio.get_running_loop().time()
+        self._made = self._started = self._looked = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
         """Work until cancelled, or until there is nothing to follow."""
+        self._started = self._looked = asyncio.get_running_loop().time()
+        self._opened.set()
         while True:
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -79,21 +84,39 @@ class Upkeep:
         until = self._looked + _FIRST_EMBEDDING_SECONDS
         await self._wait(self._embedded, until, progress, "embedding new tools")
 
-    async def looked(
+    async def opened(
         self,
         progress: Callable[[float, str], Awaitable[None]] | None = None,
         *,
-        within: float = _FIRST_SYNC_SECONDS,
+        within: float = _OPENING_SECONDS,
     ) -> bool:
-        """Wait until all files were looked at once, or until it is time.
+        """Wait until the index is open, or until it is time.
 
         Args:
             progress: As for `ready`.
             within: How many seconds after the start it is time.
 
         Returns:
+            Whether it is.
+        """
+        return await self._wait(self._opened, self._made + within, progress, "opening the index")
+
+    async def looked(
+        self,
+        progress: Callable[[float, str], Awaitable[None]] | None = None,
+        *,
+        within: float = _FIRST_SYNC_SECONDS,
+    ) -> bool:
+        """Wait until the index is open and all files were looked at once, or until it is time.
+
+        Args:
+            progress: As for `ready`.
+            within: How many seconds after the index was opened it is time.
+
+        Returns:
             Whether they were.
         """
+        await self.opened(progress)
         until = self._started + within
         return await self._wait(self._synced, until, progress, "looking at the files")
 
@@ -107,7 +130,7 @@ class Upkeep:
         loop = asyncio.get_running_loop()
         while not event.is_set() and (now := loop.time()) < until:
             if progress is not None:
-                await progress(round(now - self._started, 3), work)
+                await progress(round(now - self._made, 3), work)
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min(until, now + _PROGRESS_SECONDS)):
                     await event.wait()

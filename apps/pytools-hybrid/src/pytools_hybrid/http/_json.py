@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
@@ -14,6 +15,7 @@ __all__ = ["json_response"]
 
 # A page that shows an answer as it is must not run what a tool's description says.
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+_NOT_ASCII = re.compile(r"[^\x00-\x7e]")
 
 
 def json_response(
@@ -23,9 +25,16 @@ def json_response(
     media_type: str = "application/json",
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Make a response of a value; half a surrogate pair stays an escape."""
+    """Make a response of a value; characters that a terminal may obey are escaped."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    body = text.encode("utf-8", "backslashreplace")
     return Response(
-        body, status_code=status, media_type=media_type, headers={**_HEADERS, **(headers or {})}
+        _NOT_ASCII.sub(lambda found: _printable(found[0]), text),
+        status_code=status,
+        media_type=media_type,
+        headers={**_HEADERS, **(headers or {})},
     )
+
+
+def _printable(character: str) -> str:
+    # The quotes of the JSON string are cut off.
+    return character if character.isprintable() else json.dumps(character)[1:-1]

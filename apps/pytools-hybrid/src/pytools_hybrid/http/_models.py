@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from pytools_hybrid.recorder import Recording
 from pytools_hybrid.results import ToolResult
 
 __all__ = [
@@ -124,4 +125,6 @@ class OutcomeModel(BaseModel):
     """What became of a report."""
 
     tool_id: str = Field(description="The tool's full id")
-    recorded: bool = Field(description="Whether it is kept: not where the usage record is off")
+    recorded: Recording = Field(
+        description="written; pending until the index can be written; off or read-only: not kept"
+    )

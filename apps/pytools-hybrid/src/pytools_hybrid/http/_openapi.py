@@ -121,8 +121,9 @@ _OVER_THE_INDEX = {
         summary="Report what came of using a tool",
         body=OutcomeReport,
         answers={
-            200: ("Read, but not kept: the usage record is off", OutcomeModel),
-            201: ("Kept", OutcomeModel),
+            200: ("Read, but not kept: the usage record is off, or read-only", OutcomeModel),
+            201: ("Written", OutcomeModel),
+            202: ("Noted, to be written when the index can be", OutcomeModel),
         },
         problems=(400, 404, 408, 409, 413, 415, 422, 503),
     ),

@@ -22,7 +22,7 @@ class SessionLimit:
     for an answer, or listening, are left alone.
 
     Args:
-        app: What answers, and keeps the sessions.
+        app: What answers, and keeps the sessions; it must have room for some more.
         path: Where it speaks MCP.
         most: How many sessions there may be.
     """
@@ -35,14 +35,14 @@ class SessionLimit:
         self._sessions: OrderedDict[str, int] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and make room before one that opens a session."""
+        """Pass a request on, and make room after one that has opened a session."""
         if scope["type"] != "http" or scope["path"] != self._path:
             await self._app(scope, receive, send)
             return
         session = Headers(scope=scope).get(_SESSION)
         if session is None:
-            await self._make_room(scope)
             await self._app(scope, receive, self._noting(send))
+            await self._make_room(scope)
         elif session in self._sessions:
             await self._in_flight(session, scope, receive, send)
         else:
@@ -70,13 +70,16 @@ class SessionLimit:
         return noted
 
     async def _make_room(self, scope: Scope) -> None:
-        while len(self._sessions) >= self._most:
-            silent = next((it for it, requests in self._sessions.items() if not requests), None)
-            if silent is None:
-                return
-            del self._sessions[silent]
-            # As its client would; one that has ended by itself is not found, which is as good.
-            end = dict(scope, method="DELETE", headers=[(_SESSION.encode(), silent.encode())])
+        excess = len(self._sessions) - self._most
+        if excess <= 0:
+            return
+        # The newest is what room is made for.
+        *older, _ = self._sessions.items()
+        silent = [session for session, requests in older if not requests]
+        for session in silent[:excess]:
+            del self._sessions[session]
+            # As its client would do; one that has ended by itself is not found, and gone as well.
+            end = dict(scope, method="DELETE", headers=[(_SESSION.encode(), session.encode())])
             await self._app(end, _nothing, _nowhere)
 
 

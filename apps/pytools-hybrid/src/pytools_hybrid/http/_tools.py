@@ -15,6 +15,7 @@ from pytools_hybrid.http._parameters import (
     read_body,
     read_query,
 )
+from pytools_hybrid.recorder import Recording
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pytools_hybrid.upkeep import Upkeep
 
 __all__ = ["Tools"]
+
+_STATUS = {Recording.WRITTEN: 201, Recording.PENDING: 202}
 
 
 class Tools:
@@ -51,14 +54,14 @@ class Tools:
         report = await read_body(OutcomeReport, request)
         await self._upkeep.ready()
         entry = await self._search.find(report.tool_id)
-        is_kept = await self._search.record_outcome(
+        recording = await self._search.record_outcome(
             str(entry.id),
             success=report.success,
             latency_ms=report.latency_ms,
             search_id=report.search_id,
         )
-        content = {"tool_id": str(entry.id), "recorded": is_kept}
-        return json_response(content, status=201 if is_kept else 200)
+        content = {"tool_id": str(entry.id), "recorded": recording.value}
+        return json_response(content, status=_STATUS.get(recording, 200))
 
     async def statistics(self, request: Request) -> Response:
         """Answer `GET /api/v1/stats`."""

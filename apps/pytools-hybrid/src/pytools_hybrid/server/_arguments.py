@@ -43,7 +43,7 @@ class Arguments(BaseModel):
     taken for what they mean.
     """
 
-    model_config = ConfigDict(extra="forbid", str_max_length=_MOST_CHARACTERS)
+    model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
@@ -52,6 +52,16 @@ class Arguments(BaseModel):
             return given
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         return {name: it for name, it in given.items() if it is not None or name in required}
+
+    # Limits of the schema would be read by every agent. The types of errors are pydantic's.
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_short(cls, given: object) -> object:
+        if isinstance(given, str) and len(given) > _MOST_CHARACTERS:
+            raise PydanticCustomError(
+                "string_too_long", "too long", {"max_length": _MOST_CHARACTERS}
+            )
+        return given
 
     @field_validator("categories", "tags", mode="before", check_fields=False)
     @classmethod
@@ -62,7 +72,6 @@ class Arguments(BaseModel):
             except (ValueError, RecursionError):
                 several = None
             given = several if isinstance(several, list) else [given]
-        # Not in the schema: agents would have to read it. The types are those of pydantic.
         if isinstance(given, list):
             if len(given) > MAX_NAMES:
                 raise PydanticCustomError("too_long", "too many", {"max_length": MAX_NAMES})

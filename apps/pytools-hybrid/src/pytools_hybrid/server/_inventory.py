@@ -50,6 +50,8 @@ class Inventory:
         Raises:
             ToolIndexError: The index cannot be read.
         """
+        if not await self._upkeep.opened(within=_PATIENCE_SECONDS):
+            return Counter()
         counts = await self._counts()
         if not counts and await self._upkeep.looked(within=_PATIENCE_SECONDS):
             counts = await self._counts()

@@ -82,11 +82,27 @@ async def _serve(search: ToolSearch | None, settings: Settings, root: Path) -> N
         return
     from pytools_hybrid.upkeep import Upkeep
 
-    async with search:
-        upkeep = Upkeep(search)
-        server = create_server(search, upkeep, settings=settings, root=root)
-        async with _beside(upkeep.run(), server.announce_changes()):
+    upkeep = Upkeep(search)
+    server = create_server(search, upkeep, settings=settings, root=root)
+    if settings.transport == "http":
+        async with search, _beside(upkeep.run(), server.announce_changes()):
             await _transport(search, upkeep, settings, server)
+        return
+    # A client is answered at once, also where others hold the opening of the index up.
+    keeping = asyncio.create_task(_keep_open(search, upkeep, server))
+    serving = asyncio.create_task(_transport(search, upkeep, settings, server))
+    await asyncio.wait({keeping, serving}, return_when=asyncio.FIRST_COMPLETED)
+    if keeping.done():
+        keeping.result()
+    keeping.cancel()
+    await asyncio.wait({keeping}, timeout=_FINISH_SECONDS)
+    serving.result()
+
+
+async def _keep_open(search: ToolSearch, upkeep: Upkeep, server: ToolServer) -> None:
+    """Open the index, and keep it up until cancelled."""
+    async with search, _beside(upkeep.run(), server.announce_changes()):
+        await asyncio.Event().wait()
 
 
 async def _transport(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, Field
 
+from pytools_hybrid.recorder import Recording
 from pytools_hybrid.server._arguments import Arguments
 from pytools_hybrid.server._tool import ServedTool, answer
 
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from pytools_hybrid.upkeep import Upkeep
 
 __all__ = ["report_outcome"]
+
+_TEXTS = {
+    Recording.WRITTEN: "recorded",
+    Recording.PENDING: "noted; it is written as soon as the index can be, so do not report it again",
+    Recording.OFF: "not recorded: the usage record is switched off",
+    Recording.READ_ONLY: "not recorded: the index is for reading only",
+}
 
 
 class OutcomeArguments(Arguments):
@@ -31,9 +39,9 @@ class OutcomeArguments(Arguments):
 
 
 class OutcomeAnswer(BaseModel):
-    """Whether the outcome is kept."""
+    """Whether the outcome is kept: written, pending, off, or read-only."""
 
-    recorded: bool
+    recorded: Recording
 
 
 def report_outcome(search: ToolSearch, upkeep: Upkeep) -> ServedTool[OutcomeArguments]:
@@ -44,14 +52,13 @@ def report_outcome(search: ToolSearch, upkeep: Upkeep) -> ServedTool[OutcomeArgu
 
     async def run(asked: OutcomeArguments, progress: Progress) -> CallToolResult:
         await upkeep.looked(progress)
-        recorded = await search.record_outcome(
+        recording = await search.record_outcome(
             asked.tool_id,
             success=asked.success,
             latency_ms=asked.latency_ms,
             search_id=asked.search_id,
         )
-        text = "recorded" if recorded else "not recorded: the usage record cannot be written"
-        return answer(OutcomeAnswer(recorded=recorded).model_dump(), [text])
+        return answer({"recorded": recording.value}, [_TEXTS[recording]])
 
     return ServedTool(
         name="report_outcome",
