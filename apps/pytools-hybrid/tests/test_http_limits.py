@@ -14,9 +14,11 @@ from pytools_hybrid.http import _connections, _limits
 from pytools_hybrid.http._connections import ImpatientProtocol
 from pytools_hybrid.http._descriptors import room_for_connections
 from pytools_hybrid.http._ending import AnswerWhenCut
+from pytools_hybrid.http._hosts import HostRule
 from pytools_hybrid.http._limits import BodyLimit, Slots
 from pytools_hybrid.http._metrics import CountRequests, Metrics
 from pytools_hybrid.http._problems import ProblemError
+from pytools_hybrid.http._security import Gate
 
 pytestmark = pytest.mark.anyio
 
@@ -246,6 +248,15 @@ async def test_a_body_that_breaks_after_its_answer_ends_the_connection(caplog, m
     assert received.startswith(b"HTTP/1.1 401")
     assert received.count(b"HTTP/1.1") == 1
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_body_that_is_refused_unread_does_not_keep_its_connection():
+    guarded = Gate(echo, hosts=HostRule("127.0.0.1", ()), token="secret")
+    async with serving(guarded) as address:
+        received = await exchange(address, CHUNKED.replace(b"Host: a", b"Host: localhost"))
+
+    assert received.startswith(b"HTTP/1.1 401")
+    assert b"connection: close" in received.lower()
 
 
 async def test_of_many_connections_those_too_many_are_told_to_come_again():

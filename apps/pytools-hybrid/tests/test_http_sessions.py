@@ -85,22 +85,25 @@ async def test_a_session_that_its_client_ended_leaves_its_place(limited):
 async def test_a_session_that_listens_is_kept(limited):
     async with limited(1) as (app, client):
         first = await opened(client)
-        listening = asyncio.Event()
+        listening, messages = asyncio.Event(), [{"type": "http.request"}]
 
         async def receive():
-            await asyncio.Event().wait()
+            return messages.pop() if messages else await asyncio.Event().wait()
 
         async def send(message):
             listening.set()
 
         headers = {"host": "127.0.0.1", "mcp-session-id": first} | ACCEPT
         scope = {
-            **{"type": "http", "method": "GET", "path": "/mcp", "query_string": b""},
-            **{"http_version": "1.1", "scheme": "http", "root_path": "", "client": None},
+            "type": "http",
+            "method": "GET",
+            "path": "/mcp",
+            "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         }
         stream = asyncio.create_task(app(scope, receive, send))
-        await listening.wait()
+        async with asyncio.timeout(30):
+            await listening.wait()
         second = await opened(client)
         third = await opened(client)
 

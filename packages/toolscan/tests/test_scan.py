@@ -685,9 +685,9 @@ def test_a_file_that_takes_too_much_loses_no_neighbour(error, tree, monkeypatch)
     root = tree({"mcptools/demo/deep.py": GOOD, NEIGHBOUR: GOOD, package: "'D.'"})
     reading = toolscan._scan.read_source
 
-    def read(path):
+    def read(path, **options):
         if "neighbour" in path:
-            return reading(path)
+            return reading(path, **options)
         raise error
 
     monkeypatch.setattr("toolscan._scan.read_source", read)

@@ -47,11 +47,14 @@ class ToolBrowser:
         root: The tree; paths begin with it as it is named here.
         policy: Of which only the patterns of ids count; a tool outside of them is not listed,
             nor is a category that has no other.
+        outside_links: Whether tools are listed too that symbolic links lead to outside of the
+            root.
     """
 
-    def __init__(self, root: Path, policy: ToolFilter) -> None:
+    def __init__(self, root: Path, policy: ToolFilter, *, outside_links: bool = False) -> None:
         self._root = root
         self._policy = policy
+        self._outside_links = outside_links
 
     def categories(self) -> Categories:
         """List the categories, by name.
@@ -85,7 +88,7 @@ class ToolBrowser:
 
     def _found(self) -> Iterator[tuple[ToolId, str]]:
         try:
-            found = find_tools(self._root)
+            found = find_tools(self._root, outside_links=self._outside_links)
         except RootNotFoundError:
             return
         except ToolReadError as error:

@@ -22,10 +22,10 @@ __all__ = [
     "nearest_first",
 ]
 
-MAX_NAME = 500
-"""The most characters of the name of a tool, a category or a tag; the usage record keeps them."""
+MAX_NAME = 200
+"""The most characters of a category or a tag that is asked for; the usage record keeps them."""
 
-MAX_NAMES = 50
+MAX_NAMES = 100
 """The most categories, and the most tags, of one search."""
 
 _NEAREST = 5

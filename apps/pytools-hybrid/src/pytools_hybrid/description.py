@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["DetailLevel", "ToolDescription", "describe"]
 
 _SUMMARY_CHARACTERS = 120
+_OUTSIDE = (
+    "its file lies outside of the root, where a symbolic link leads: no more of it is shown "
+    "unless PYTOOLS_OUTSIDE_LINKS is true"
+)
 
 
 class DetailLevel(StrEnum):
@@ -73,18 +76,24 @@ class ToolDescription(BaseModel):
 
 
 def describe(
-    entry: ToolEntry, root: Path, *, detail: DetailLevel, usage: ToolUsage | None = None
+    entry: ToolEntry,
+    root: Path,
+    *,
+    detail: DetailLevel,
+    usage: ToolUsage | None = None,
+    outside_links: bool = False,
 ) -> ToolDescription:
     """Describe a tool.
 
-    Schemas and the stub are made from the file as it is now. A file that cannot be read, or that
-    a link leads to from outside of the root, is not read: the index has to do.
+    Schemas and the stub are made from the file as it is now; where it cannot be read, the index
+    has to do. Of a file outside of the root no more than the summary is told.
 
     Args:
         entry: The tool.
         root: The tree.
         detail: How much to tell.
         usage: What is known of its use.
+        outside_links: Whether the file may lie outside of the root, where symbolic links lead.
     """
     source, category, name = entry.id.source, entry.id.category, entry.id.name
     described = ToolDescription(
@@ -95,7 +104,9 @@ def describe(
     )
     if detail is DetailLevel.SUMMARY:
         return described
-    record, problem = _read(entry, root)
+    record, problem = _read(entry, root, outside_links=outside_links)
+    if problem == _OUTSIDE:
+        return described.model_copy(update={"notes": [problem]})
     parameters = record.parameters if record else entry.parameters
     named = [(it.alias or it.name, it) for it in parameters]
     described = described.model_copy(
@@ -144,14 +155,16 @@ def short(text: str, length: int) -> str:
     return f"{text[: space if space > 0 else end].rstrip()}…"
 
 
-def _read(entry: ToolEntry, root: Path) -> tuple[ToolRecord | None, str]:
+def _read(
+    entry: ToolEntry, root: Path, *, outside_links: bool
+) -> tuple[ToolRecord | None, str]:
     """Read a tool's file, or say why it was not read."""
-    file, inside = os.path.realpath(root / entry.path), os.path.realpath(root)
-    if os.path.commonpath([file, inside]) != inside:
-        return None, "its file lies outside of the root, where a link leads: no schema"
     try:
-        return toolscan.read_tool(entry.path, root), ""
+        return toolscan.read_tool(entry.path, root, outside_links=outside_links), ""
     except (toolscan.ToolScanError, OSError) as error:
+        issue = getattr(error, "issue", None)
+        if issue and issue.reason is toolscan.Reason.OUTSIDE_ROOT:
+            return None, _OUTSIDE
         return None, f"its file cannot be read now, so this is what the index knows: {error}"
 
 

@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
-from toolindex import DatabaseError, Lease
+from toolindex import DatabaseError, Lease, application_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["set_aside_incumbent"]
 
-_MAGIC = b"SQLite format 3\0"
-_APPLICATION_ID = slice(68, 72)
-_HEADER_BYTES = 100
 _LEASE_SECONDS = 60.0
 _LOCK_MS = 5_000
 # SQLite keeps statements without IF NOT EXISTS, and with the author's line breaks.
@@ -84,17 +81,11 @@ def set_aside_incumbent(database: Path) -> Path | None:
 
 
 def _is_incumbent(database: Path) -> bool:
-    header = b""
-    # A pipe would be waited for.
-    with suppress(OSError):
-        if database.is_file():
-            with database.open("rb") as file:
-                header = file.read(_HEADER_BYTES)
-    if not header.startswith(_MAGIC) or any(header[_APPLICATION_ID]):
-        return False
     try:
-        return _has_its_tables(database)
-    except apsw.Error:
+        # A pipe would be waited for.
+        is_unmarked = database.is_file() and application_id(database) == 0
+        return is_unmarked and _has_its_tables(database)
+    except (OSError, apsw.Error):
         # It is damaged, locked, or of another kind: opening it as ours says which.
         return False
 

@@ -27,6 +27,7 @@ def refresh(
     within: Iterable[PurePosixPath] | None = None,
     *,
     completes: bool = True,
+    outside_links: bool = False,
 ) -> SyncReport:
     """Make the store equal to the files; repeating it is harmless.
 
@@ -39,6 +40,7 @@ def refresh(
         within: Look only at these paths, relative to the root.
         completes: Look at all paths all the same where the store does not hold the whole tree:
             its file may have been removed meanwhile.
+        outside_links: Whether tools count too that symbolic links lead to outside of the root.
 
     Raises:
         RootUnreadableError: The root cannot be listed; nothing has changed.
@@ -48,12 +50,13 @@ def refresh(
     stored = store.stored(reader_version=_READER, within=paths)
     if completes and paths is not None and not stored.is_current:
         paths, stored = None, store.stored(reader_version=_READER)
-    scanned = _scan(root, paths, stored.stamps)
+    scanned = _scan(root, paths, stored.stamps, outside_links=outside_links)
     report = store.sync(scanned, reader_version=_READER, within=paths, stored=stored)
     if report.rescan:
         # Another process, where files cannot be locked, changed what this scan had passed over.
         paths = list(report.rescan)
-        again = store.sync(_scan(root, paths, {}), reader_version=_READER, within=paths)
+        scanned = _scan(root, paths, {}, outside_links=outside_links)
+        again = store.sync(scanned, reader_version=_READER, within=paths)
         return replace(
             report,
             added=report.added + again.added,
@@ -65,9 +68,11 @@ def refresh(
     return report
 
 
-def _scan(root: Path, within: Iterable[str] | None, known: Mapping[str, FileStamp]) -> ScanReport:
+def _scan(
+    root: Path, within: Iterable[str] | None, known: Mapping[str, FileStamp], *, outside_links: bool
+) -> ScanReport:
     try:
-        report = scan(root, within=within, known=known)
+        report = scan(root, within=within, known=known, outside_links=outside_links)
     except RootNotFoundError:
         return ScanReport()
     for issue in report.issues:

@@ -62,6 +62,7 @@ class Settings(BaseSettings):
     embedding_model: str = DEFAULT_MODEL
     embedding_dim: int | None = Field(None, ge=1, le=8192)
     embedding_requests_per_minute: float | None = Field(None, gt=0, le=1_000_000)
+    outside_links: bool = False
     sync: bool = True
     watch: bool = True
     bm25_weight: float = Field(1.0, ge=0, le=1000)

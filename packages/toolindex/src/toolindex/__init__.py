@@ -19,10 +19,12 @@ Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageS
 Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
+The file: `application_id` says whose it is; nothing else may open it beside this package.
 """
 
 from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
 from toolindex._filters import ToolFilter
+from toolindex._header import application_id
 from toolindex._lease import Lease
 from toolindex._plan import StoredEntry, SyncPlan, plan_sync
 from toolindex._pruning import PruneReport
@@ -50,6 +52,7 @@ from toolindex.errors import (
     NewerSchemaError,
     ReadOnlyIndexError,
     ToolIndexError,
+    TooManyFilesError,
     UsageError,
     VectorError,
 )
@@ -104,6 +107,7 @@ __all__ = [
     "StoredFiles",
     "SyncPlan",
     "SyncReport",
+    "TooManyFilesError",
     "ToolEntry",
     "ToolFilter",
     "ToolIndex",
@@ -118,6 +122,7 @@ __all__ = [
     "VectorError",
     "VectorTable",
     "WorkLease",
+    "application_id",
     "embed_pending",
     "finish_in_thread",
     "name_key",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from toolindex._damage import diagnosed
 from toolindex._lease import Lease
-from toolindex._opening import BUSY_TIMEOUT_MS, open_connection, translated
+from toolindex._opening import BUSY_TIMEOUT_MS, open_connection
 from toolindex._recovery import finish_renewal
 from toolindex.errors import (
     DamagedDatabaseError,
@@ -263,7 +264,7 @@ class ConnectionPool:
         try:
             yield
         except apsw.Error as error:
-            raise translated(self.path, error, is_open=True) from error
+            raise diagnosed(self.path, error) from error
         except UnicodeDecodeError as error:
             # SQLite does not look at the text that it gives back; only damage breaks it.
             raise DamagedDatabaseError(self.path) from error
@@ -271,5 +272,5 @@ class ConnectionPool:
             # A ranker that was lent the connection wraps what the driver raised; what it is, damage
             # or a lock, is for the index to tell.
             if isinstance(error.__cause__, apsw.Error) and not isinstance(error, ToolIndexError):
-                raise translated(self.path, error.__cause__, is_open=True) from error
+                raise diagnosed(self.path, error.__cause__) from error
             raise

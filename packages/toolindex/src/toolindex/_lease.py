@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from toolindex._descriptors import are_exhausted
 from toolindex._threads import finish_in_thread
-from toolindex.errors import LeaseHeldError
+from toolindex.errors import LeaseHeldError, TooManyFilesError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -32,12 +33,19 @@ class Lease:
     Args:
         database: The database; the lock is a file beside it.
         purpose: What the work is; different purposes do not wait for each other.
+
+    Raises:
+        TooManyFilesError: This process has too many files open.
     """
 
     def __init__(self, database: Path, purpose: str) -> None:
-        # With asyncio and more, its import takes as long as that of all the rest.
-        from filelock import FileLock
-
+        try:
+            # With asyncio and more, its import takes as long as that of all the rest.
+            from filelock import FileLock
+        except (OSError, ImportError) as error:
+            if are_exhausted(error):
+                raise TooManyFilesError(database) from error
+            raise
         self._database = database
         plain = purpose.isascii() and purpose.isalnum() and len(purpose) <= _NAME_LENGTH
         digest = sha256(purpose.encode("utf-8", "surrogatepass")).hexdigest()
@@ -57,6 +65,9 @@ class Lease:
 
         Returns:
             Whether it was got. Whoever got it must release it.
+
+        Raises:
+            TooManyFilesError: This process has too many files open.
         """
         from filelock import Timeout
 
@@ -64,7 +75,10 @@ class Lease:
             self._lock.acquire(timeout=timeout)
         except Timeout:
             return False
-        except (OSError, NotImplementedError):
+        except (OSError, NotImplementedError) as error:
+            # This passes, and others can have got it.
+            if are_exhausted(error):
+                raise TooManyFilesError(self._database) from error
             return True
         return True
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING
 
 import apsw
 
+from toolindex._descriptors import are_exhausted
 from toolindex._rows import entry_segments, name_key, parameters_from_json
-from toolindex.errors import DamagedDatabaseError, DatabaseError, NewerSchemaError
+from toolindex.errors import (
+    DamagedDatabaseError,
+    DatabaseError,
+    NewerSchemaError,
+    TooManyFilesError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "migrate"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "expected_columns", "migrate"]
 
 APPLICATION_ID = 0x7079746C
 """SQLite's mark in the file header that says whose database this is (`pytl`)."""
@@ -28,6 +34,7 @@ _TABLES = frozenset(
     {"meta", "entries", "entries_fts", "embeddings", "models", "query_embeddings", "searches"}
     | {"outcomes", "refusals"}
 )
+_COLUMNS = "SELECT name FROM pragma_table_info(?)"
 
 
 def migrate(connection: apsw.Connection, path: Path, *, read_only: bool) -> None:
@@ -55,6 +62,9 @@ def migrate(connection: apsw.Connection, path: Path, *, read_only: bool) -> None
         try:
             _step(connection, version)
         except (apsw.SQLError, ValueError, TypeError, AttributeError) as error:
+            # sqlite-vec says no more than that it failed.
+            if are_exhausted(error):
+                raise TooManyFilesError(path) from error
             # Our own statements are right: what they are for is not as it was made.
             raise DamagedDatabaseError(path) from error
     if version > SCHEMA_VERSION:
@@ -62,6 +72,17 @@ def migrate(connection: apsw.Connection, path: Path, *, read_only: bool) -> None
     tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
     if not _TABLES.issubset(name for (name,) in tables):
         raise DamagedDatabaseError(path)
+
+
+def expected_columns() -> dict[str, tuple[str, ...]]:
+    """Give the columns that each table of this version's schema has, by table."""
+    with closing(apsw.Connection(":memory:")) as connection:
+        for _ in connection.execute(_sql("schema.sql")):
+            pass
+        return {
+            table: tuple(name for (name,) in connection.execute(_COLUMNS, (table,)))
+            for table in sorted(_TABLES)
+        }
 
 
 def _version(connection: apsw.Connection) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from contextlib import suppress
 from importlib.util import find_spec
@@ -12,6 +11,8 @@ from typing import NamedTuple
 
 import apsw
 
+from toolindex._descriptors import are_exhausted
+from toolindex._header import application_id
 from toolindex._migrations import APPLICATION_ID, SCHEMA_VERSION, migrate
 from toolindex.errors import (
     DamagedDatabaseError,
@@ -19,6 +20,7 @@ from toolindex.errors import (
     DatabaseError,
     ForeignDatabaseError,
     NewerSchemaError,
+    TooManyFilesError,
 )
 
 __all__ = ["BUSY_TIMEOUT_MS", "Opened", "open_connection", "translated"]
@@ -28,16 +30,6 @@ BUSY_TIMEOUT_MS = 5_000
 
 _RETRY_SECONDS = 0.005
 _LOG_BYTES = 32 << 20
-# What SQLite and sqlite-vec say when something of ours is not as it was made.
-_OUR_TABLE = re.compile(
-    r"no such table: (main\.)?(meta|entries|embeddings|models|refusals|query_embeddings|searches|"
-    r"outcomes)|no such column|has no column|no such module|vectors blob|chunk|validity|"
-    r"sqlite-vec|vtable constructor|fts5: ",
-    re.IGNORECASE,
-)
-_MAGIC = b"SQLite format 3\0"
-_HEADER_BYTES = 100
-_APPLICATION_ID_BYTES = slice(68, 72)
 
 
 class Opened(NamedTuple):
@@ -59,9 +51,10 @@ def open_connection(path: Path, *, read_only: bool) -> Opened:
         DamagedDatabaseError: It is an index, and broken.
         ForeignDatabaseError: It is something else than an index.
         NewerSchemaError: A later version wrote it.
+        TooManyFilesError: This process has too many files open.
     """
-    _refuse_other_formats(path)
     try:
+        _refuse_other_formats(path)
         if read_only:
             return _open_read_only(path)
         connection = _configured(apsw.Connection(str(path)), path, read_only=False)
@@ -70,10 +63,16 @@ def open_connection(path: Path, *, read_only: bool) -> Opened:
         raise translated(path, error) from error
     except ValueError as error:
         raise DatabaseError(path, f"SQLite does not open such a path ({error})") from error
+    except OSError as error:
+        if are_exhausted(error):
+            raise TooManyFilesError(path) from error
+        raise DatabaseError(path, f"cannot be opened ({error})") from error
 
 
 def translated(path: Path, error: apsw.Error, *, is_open: bool = False) -> DatabaseError:
     """Give the error of this package for one of the driver's.
+
+    Damage is what the driver says in so many words; see `diagnosed` for what it leaves open.
 
     Args:
         path: The database file.
@@ -82,14 +81,15 @@ def translated(path: Path, error: apsw.Error, *, is_open: bool = False) -> Datab
     """
     match error:
         case apsw.NotADBError() | apsw.CorruptError():
-            is_ours = is_open or _is_ours(path)
-            return DamagedDatabaseError(path) if is_ours else ForeignDatabaseError(path)
-        case apsw.SQLError() if is_open and _OUR_TABLE.search(str(error)):
-            return DamagedDatabaseError(path)
+            return DamagedDatabaseError(path) if is_open else _broken(path)
         case apsw.FullError():
             return DatabaseError(path, "the disk is full; free some space and run again")
         case apsw.BusyError() | apsw.LockedError():
             return DatabaseBusyError(path)
+        case _ if are_exhausted(error):
+            return TooManyFilesError(path)
+        case apsw.NoMemError():
+            return DatabaseError(path, "there is no memory left; end something, then run again")
         case apsw.CantOpenError():
             return DatabaseError(
                 path, "cannot be opened; check its permissions, or choose another path"
@@ -110,7 +110,9 @@ def _open_read_only(path: Path) -> Opened:
     try:
         connection = apsw.Connection(f"{uri}?mode=ro", flags=flags)
         return Opened(_configured(connection, path, read_only=True), is_immutable=False)
-    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError):
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
+        if are_exhausted(error):
+            raise
         # WAL needs a shared-memory file beside the database. Where none can be made, the file is
         # read as it lies, unless its last changes are outside of it; whoever lends the
         # connection has to see to it that the file has not changed since.
@@ -152,23 +154,22 @@ def _refuse_other_formats(path: Path) -> None:
     # os.path gives an answer for every path, pathlib raises for some.
     if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
         raise DatabaseError(path, "this is a folder or a device; give the path of a file")
-    # SQLite takes some files of a few bytes for empty databases, and would write over them.
-    start = _header(path)
-    if start and not (len(start) == _HEADER_BYTES and start.startswith(_MAGIC)):
-        raise ForeignDatabaseError(path)
+    # SQLite takes some files of a few bytes for empty databases, and would write over them; and
+    # a log beside a file of another kind would be taken for its content.
+    with suppress(FileNotFoundError):
+        if path.stat().st_size and application_id(path) is None:
+            raise ForeignDatabaseError(path)
 
 
-def _header(path: Path) -> bytes:
-    # What cannot be read here, SQLite refuses in its own words.
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(_HEADER_BYTES)
-    return b""
-
-
-def _is_ours(path: Path) -> bool:
-    start = _header(path)
-    mark = APPLICATION_ID.to_bytes(4, "big")
-    return start.startswith(_MAGIC) and start[_APPLICATION_ID_BYTES] == mark
+def _broken(path: Path) -> DatabaseError:
+    """Tell whose database SQLite found broken."""
+    try:
+        is_ours = application_id(path) == APPLICATION_ID
+    except apsw.Error as error:
+        return translated(path, error, is_open=True)
+    except OSError as error:
+        return DatabaseError(path, f"cannot be opened ({error})")
+    return DamagedDatabaseError(path) if is_ours else ForeignDatabaseError(path)
 
 
 def _recognise(connection: apsw.Connection, path: Path) -> None:

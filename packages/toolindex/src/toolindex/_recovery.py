@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex._opening import open_connection
+from toolindex._opening import BUSY_TIMEOUT_MS, open_connection, translated
 from toolindex.errors import DatabaseError
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ _TABLES = {
     "outcomes": "rowid, at, tool_id, success, latency_ms, search_id",
 }
 _UNIT_ERROR = 1e-3
+# Whoever goes on after these loses what a second try would take over.
+_PASSING = (apsw.CantOpenError, apsw.NoMemError, apsw.BusyError, apsw.LockedError)
+_UNWRITABLE = (*_PASSING, apsw.FullError, apsw.IOError, apsw.ReadOnlyError)
 
 
 def renew(path: Path) -> Path:
@@ -47,7 +50,11 @@ def renew(path: Path) -> Path:
             file.unlink(missing_ok=True)
         connection = open_connection(new, read_only=False).connection
         with closing(connection), connection:
-            take_over(connection, path)
+            try:
+                take_over(connection, path)
+            except apsw.Error as error:
+                # Told while the new one is open: closed, it gives back the files that are lacking.
+                raise translated(path, error, is_open=True) from error
         path.rename(aside)
         for old, kept in zip(_beside(path), _beside(aside), strict=True):
             with suppress(FileNotFoundError):
@@ -55,6 +62,8 @@ def renew(path: Path) -> Path:
         finish_renewal(path)
     except OSError as error:
         raise DatabaseError(path, f"is damaged, and cannot be set aside ({error})") from error
+    except apsw.Error as error:
+        raise translated(new, error) from error
     return aside
 
 
@@ -75,16 +84,18 @@ def take_over(connection: apsw.Connection, damaged: Path) -> int:
 
     Returns:
         How many rows were taken over.
+
+    Raises:
+        apsw.Error: The damaged one cannot be opened, or the new one cannot be written.
     """
     before = connection.total_changes()
-    with suppress(apsw.Error), closing(_opened(damaged)) as source:
+    with closing(_opened(damaged)) as source:
         for table, columns in _TABLES.items():
             marks = ", ".join("?" for _ in columns.split(", "))
             insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608
             for row in _readable(source, columns, table):
                 if table != "embeddings" or _is_vector(row[2]):
-                    with suppress(apsw.Error):
-                        connection.execute(insert, row)
+                    _try_inserting(connection, insert, row)
     connection.execute(
         "INSERT OR IGNORE INTO models (model_id, dimensions, used_at) "
         "SELECT model_id, length(vector) / 4, 0 FROM embeddings GROUP BY model_id"
@@ -93,23 +104,40 @@ def take_over(connection: apsw.Connection, damaged: Path) -> int:
 
 
 def _opened(path: Path) -> apsw.Connection:
-    return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+def _try_inserting(
+    connection: apsw.Connection, insert: str, row: tuple[apsw.SQLiteValue, ...]
+) -> None:
+    try:
+        connection.execute(insert, row)
+    except _UNWRITABLE:
+        raise
+    except apsw.Error:
+        pass  # The row is as damaged as the page that it came from.
 
 
 def _readable(
     connection: apsw.Connection, columns: str, table: str
 ) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
-    try:
-        yield from connection.execute(f"SELECT {columns} FROM {table}")  # noqa: S608 - constants
-    except (apsw.Error, UnicodeDecodeError):
+    statements = (
+        f"SELECT {columns} FROM {table}",  # noqa: S608 - constants
         # What lies behind a broken page is still found from the other side; and version 1 did
         # not keep when a vector was stored.
-        for other in (
-            f"SELECT {columns} FROM {table} ORDER BY rowid DESC",  # noqa: S608
-            f"SELECT {columns.replace('stored_at', '0')} FROM {table}",  # noqa: S608
-        ):
-            with suppress(apsw.Error, UnicodeDecodeError):
-                yield from connection.execute(other)
+        f"SELECT {columns} FROM {table} ORDER BY rowid DESC",  # noqa: S608
+        f"SELECT {columns.replace('stored_at', '0')} FROM {table}",  # noqa: S608
+    )
+    for statement in statements:
+        try:
+            yield from connection.execute(statement)
+        except _PASSING:
+            raise
+        except (apsw.Error, UnicodeDecodeError):
+            continue
+        return
 
 
 def _new(path: Path) -> Path:

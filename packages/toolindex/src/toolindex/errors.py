@@ -20,6 +20,7 @@ __all__ = [
     "LeaseHeldError",
     "NewerSchemaError",
     "ReadOnlyIndexError",
+    "TooManyFilesError",
     "ToolIndexError",
     "UsageError",
     "VectorError",
@@ -113,6 +114,17 @@ class ReadOnlyIndexError(DatabaseError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "the index is open for reading only")
+
+
+class TooManyFilesError(DatabaseError):
+    """This process, or the machine, has no file descriptor left; nothing is wrong with the file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path,
+            "too many files are open in this process; close some connections, or raise the limit "
+            "(ulimit -n), then run again",
+        )
 
 
 class VectorError(ToolIndexError):

@@ -27,6 +27,7 @@ def find_tools(
     *,
     layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
     within: Iterable[_Path] | _Path | None = None,
+    outside_links: bool = True,
 ) -> dict[ToolId, str]:
     """List the tools of a tree where their names are enough: no file is opened.
 
@@ -38,6 +39,8 @@ def find_tools(
         root: The folder that the layouts' patterns start from.
         layouts: Where tools lie. Where two give one id, the earlier has precedence.
         within: Files or folders, or one of them, as for `scan`.
+        outside_links: Whether symbolic links are followed that lead out of the root; else they
+            are left out.
 
     Returns:
         Path by id, in the order of the ids; paths are posix and relative to the root.
@@ -51,9 +54,13 @@ def find_tools(
         raise RootNotFoundError(base)
     layouts = tuple(layouts)
     paths: dict[ToolId, str] = {}
-    for item in walk(base, layouts, None if within is None else scope_of(base, within)):
+    scope = None if within is None else scope_of(base, within)
+    inside = None
+    if not outside_links:
+        inside = base = os.path.realpath(base)
+    for item in walk(base, layouts, scope, inside):
         if isinstance(item, Trouble) and not item.path:
-            raise ToolReadError(issue_of(base, item.rejection)) from item.rejection
+            raise ToolReadError(issue_of(os.fsdecode(root), item.rejection)) from item.rejection
         if isinstance(item, Found) and stat.S_ISREG(item.status.st_mode):
             try:
                 refuse_duplicate(item.layout, item.values, base, layouts)

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     VANISHED = "vanished"
     BROKEN_LINK = "broken_link"
     SYMLINK_LOOP = "symlink_loop"
+    OUTSIDE_ROOT = "outside_root"
     # The bytes
     TOO_LARGE = "too_large"
     EMPTY = "empty"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolscan._extract import category_description, extract
 from toolscan._layout import DEFAULT_LAYOUTS, ToolId, id_problem, is_private
+from toolscan._links import leads_outside, outside_root
 from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport
 from toolscan._source import read_source
 from toolscan._walk import CategoryFile, Found, walk
@@ -31,6 +32,7 @@ def scan(
     layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
     within: Iterable[_Path] | _Path | None = None,
     known: Mapping[str, FileStamp | None] | None = None,
+    outside_links: bool = True,
 ) -> ScanReport:
     """Read every tool module of a tree; nothing in it is imported or executed.
 
@@ -43,6 +45,8 @@ def scan(
             what lies below them is looked at. They may be gone.
         known: The stamps of earlier records of these layouts, by path. A file whose stamp is the
             same is not read, and its path is reported as unchanged.
+        outside_links: Whether symbolic links are followed that lead out of the root; else they
+            are issues.
 
     Raises:
         RootNotFoundError: If the root is not a directory.
@@ -56,7 +60,12 @@ def scan(
     unchanged: list[str] = []
     categories: dict[str, str] = {}
     stamps: Mapping[str, FileStamp | None] = {} if known is None else known
-    for item in walk(base, layouts, None if within is None else scope_of(base, within)):
+    scope = None if within is None else scope_of(base, within)
+    inside = None
+    if not outside_links:
+        # From here on by its real path: a root that is a link may be changed meanwhile.
+        inside = base = os.path.realpath(base)
+    for item in walk(base, layouts, scope, inside):
         try:
             match item:
                 case Found():
@@ -65,13 +74,13 @@ def scan(
                         unchanged.append(item.path)
                     else:
                         tool = identify(item.path, item.layout, item.values)
-                        source = read_source(f"{base}/{item.path}")
+                        source = read_source(f"{base}/{item.path}", inside=inside)
                         records.append(extract(source, tool, item.path))
                 case CategoryFile() if not _is_category(item):
                     pass
                 case CategoryFile():
-                    text = category_description(read_source(f"{base}/{item.path}").data)
-                    if text:
+                    source = read_source(f"{base}/{item.path}", inside=inside)
+                    if text := category_description(source.data):
                         categories[f"{item.layout.source}:{item.category}"] = text
                 case _:
                     raise item.rejection
@@ -89,7 +98,11 @@ def scan(
 
 
 def read_tool(
-    path: _Path, root: _Path, *, layouts: Iterable[Layout] = DEFAULT_LAYOUTS
+    path: _Path,
+    root: _Path,
+    *,
+    layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
+    outside_links: bool = True,
 ) -> ToolRecord:
     """Read one tool module.
 
@@ -97,6 +110,7 @@ def read_tool(
         path: The file, relative to the root or absolute.
         root: The folder that the layouts' patterns start from.
         layouts: Where tools lie.
+        outside_links: Whether a file may lie outside of the root, where symbolic links lead.
 
     Raises:
         ToolReadError: If the file holds no usable tool; its `issue` says why.
@@ -105,6 +119,9 @@ def read_tool(
     layouts = tuple(layouts)
     relative = _relative(base, path)
     shown = os.fsdecode(path) if relative is None else relative
+    inside = None
+    if not outside_links:
+        inside = base = os.path.realpath(base)
     try:
         found = None if relative is None else _match(relative, layouts)
         if found is None or relative is None:
@@ -112,7 +129,9 @@ def read_tool(
         full = f"{base}/{relative}"
         tool = identify(relative, *found)
         refuse_duplicate(*found, base, layouts)
-        return extract(read_source(full), tool, relative)
+        if inside is not None and leads_outside(full, inside):
+            raise outside_root()
+        return extract(read_source(full, inside=inside), tool, relative)
     except Rejection as rejection:
         raise ToolReadError(issue_of(shown, rejection)) from rejection
 

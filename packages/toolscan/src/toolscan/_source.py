@@ -13,6 +13,7 @@ import warnings
 from dataclasses import dataclass
 from typing import cast
 
+from toolscan._links import refuse_opened_outside
 from toolscan._records import FileStamp, Reason, Rejection
 
 __all__ = [
@@ -63,20 +64,27 @@ class Source:
     stamp: FileStamp | None
 
 
-def read_source(path: str) -> Source:
+def read_source(path: str, *, inside: str | None = None) -> Source:
     """Read a regular file once.
 
     The stamp is that of the opened file, taken before and after reading; a file that changes
     meanwhile is read again, and where it does not come to rest its stamp is `None`.
 
+    Args:
+        path: The file.
+        inside: The real path of a folder in which the file must lie, wherever links lead; it is
+            the opened file that is asked, not its path.
+
     Raises:
-        Rejection: If it is no regular file, too large, or cannot be read.
+        Rejection: If it is no regular file, too large, outside, or cannot be read.
     """
     began_ns = time.time_ns()
     try:
         _require_regular(os.stat(path))  # noqa: PTH116  (opening a device can do something)
         fd = os.open(path, _OPEN_FLAGS)
         try:
+            if inside is not None:
+                refuse_opened_outside(fd, path, inside)
             data, stamp = _read_at_rest(fd)
         finally:
             os.close(fd)

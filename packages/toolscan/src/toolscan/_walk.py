@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolscan._links import leads_outside, outside_root
 from toolscan._records import Reason, Rejection
 from toolscan._source import rejection_of
 
@@ -69,13 +70,19 @@ class _Folder(NamedTuple):
 
 
 def walk(
-    root: str, layouts: Sequence[Layout], scope: Scope
+    root: str, layouts: Sequence[Layout], scope: Scope, inside: str | None = None
 ) -> Iterator[Found | CategoryFile | Trouble]:
     """Go through the folders that a layout can match, and no others.
 
     The depth is that of the layouts, so no loop of symbolic links can hold it up. Names come from
     listing the folders, never from the scope: where a file system ignores case, a file has the one
     spelling that its folder gives it.
+
+    Args:
+        root: The folder that the layouts' patterns start from.
+        layouts: Where tools lie.
+        scope: What to look at.
+        inside: The root's real path, where links that lead out of it are not to be followed.
     """
     pending = [_Folder("", [_State(layout, 0, {}) for layout in layouts], scope, frozenset())]
     while pending:
@@ -83,7 +90,7 @@ def walk(
         full = f"{root}/{folder.path}"
         try:
             status = os.stat(full)  # noqa: PTH116
-            names = _names(full)
+            entries = _listed(full)
         except OSError as error:
             yield Trouble(folder.path, rejection_of(error, full))
             continue
@@ -93,24 +100,30 @@ def walk(
             yield Trouble(folder.path, Rejection(Reason.SYMLINK_LOOP, loop))
             continue
         for state in folder.states:
-            if "__init__.py" in names and state.ends_category():
+            if "__init__.py" in entries and state.ends_category():
                 path = f"{folder.path}/__init__.py"
                 yield CategoryFile(path, state.layout, state.values["category"])
-        inside = names if folder.scope is None else names & folder.scope.keys()
-        yield from _entries(root, folder._replace(above=folder.above | {here}), inside, pending)
+        below = folder._replace(above=folder.above | {here})
+        if folder.scope is not None:
+            entries = {name: entries[name] for name in entries.keys() & folder.scope.keys()}
+        yield from _reached(root, below, entries, pending, inside)
 
 
-def _names(folder: str) -> set[str]:
+def _listed(folder: str) -> dict[str, os.DirEntry[str]]:
     with os.scandir(folder) as entries:
-        return {entry.name for entry in entries}
+        return {entry.name: entry for entry in entries}
 
 
-def _entries(
-    root: str, folder: _Folder, names: set[str], pending: list[_Folder]
+def _reached(
+    root: str,
+    folder: _Folder,
+    entries: Mapping[str, os.DirEntry[str]],
+    pending: list[_Folder],
+    inside: str | None,
 ) -> Iterator[Found | Trouble]:
     """Give the files in a folder that a layout matches, and put its folders where they wait."""
     prefix = f"{folder.path}/" if folder.path else ""
-    for name in names:
+    for name, entry in entries.items():
         files: list[_State] = []
         folders: list[_State] = []
         for layout, depth, values in folder.states:
@@ -121,11 +134,18 @@ def _entries(
                 (files if ended else folders).append(reached)
         if not files and not folders:
             continue
+        if not folders and name == "__init__.py":
+            continue
         path = prefix + name
+        full = f"{root}/{path}"
         try:
-            status = os.stat(f"{root}/{path}")  # noqa: PTH116
+            # Only links can lead elsewhere; the listing of the folder has told which they are.
+            if inside is not None and entry.is_symlink() and leads_outside(full, inside):
+                yield Trouble(path, outside_root())
+                continue
+            status = os.stat(full)  # noqa: PTH116
         except OSError as error:
-            yield Trouble(path, rejection_of(error, f"{root}/{path}"))
+            yield Trouble(path, rejection_of(error, full))
             continue
         below = None if folder.scope is None else folder.scope[name]
         if files and name != "__init__.py" and below is None:

@@ -20,7 +20,8 @@ __all__ = ["MAX_QUERY", "BodyLimit", "Slots"]
 MAX_QUERY = 2_000
 """The most characters of a query; no request in plain language is as long."""
 
-_AT_WORK = 16
+# Of these, few compute at a time: others wait for a model, or for one another.
+_AT_WORK = 128
 _WAITING = 512
 _BODY_SECONDS = 20.0
 # So that a client which has sent a little too much reads why, instead of a broken connection.

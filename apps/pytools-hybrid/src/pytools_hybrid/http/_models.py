@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from pytools_hybrid.recorder import Recording
+from pytools_hybrid.recorder import Recording  # noqa: TC001 - the type of a field
 from pytools_hybrid.results import ToolResult
 
 __all__ = [
@@ -112,7 +112,9 @@ class StatisticsModel(BaseModel):
 class HealthModel(BaseModel):
     """How the server is; without the token, only its status."""
 
-    status: str = Field(description="ok, starting (files are looked at for the first time), stale")
+    status: str = Field(
+        description="ok, starting (files are looked at for the first time), stale, failing"
+    )
     generation: int | None = None
     coverage: CoverageModel | None = None
     channels: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pytools_hybrid.catalogue import MAX_NAME, MAX_NAMES
+from pytools_hybrid.catalogue import MAX_NAMES
 from pytools_hybrid.description import DetailLevel
 from pytools_hybrid.http._limits import MAX_QUERY
 from pytools_hybrid.http._problems import FieldError, ProblemError
@@ -38,6 +38,7 @@ EXAMPLE_ID = "mcptools:github:create_issue"
 _SHOWN = 100
 _LARGEST_TIME = 1e11
 _SHOWN_ERRORS = 20
+_LONGEST_NAME = 500
 
 
 def _written(pattern: str, kind: str, read: Callable[[str], Any]) -> BeforeValidator:
@@ -79,7 +80,7 @@ Names = Annotated[
             str,
             Field(
                 min_length=1,
-                max_length=MAX_NAME,
+                max_length=_LONGEST_NAME,
                 pattern="^[^,]*[^,\\s][^,]*(,[^,]*[^,\\s][^,]*)*$",
             ),
         ]
@@ -164,7 +165,7 @@ class OutcomeReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    tool_id: Annotated[str, Field(min_length=1, max_length=MAX_NAME, examples=[EXAMPLE_ID])]
+    tool_id: Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME, examples=[EXAMPLE_ID])]
     success: Annotated[
         bool, Field(description="Whether it did what it was called for", examples=[True])
     ]
@@ -173,7 +174,7 @@ class OutcomeReport(BaseModel):
     ] = None
     search_id: Annotated[
         str | None,
-        Field(max_length=MAX_NAME, description="The search that it was taken from"),
+        Field(max_length=_LONGEST_NAME, description="The search that it was taken from"),
     ] = None
 
 

@@ -63,7 +63,10 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer with what is wrong with it."""
         if scope["type"] == "http" and (problem := self._problem(scope)) is not None:
-            await problem.response(scope)(scope, receive, send)
+            response = problem.response(scope)
+            # Else a body that nobody reads would keep the connection for as long as it lasts.
+            response.headers["Connection"] = "close"
+            await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

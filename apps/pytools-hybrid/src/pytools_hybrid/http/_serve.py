@@ -34,6 +34,7 @@ __all__ = ["AddressError", "serve_http"]
 _GRACE_SECONDS = 0.5
 _GOODBYE_SECONDS = 0.2
 _BACKLOG = 2048
+_KEEP_ALIVE_SECONDS = 75
 # A query of 2,000 characters, each of four bytes that are written as %XX.
 _HEADER_BYTES = 64 * 1024
 
@@ -131,6 +132,7 @@ def _config(app: Starlette) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         backlog=NEW_AT_ONCE,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
     # Declared as whole seconds, and only ever waited for.

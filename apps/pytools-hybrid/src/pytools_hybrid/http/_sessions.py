@@ -63,7 +63,7 @@ class SessionLimit:
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 opened = Headers(raw=message.get("headers", [])).get(_SESSION)
-                if opened is not None and message["status"] < 400:  # noqa: PLR2004 - HTTP's
+                if opened is not None and message["status"] < 400:
                     self._sessions[opened] = 0
             await send(message)
 

@@ -10,7 +10,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from pytools_hybrid.catalogue import MAX_NAME, MAX_NAMES, nearest_first
+from pytools_hybrid.catalogue import MAX_NAME, MAX_NAMES
 from pytools_hybrid.server._schemas import arguments_schema
 
 if TYPE_CHECKING:
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-__all__ = ["Arguments", "nearest_first", "quoted", "read_arguments"]
+__all__ = ["Arguments", "quoted", "read_arguments"]
 
 A = TypeVar("A", bound="Arguments")
 
-# As many as a query over HTTP may have.
-_MOST_CHARACTERS = 2_000
 _SHOWN_CHARACTERS = 60
 # More at once is not read.
 _SHOWN_PROBLEMS = 2
@@ -53,16 +51,7 @@ class Arguments(BaseModel):
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         return {name: it for name, it in given.items() if it is not None or name in required}
 
-    # Limits of the schema would be read by every agent. The types of errors are pydantic's.
-    @field_validator("*", mode="before")
-    @classmethod
-    def _is_short(cls, given: object) -> object:
-        if isinstance(given, str) and len(given) > _MOST_CHARACTERS:
-            raise PydanticCustomError(
-                "string_too_long", "too long", {"max_length": _MOST_CHARACTERS}
-            )
-        return given
-
+    # Limits in the schema would be read by every agent. The types of errors are pydantic's.
     @field_validator("categories", "tags", mode="before", check_fields=False)
     @classmethod
     def _one_is_a_list(cls, given: object) -> object:

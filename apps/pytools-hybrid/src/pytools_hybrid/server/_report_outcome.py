@@ -21,7 +21,7 @@ __all__ = ["report_outcome"]
 
 _TEXTS = {
     Recording.WRITTEN: "recorded",
-    Recording.PENDING: "noted; it is written as soon as the index can be, so do not report it again",
+    Recording.PENDING: "noted: it will be written when the index can be; do not report it again",
     Recording.OFF: "not recorded: the usage record is switched off",
     Recording.READ_ONLY: "not recorded: the index is for reading only",
 }

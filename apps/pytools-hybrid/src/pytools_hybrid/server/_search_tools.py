@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 from toolindex import ToolFilter
 
+from pytools_hybrid.catalogue import nearest_first
 from pytools_hybrid.results import ToolResult, answer_meta, tool_results
 from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode
-from pytools_hybrid.server._arguments import Arguments, nearest_first, quoted
+from pytools_hybrid.server._arguments import Arguments, quoted
 from pytools_hybrid.server._tool import ServedTool, answer, compact_json, one_line
 
 if TYPE_CHECKING:
@@ -32,21 +33,8 @@ _NOTE_CHARACTERS = 300
 # The id says what these say.
 _IN_THE_ID = {"name", "category", "source"}
 
-# No category is called that, and to look for what is like it takes time.
-_NAME_CHARACTERS = 200
-_NAMES = 100
 # A model that wants more of a docstring asks for that tool alone.
-_TEXT_CHARACTERS = 1_200
-
-
-def _few_and_short(names: list[str]) -> list[str]:
-    if len(names) > _NAMES or any(len(name) > _NAME_CHARACTERS for name in names):
-        raise ValueError("too many, or too long")
-    return names
-
-
-# Not as limits of the schema, which agents would have to read.
-Names: TypeAlias = Annotated[list[str], AfterValidator(_few_and_short)]
+_TEXT_CHARACTERS = 800
 
 
 class SearchArguments(Arguments):

@@ -1,0 +1,140 @@
+"""The locks of a process: nothing that it does with the database gives them up.
+
+On POSIX they belong to the process, and closing any descriptor of the file drops them all. Another
+process that opens and closes the database then takes itself for the last one, and deletes the log.
+"""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from threading import Barrier
+
+import pytest
+from toolindex import ToolIndex, application_id
+
+pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
+pytest.importorskip("sqlite3")
+
+ONE = {"mcptools:mail:send": "Send a message."}
+TWO = ONE | {"mcptools:mail:read": "Read a message."}
+READERS = 8
+# The bytes of the file that a reader of any version of SQLite locks, and the last one tries to get.
+VISIT = """
+import fcntl, sqlite3, sys
+from contextlib import closing
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+        print("nobody")
+    except OSError:
+        print("somebody")
+with closing(sqlite3.connect(sys.argv[1])) as connection:
+    print(*sorted(id for (id,) in connection.execute("SELECT id FROM entries")))
+"""
+
+
+def read_at_once(index):
+    """Make the pool open as many connections as there are readers."""
+    barrier = Barrier(READERS)
+
+    def read(_):
+        with index.reading() as reader:
+            barrier.wait(60)
+            return reader.generation()
+
+    with ThreadPoolExecutor(READERS) as threads:
+        assert len(set(threads.map(read, range(READERS)))) == 1
+
+
+def open_again(index):
+    ToolIndex(index.path).close()
+
+
+def open_for_reading(index):
+    with ToolIndex(index.path, read_only=True) as other:
+        read_at_once(other)
+
+
+def open_for_reading_and_then_write(index):
+    with ToolIndex(index.path, read_only=True) as other:
+        assert other.try_writing()
+
+
+def ask_whose_it_is(index):
+    # That of a new index may still be in its log.
+    assert application_id(index.path) in {0, 0x7079746C}
+
+
+@pytest.fixture
+def visit(path, start):
+    """Read the index in a process of its own, which closes it again.
+
+    Gives whether somebody had it open, and the ids it saw.
+    """
+
+    def in_another_process():
+        out, err = start(VISIT, path).communicate(timeout=60)
+        assert err == ""
+        who, *ids = out.split()
+        return who, ids
+
+    return in_another_process
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        read_at_once,
+        open_again,
+        open_for_reading,
+        open_for_reading_and_then_write,
+        ask_whose_it_is,
+    ],
+)
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new index", "an old index"])
+def test_a_process_that_comes_and_goes_leaves_the_log_to_those_who_have_it_open(
+    path, fill, visit, act, is_new
+):
+    log = path.with_name("search.db-wal")
+    if not is_new:
+        with ToolIndex(path) as index:
+            fill(index, {})
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        act(index)
+        before = log.stat().st_ino
+        assert visit() == ("somebody", sorted(ONE))
+        assert log.stat().st_ino == before
+        fill(index, TWO)
+        assert visit() == ("somebody", sorted(TWO))
+        assert log.stat().st_ino == before
+    assert visit() == ("nobody", sorted(TWO))
+
+
+def test_asking_often_whose_a_file_is_keeps_no_more_descriptors_than_asking_once(index, path):
+    folder = f"/proc/{os.getpid()}/fd"
+    if sys.platform != "linux":
+        pytest.skip("only there can descriptors be counted so")
+    application_id(path)
+    before = len(os.listdir(folder))
+    with ExitStack() as stack:
+        for _ in range(20):
+            application_id(path)
+            stack.enter_context(index.reading())
+            stack.close()
+    assert len(os.listdir(folder)) <= before
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"x", b"SQLite format 3\0", b"text" * 99], ids=["none", "short", "cut", "long"]
+)
+def test_what_is_no_database_is_nobodys(path, content):
+    path.write_bytes(content)
+    assert application_id(path) is None
+
+
+def test_whose_a_file_is_that_is_not_there_is_an_error(path):
+    with pytest.raises(FileNotFoundError):
+        application_id(path)
+    assert not path.exists()
