@@ -1,5 +1,6 @@
 """freeact's own search used the path of our index: its database is renamed, and nothing is lost."""
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -12,6 +13,7 @@ from threading import Barrier, Thread
 import apsw
 import pytest
 import sqlite_vec
+from pytools_hybrid import ToolSearch
 from pytools_hybrid.incumbent import set_aside_incumbent
 from pytools_hybrid.store import open_store
 from toolindex import DatabaseError, ToolIndex
@@ -326,6 +328,47 @@ def test_our_own_index_stays_as_it_is(database):
         assert set_aside_incumbent(database) is None
         assert "search.db.freeact" not in files_in(database.parent)
     assert set_aside_incumbent(database) is None
+
+
+VISIT = """
+import sqlite3, sys
+from contextlib import closing
+with closing(sqlite3.connect(sys.argv[1])) as connection:
+    connection.execute("SELECT count(*) FROM entries").fetchone()
+"""
+
+
+def test_looking_for_it_does_not_give_up_the_locks_of_our_own_index(database, tmp_path):
+    """Else whoever opens and closes the database next would take itself for its last user."""
+    pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
+    log = database.with_name("search.db-wal")
+    with closing(open_store(database, tmp_path)) as store:
+        store.refuse("m", {"hash": "none"})
+        before = log.stat().st_ino
+        assert set_aside_incumbent(database) is None
+        with closing(open_store(database, tmp_path)):
+            assert run(VISIT, database) == 0
+        assert run(VISIT, database) == 0
+        assert log.stat().st_ino == before
+
+
+def test_two_searches_of_one_tree_in_one_process_keep_their_log(settings, root):
+    pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
+    database = settings().db_path
+
+    async def main():
+        async with ToolSearch(settings(), root) as one:
+            await one.refresh()
+            before = database.with_name(f"{database.name}-wal").stat().st_ino
+            async with ToolSearch(settings(), root) as other:
+                await asyncio.gather(*(other.search(f"report bug {n}") for n in range(10)))
+            assert run(VISIT, database) == 0
+            assert database.with_name(f"{database.name}-wal").stat().st_ino == before
+            assert await one.record_outcome("mcptools:github:create_issue", success=True)
+        with closing(sqlite3.connect(database)) as connection:
+            return connection.execute("SELECT count(*) FROM outcomes").fetchone()
+
+    assert asyncio.run(main()) == (1,)
 
 
 def test_a_log_without_its_database_stays_as_it_is(database):

@@ -193,3 +193,16 @@ def test_a_pattern_of_the_policy_that_matches_nothing_is_told(settings, root, ca
     asyncio.run(main())
     assert "pattern '*:gihub:*' of include or exclude matches no tool" in caplog.text
     assert "*:pdf:*" not in caplog.text
+
+
+def test_a_language_model_that_cannot_be_used_is_told_before_the_first_search(
+    settings, root, caplog, monkeypatch
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    async def main():
+        async with kept_up(settings(rerank_model="openai:gpt-5-mini"), root), asyncio.timeout(30):
+            while "results are not reranked" not in caplog.text:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(main())

@@ -172,6 +172,8 @@ def test_a_path_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(DatabaseError, match="its folder cannot be made"):
         ToolIndex(tmp_path / "file" / "search.db")
+    with pytest.raises(DatabaseError, match="cannot be opened"):
+        ToolIndex(tmp_path / "file" / "search.db", read_only=True)
 
 
 def test_a_damaged_index_is_said_to_be_damaged(path, fill, contents):

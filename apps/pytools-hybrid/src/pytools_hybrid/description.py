@@ -162,8 +162,8 @@ def _read(
     try:
         return toolscan.read_tool(entry.path, root, outside_links=outside_links), ""
     except (toolscan.ToolScanError, OSError) as error:
-        issue = getattr(error, "issue", None)
-        if issue and issue.reason is toolscan.Reason.OUTSIDE_ROOT:
+        outside = toolscan.Reason.OUTSIDE_ROOT
+        if isinstance(error, toolscan.ToolReadError) and error.issue.reason is outside:
             return None, _OUTSIDE
         return None, f"its file cannot be read now, so this is what the index knows: {error}"
 

@@ -251,6 +251,14 @@ class ToolSearch:
         self._recorder.search(search_record(request, response, at=at, milliseconds=milliseconds))
         return response
 
+    async def prepare_reranking(self) -> None:
+        """Load the language model that the settings name, so that no search waits for that.
+
+        One that cannot be used is told in the log, and with every answer.
+        """
+        if self._reranking is not None and (problem := await self._reranking.prepare()):
+            _log.warning("results are not reranked: %s", problem)
+
     async def categories(self) -> tuple[CategoryCount, ...]:
         """Give the categories that have tools to find, by source and name, with their counts.
 

@@ -60,6 +60,7 @@ class Upkeep:
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._follow_files())
+                    tasks.create_task(self._search.prepare_reranking())
                     if self._search.settings.follows_files:
                         tasks.create_task(self._follow_entries())
                         tasks.create_task(self._tidy())

@@ -163,13 +163,10 @@ def _refuse_other_formats(path: Path) -> None:
 
 def _broken(path: Path) -> DatabaseError:
     """Tell whose database SQLite found broken."""
-    try:
-        is_ours = application_id(path) == APPLICATION_ID
-    except apsw.Error as error:
-        return translated(path, error, is_open=True)
-    except OSError as error:
-        return DatabaseError(path, f"cannot be opened ({error})")
-    return DamagedDatabaseError(path) if is_ours else ForeignDatabaseError(path)
+    with suppress(OSError, apsw.Error):
+        if application_id(path) == APPLICATION_ID:
+            return DamagedDatabaseError(path)
+    return ForeignDatabaseError(path)
 
 
 def _recognise(connection: apsw.Connection, path: Path) -> None:
