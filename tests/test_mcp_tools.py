@@ -200,7 +200,7 @@ async def test_a_category_that_does_not_exist_gets_an_error_with_the_nearest_fir
 
         assert result.is_error is True
         text = result.content[0].text
-        assert text.startswith("There is no category 'gihtub'; there are github, git, ")
+        assert text.startswith("there is no category 'gihtub'; there are github, git, ")
         assert text.count(",") <= 20
 
 
@@ -300,7 +300,7 @@ async def test_an_outcome_that_is_reported_is_in_the_usage_record(served, tree):
             "report_outcome", {"tool_id": ISSUE, "success": False, "latency_ms": -1}
         )
 
-        assert reported.structured_content == {"recorded": "written"}
+        assert reported.structured_content == {"recorded": True, "state": "written"}
         assert described.structured_content["usage"]["observations"] == 1
         assert "no tool is called 'nope'" in unknown.content[0].text
         assert missing.content[0].text == ("The argument success is missing; give true or false.")
@@ -312,7 +312,7 @@ async def test_an_outcome_without_a_usage_record_is_answered_as_not_recorded(ser
         reported = await client.call_tool("report_outcome", {"tool_id": ISSUE, "success": True})
 
         assert reported.is_error is False
-        assert reported.structured_content == {"recorded": "off"}
+        assert reported.structured_content == {"recorded": False, "state": "off"}
 
 
 async def test_a_tool_outside_the_policy_is_neither_found_nor_listed_nor_described(served, tree):

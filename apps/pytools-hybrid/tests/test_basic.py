@@ -90,6 +90,20 @@ def test_names_never_lead_out_of_the_root(root):
     assert all(found == Tools(gentools=[], mcptools=[]) for found in listed.values())
 
 
+def test_what_links_lead_to_outside_of_the_root_is_listed_only_if_that_is_allowed(root):
+    beside = root.parent / "beside"
+    beside.mkdir()
+    (beside / "x.py").write_text("", encoding="utf-8")
+    (root / "mcptools" / "linked").symlink_to(beside)
+    (root / "mcptools" / "text" / "alias.py").symlink_to(root / FILES[0])
+
+    assert ToolBrowser(root, ToolFilter()).categories().mcptools == ["github", "text"]
+    listed = ToolBrowser(root, ToolFilter()).tools("text")["text"].mcptools
+    assert [Path(path).stem for path in listed] == ["alias", "count_words"]
+    with_links = ToolBrowser(root, ToolFilter(), outside_links=True)
+    assert with_links.categories().mcptools == ["github", "linked", "text"]
+
+
 def test_what_the_policy_leaves_out_is_not_listed_nor_is_a_category_without_other_tools(root):
     policy = ToolFilter(include=["mcptools:*"], exclude=["*:list_*", "*:text:*"])
     browser = ToolBrowser(root, policy)

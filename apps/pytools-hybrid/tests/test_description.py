@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytools_hybrid import DetailLevel, ToolSearch
 from pytools_hybrid.description import short
+from pytools_hybrid.refresh import refresh
 
 TOOL = "mcptools:tickets:create_ticket"
 MODULE = '''
@@ -144,26 +145,27 @@ def test_what_could_drive_a_terminal_or_hide_is_left_out(settings, tree):
 
 
 @pytest.mark.parametrize("linked", ["file", "folder"])
-def test_nothing_outside_of_the_root_is_read(settings, tree, tmp_path, linked):
+@pytest.mark.parametrize("detail", [DetailLevel.SCHEMA, DetailLevel.FULL])
+def test_of_a_file_outside_of_the_root_no_more_than_the_indexed_summary_is_told(
+    settings, tree, tmp_path, linked, detail
+):
     outside = tmp_path / "outside"
     outside.mkdir()
-    (outside / "leak.py").write_text("def run(key: str = 'sesame') -> str:\n    '''Innocent.'''\n")
-    if linked == "file":
-        (tree / "mcptools/tickets/leak.py").symlink_to(outside / "leak.py")
-        name = "tickets.leak"
-    else:
-        (tree / "mcptools" / "linked").symlink_to(outside)
-        name = "linked.leak"
+    module = "def run(key: str = '{}'):\n    '''{}\n\n    Say it aloud.'''\n"
+    (outside / "leak.py").write_text(module.format("sesame", "Opens."))
+    place = "mcptools/tickets/leak.py" if linked == "file" else "mcptools/linked"
+    (tree / place).symlink_to(outside / "leak.py" if linked == "file" else outside)
 
-    async def put_a_secret(_search):
-        (outside / "leak.py").write_text("def run(key: str = 'hunter2') -> str:\n    '''Secret.'''")
+    async def index_it_all_the_same(search):
+        refresh(search.index, tree, outside_links=True)
+        (outside / "leak.py").write_text(module.format("hunter2", "Secret."))
 
-    full = described(settings(), tree, DetailLevel.FULL, name=name, before=put_a_secret)
+    told = described(settings(), tree, detail, name="leak", before=index_it_all_the_same)
 
-    assert "outside of the root" in full["notes"][0]
-    assert "hunter2" not in str(full)
-    assert "Secret" not in str(full)
-    assert full["description"] == "Innocent."
+    assert told.keys() == {"id", "name", "namespace", "summary", "notes"}
+    assert told["summary"] == "Opens."
+    assert "outside of the root" in told["notes"][0]
+    assert "PYTOOLS_OUTSIDE_LINKS" in told["notes"][0]
 
 
 def test_a_root_that_is_a_link_itself_is_inside_of_itself(settings, tree, tmp_path):

@@ -1,5 +1,7 @@
 """Why a tool was found, in numbers and in words."""
 
+from dataclasses import replace
+
 import pytest
 from pytools_hybrid import FoundTool
 from pytools_hybrid.explaining import ChannelScore, breakdown, reason
@@ -61,6 +63,10 @@ def test_each_channel_tells_its_rank_its_score_and_what_stands_out_of_it():
         (
             FoundTool(entry=ENTRY, score=0.5, confidence=0.9, contributions=(WORDS,)),
             "first by its words",
+        ),
+        (
+            replace(found(MEANING), moved_from=6),
+            "moved here by the language model, was 6th; 3rd by its meaning",
         ),
     ],
 )

@@ -155,7 +155,7 @@ async def test_tools_that_proved_slow_or_bad_are_left_out_when_asked(serve):
             for tool, is_good in (("mcptools:pdf:merge_pdfs", True), ("rotate_pages", False)):
                 report = {"tool_id": tool, "success": is_good, "latency_ms": 900}
                 kept = await client.post("/api/v1/outcomes", json=report)
-                assert (kept.status_code, kept.json()["recorded"]) == (201, "written")
+                assert (kept.status_code, kept.json()["recorded"]) == (201, True)
         every = await client.get(SEARCH, params={"query": "pdf", "top_k": 20})
         good = await client.get(SEARCH, params={"query": "pdf", "min_success_rate": 0.5})
         fast = await client.get(SEARCH, params={"query": "pdf", "max_latency_ms": 100})
@@ -321,7 +321,7 @@ async def test_the_usage_record_is_summed_up(serve):
         statistics = (await client.get("/api/v1/stats")).json()
         later = (await client.get("/api/v1/stats", params={"since": 9_999_999_999})).json()
 
-    assert reported.json() == {"tool_id": first, "recorded": "written"}
+    assert reported.json() == {"tool_id": first, "recorded": True, "state": "written"}
     assert (statistics["searches"], statistics["judged"], statistics["first_accepted"]) == (1, 1, 1)
     assert statistics["tools"][0]["tool_id"] == first
     assert statistics["tools"][0]["success_rate"] == 1
@@ -336,7 +336,11 @@ async def test_an_outcome_that_is_not_kept_is_said_not_to_be(serve):
         )
 
     assert reported.status_code == 200
-    assert reported.json() == {"tool_id": "mcptools:pdf:merge_pdfs", "recorded": "off"}
+    assert reported.json() == {
+        "tool_id": "mcptools:pdf:merge_pdfs",
+        "recorded": False,
+        "state": "off",
+    }
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 
 import apsw
 import pytest
-from pytools_hybrid import Scope, SearchMode, ToolSearch
+from pytools_hybrid import DetailLevel, Scope, SearchMode, ToolSearch
 from pytools_hybrid.recorder import Recorder, Recording
 from pytools_hybrid.store import SQLiteStore
 from toolindex import SearchRecord, ToolFilter, ToolIndexError
@@ -115,6 +115,12 @@ def test_a_locked_database_delays_the_record_and_fails_no_search(by_words, root,
             tool = "mcptools:github:create_issue"
             assert await search.record_outcome(tool, success=True) is Recording.PENDING
             assert "not written down yet" in caplog.text
+            before = caplog.text.count("not written down yet")
+            assert (await search.describe(tool, DetailLevel.FULL)).usage == {"observations": 0}
+            assert (await search.statistics()).searches == 0
+            assert caplog.text.count("not written down yet") == before, (
+                "reading waits for no writing"
+            )
             other.execute("ROLLBACK")
         # Without another search: there may be none.
         async with asyncio.timeout(30):

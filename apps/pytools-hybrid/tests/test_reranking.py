@@ -82,6 +82,7 @@ def test_the_first_tools_come_in_the_models_order_cut_to_the_limit(rerank):
 
     assert len(wide.tools) > 3
     assert ids(reranked) == ids(wide)[:10][::-1][:3]
+    assert [tool.moved_from for tool in reranked.tools] == [10, 9, 8]
     assert reranked.rerank.applied
     assert reranked.notes == wide.notes
 

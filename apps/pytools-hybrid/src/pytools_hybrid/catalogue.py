@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.errors import AmbiguousToolError, UnknownToolError
+from pytools_hybrid.errors import AmbiguousToolError, UnknownCategoryError, UnknownToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from toolindex import StoreReader, ToolEntry, ToolFilter
 
@@ -18,6 +18,7 @@ __all__ = [
     "MAX_NAMES",
     "CategoryCount",
     "categories",
+    "check_categories",
     "find_tool",
     "nearest_first",
 ]
@@ -86,6 +87,19 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
             ids = tuple(str(entry.id) for entry in found[:_LISTED])
             raise AmbiguousToolError(name, ids)
     raise UnknownToolError(name, _nearest(reader, name, policy))
+
+
+def check_categories(asked: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a category that does not exist, where any does.
+
+    Raises:
+        UnknownCategoryError: With those that exist, the nearest first.
+    """
+    for name in asked if known else ():
+        if name not in known:
+            nearest = nearest_first(name, known)
+            listed = tuple(nearest[:_LISTED])
+            raise UnknownCategoryError(name, listed, more=len(nearest) - len(listed))
 
 
 def nearest_first(name: str, names: Iterable[str]) -> list[str]:

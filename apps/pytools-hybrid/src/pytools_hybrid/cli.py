@@ -98,7 +98,7 @@ Rerank = Annotated[
         "--rerank",
         metavar="MODEL",
         help="A pydantic-ai language model, as 'openai:gpt-5-mini', that puts the first results "
-        "in order where the ranking is not sure. [env: PYTOOLS_RERANK_MODEL; default: none]",
+        "in order. [env: PYTOOLS_RERANK_MODEL; default: none]",
     ),
 ]
 

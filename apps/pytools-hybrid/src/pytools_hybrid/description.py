@@ -155,9 +155,7 @@ def short(text: str, length: int) -> str:
     return f"{text[: space if space > 0 else end].rstrip()}…"
 
 
-def _read(
-    entry: ToolEntry, root: Path, *, outside_links: bool
-) -> tuple[ToolRecord | None, str]:
+def _read(entry: ToolEntry, root: Path, *, outside_links: bool) -> tuple[ToolRecord | None, str]:
     """Read a tool's file, or say why it was not read."""
     try:
         return toolscan.read_tool(entry.path, root, outside_links=outside_links), ""

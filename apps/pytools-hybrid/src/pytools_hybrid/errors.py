@@ -9,9 +9,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AmbiguousToolError",
+    "IndexNotOpenError",
     "PytoolsError",
     "RootUnreadableError",
     "SettingsError",
+    "UnknownCategoryError",
     "UnknownToolError",
 ]
 
@@ -45,6 +47,31 @@ class RootUnreadableError(PytoolsError):
     def __init__(self, root: Path, reason: str) -> None:
         super().__init__(f"{root}: {reason} Check the permissions of the folder.")
         self.root = root
+
+
+class IndexNotOpenError(PytoolsError):
+    """The index is still being opened: another process may be making it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the index is still being opened: ask again in a moment"
+        )
+
+
+class UnknownCategoryError(PytoolsError):
+    """There is no such category.
+
+    Attributes:
+        name: What was asked for.
+        candidates: The categories that there are, those nearest to it first.
+    """
+
+    def __init__(self, name: str, candidates: tuple[str, ...], *, more: int) -> None:
+        rest = f", and {more} more" if more else ""
+        listed = ", ".join(_plain(candidate) for candidate in candidates)
+        super().__init__(f"there is no category {_shown(name)}; there are {listed}{rest}")
+        self.name = name
+        self.candidates = candidates
 
 
 class UnknownToolError(PytoolsError):
@@ -84,6 +111,12 @@ class AmbiguousToolError(PytoolsError):
         )
         self.name = name
         self.candidates = candidates
+
+
+def _plain(name: str) -> str:
+    """Show what a folder is called, which is nobody's to trust, on one line."""
+    line = "".join(char if char.isprintable() else " " for char in name)
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 
 
 def _shown(name: str) -> str:

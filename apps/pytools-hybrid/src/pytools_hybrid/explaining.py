@@ -50,6 +50,8 @@ def reason(found: FoundTool) -> str:
     An example: `first by its words, 3rd by its meaning; other tools of pdf fit too`.
     """
     told = [", ".join(_places(found))] if found.contributions else []
+    if found.moved_from is not None:
+        told.insert(0, f"moved here by the language model, was {_ordinal(found.moved_from)}")
     explanation = found.explanation
     if explanation is not None:
         if explanation.pinned:

@@ -135,6 +135,11 @@ class Recorder:
             self._failures = 0
             return True
 
+    async def flush_unless_failing(self) -> None:
+        """Write what has been noted, for who reads the record; none waits for a failing disk."""
+        if not self._failures:
+            await self.flush()
+
     async def aclose(self) -> None:
         """Write what has been noted, and stop."""
         await self.flush()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Reranking"]
 
 _CANDIDATES = 10
+_AT_ONCE = 4
 # The text of a tool is cut behind them.
 _PARAMETERS_LENGTH = 200
 _REASON_LENGTH = 300
@@ -48,6 +49,8 @@ class Reranking:
         # What asks the model, or why nothing can.
         self._reranker: LLMReranker | str | None = None
         self._preparing = asyncio.Lock()
+        # Providers refuse who asks too much at once, and that would count as a failure.
+        self._turns = asyncio.Semaphore(_AT_ONCE)
         self._failures = 0
         self._paused_until = 0.0
 
@@ -83,8 +86,12 @@ class Reranking:
         outcome, failure = await self._outcome(request.text, response.tools)
         tools, notes = response.tools, response.notes
         if outcome is not None:
-            found = {str(tool.entry.id): tool for tool in tools}
-            tools = tuple(replace(found[hit.id], score=hit.score) for hit in outcome.hits)
+            found = {str(tool.entry.id): place for place, tool in enumerate(tools)}
+            places = [found[hit.id] for hit in outcome.hits]
+            tools = tuple(
+                replace(tools[before], score=hit.score, moved_from=_moved(before, now))
+                for now, (before, hit) in enumerate(zip(places, outcome.hits, strict=True))
+            )
         if failure:
             notes = (*notes, f"not reranked by {self._name} ({failure}): ranked as without it")
         usage = {} if outcome is None else asdict(outcome.usage)
@@ -110,7 +117,8 @@ class Reranking:
         prepared = await self._prepared()
         if isinstance(prepared, str):
             return None, prepared
-        outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
+        async with self._turns:
+            outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
         if outcome.usage.requests:
             self._heard(success=outcome.applied)
         return outcome, "" if outcome.applied else outcome.reason
@@ -146,6 +154,10 @@ def _why_not(tools: tuple[FoundTool, ...]) -> str:
     if tools[0].confidence >= EXACT_CONFIDENCE:
         return "the request names the first tool"
     return ""
+
+
+def _moved(before: int, now: int) -> int | None:
+    return before + 1 if before != now else None
 
 
 def _candidate(tool: FoundTool) -> Candidate:

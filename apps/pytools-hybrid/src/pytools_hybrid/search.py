@@ -102,6 +102,7 @@ class FoundTool:
         duplicates: Ids of tools that say the same, left out for this one.
         contributions: What each channel gave.
         explanation: How the score came about.
+        moved_from: Its place before a language model moved it, from 1, or None where none did.
     """
 
     entry: ToolEntry
@@ -110,6 +111,7 @@ class FoundTool:
     duplicates: tuple[str, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
+    moved_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,9 +129,11 @@ class ToolSearch:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.sync.aclose()
-        await self._recorder.aclose()
-        self.index.close()
+        try:
+            await self.sync.aclose()
+            await self._recorder.aclose()
+        finally:
+            self.index.close()
 
     @property
     def index(self) -> SQLiteStore:
@@ -316,7 +318,7 @@ class ToolSearch:
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None
         if detail is DetailLevel.FULL:
-            await self._recorder.flush()
+            await self._recorder.flush_unless_failing()
             usage = await self.sync.mending(
                 lambda: asyncio.to_thread(self.index.usage.of_tool, str(entry.id))
             )
@@ -384,7 +386,7 @@ class ToolSearch:
         Raises:
             DatabaseError: The index cannot be read.
         """
-        await self._recorder.flush()
+        await self._recorder.flush_unless_failing()
         return await self.sync.mending(
             lambda: asyncio.to_thread(self.index.usage.statistics, since=since)
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
 
+from pytools_hybrid.errors import IndexNotOpenError
 from pytools_hybrid.syncing import SYNC_ERRORS
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ __all__ = ["Upkeep"]
 
 _log = logging.getLogger("pytools_hybrid")
 
-# Longer than opening waits for others who make the index.
-_OPENING_SECONDS = 75.0
+# Clients wait for a minute at most.
+_OPENING_SECONDS = 45.0
 _FIRST_SYNC_SECONDS = 10.0
 _FIRST_EMBEDDING_SECONDS = 1.0
 _PROGRESS_SECONDS = 1.0
@@ -38,7 +39,8 @@ _TIDY_EVERY = 24 * 3600.0
 class Upkeep:
     """Brings the index of a `ToolSearch` up to date, and goes on as files change.
 
-    The search has to be open when `run` is called; before that, others may wait here. What fails is tried again, with growing pauses; searches go on meanwhile.
+    The search has to be open when `run` is called; before that, others may wait here. What fails is
+    tried again, with growing pauses; searches go on meanwhile.
 
     Attributes:
         refreshed: Set whenever the index was brought up to date; who waits for it clears it.
@@ -116,8 +118,12 @@ class Upkeep:
 
         Returns:
             Whether they were.
+
+        Raises:
+            IndexNotOpenError: It takes too long to open the index.
         """
-        await self.opened(progress)
+        if not await self.opened(progress):
+            raise IndexNotOpenError
         until = self._started + within
         return await self._wait(self._synced, until, progress, "looking at the files")
 

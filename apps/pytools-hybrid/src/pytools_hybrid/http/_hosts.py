@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Self
 
+from pytools_hybrid.errors import SettingsError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["HostRule", "NetworkLocation", "is_loopback"]
+__all__ = ["HostRule", "NetworkLocation", "is_loopback", "parse_allowed"]
 
 _AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/?#@*\[\]]+))(?::([0-9]{1,5}))?", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -59,11 +61,13 @@ class HostRule:
     Args:
         bound: The address that the server listens at.
         allowed: Further names, each with a port where only that one is meant.
+
+    Raises:
+        SettingsError: One of the names is none.
     """
 
     def __init__(self, bound: str, allowed: Iterable[str]) -> None:
-        parsed = (_allowed(name) for name in allowed)
-        self._allowed = frozenset(location for location in parsed if location is not None)
+        self._allowed = frozenset(parse_allowed(name) for name in allowed)
         self._bound = bound.lower()
         self._answers_all = not is_loopback(bound) and not self._allowed
 
@@ -98,8 +102,20 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _allowed(name: str) -> NetworkLocation | None:
-    return NetworkLocation(name.lower(), None) if _is_address(name) else NetworkLocation.parse(name)
+def parse_allowed(name: str) -> NetworkLocation:
+    """Read a name that is to be allowed; an IPv6 address may stand without brackets.
+
+    Raises:
+        SettingsError: It is no name of a host.
+    """
+    bare = NetworkLocation(name.lower(), None) if _is_address(name) else None
+    location = bare or NetworkLocation.parse(name)
+    if location is None:
+        raise SettingsError(
+            "--allowed-host / PYTOOLS_ALLOWED_HOSTS",
+            f"{name!r} is no name of a host; give it as in 'tools.example.org'",
+        )
+    return location
 
 
 def _is_address(text: str) -> bool:

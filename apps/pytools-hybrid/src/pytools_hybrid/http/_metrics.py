@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["CountRequests", "Metrics"]
@@ -31,15 +33,15 @@ class Metrics:
         )
         self._seconds = Histogram(
             "pytools_search_seconds",
-            "How long those searches took, without waiting for others.",
+            "How long those searches took, with waiting for other searches.",
             ["mode"],
             buckets=_SECONDS,
             registry=registry,
         )
         self._lost = Counter(
             "pytools_search_channels_lost",
-            "Channels that those searches had to do without.",
-            ["mode"],
+            "Channels that those searches had to do without, by channel.",
+            ["channel"],
             registry=registry,
         )
         self._requests = Counter(
@@ -61,12 +63,21 @@ class Metrics:
             "pytools_index_generation", "The state of the index.", registry=registry
         )
 
-    def searched(self, mode: str, outcome: str, seconds: float, *, lost: int = 0) -> None:
-        """Count a search."""
+    def searched(
+        self, mode: str, outcome: str, seconds: float, *, lost: Iterable[str] = ()
+    ) -> None:
+        """Count a search.
+
+        Args:
+            mode: Its mode.
+            outcome: What came of it.
+            seconds: How long it took.
+            lost: The names of the channels that it had to do without.
+        """
         self._searches.labels(mode, outcome).inc()
         self._seconds.labels(mode).observe(seconds)
-        if lost:
-            self._lost.labels(mode).inc(lost)
+        for channel in lost:
+            self._lost.labels(channel).inc()
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""

@@ -60,7 +60,9 @@ class SearchMetadataModel(BaseModel):
     channels: list[str] = Field(description="Those that ran")
     lost: list[str] = Field(description="Channels that were lost, and why")
     notes: list[str] = Field(description="What a reader should know")
-    latency_ms: float = Field(description="How long the search took")
+    latency_ms: float = Field(
+        description="How long the search took, with waiting for other searches"
+    )
     rerank: dict[str, Any] | None = Field(description="What the language model was asked, and cost")
 
 
@@ -127,6 +129,7 @@ class OutcomeModel(BaseModel):
     """What became of a report."""
 
     tool_id: str = Field(description="The tool's full id")
-    recorded: Recording = Field(
-        description="written; pending until the index can be written; off or read-only: not kept"
+    recorded: bool = Field(description="Whether it is written down")
+    state: Recording = Field(
+        description="written; pending while the index cannot be written; off or read-only: not kept"
     )

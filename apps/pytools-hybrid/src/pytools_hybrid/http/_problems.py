@@ -12,7 +12,13 @@ from starlette.exceptions import HTTPException
 from toolindex import FilterError, ToolIndexError, UsageError
 from toolrank import ToolRankError
 
-from pytools_hybrid.errors import AmbiguousToolError, SettingsError, UnknownToolError
+from pytools_hybrid.errors import (
+    AmbiguousToolError,
+    IndexNotOpenError,
+    PytoolsError,
+    UnknownCategoryError,
+    UnknownToolError,
+)
 from pytools_hybrid.http._json import json_response
 
 if TYPE_CHECKING:
@@ -103,8 +109,8 @@ class ProblemError(Exception):
 
 def exception_handlers() -> dict[Any, Callable[[Request, Exception], Response]]:
     """Give what makes a response of each exception that leaves an endpoint."""
-    kinds = (ProblemError, HTTPException, UnknownToolError, AmbiguousToolError, SettingsError)
-    return dict.fromkeys((*kinds, ToolIndexError, ToolRankError, Exception), _respond)
+    kinds = (ProblemError, HTTPException, PytoolsError, ToolIndexError, ToolRankError, Exception)
+    return dict.fromkeys(kinds, _respond)
 
 
 def _respond(request: Request, error: Exception) -> Response:
@@ -125,11 +131,14 @@ def _problem(request: Request, error: Exception) -> ProblemError:
             )
         case HTTPException():
             return ProblemError(error.status_code, error.detail, headers=error.headers)
-        case UnknownToolError():
+        case UnknownToolError() | UnknownCategoryError():
             return ProblemError(404, str(error), candidates=error.candidates)
         case AmbiguousToolError():
             return ProblemError(409, str(error), candidates=error.candidates)
-        case SettingsError():
+        case IndexNotOpenError():
+            return ProblemError(503, str(error), headers={"Retry-After": str(_RETRY_SECONDS)})
+        case PytoolsError():
+            # Also one that nobody thought of here: each says what to do.
             return ProblemError(409, str(error))
         case FilterError() | UsageError():
             return ProblemError(422, str(error))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolindex import ToolFilter
 
-from pytools_hybrid.catalogue import nearest_first
+from pytools_hybrid.catalogue import check_categories
 from pytools_hybrid.explaining import breakdown, reason
 from pytools_hybrid.http._index_state import index_state
 from pytools_hybrid.http._json import json_response
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Searches"]
 
 _LANGUAGES = {"python", "py", "python3"}
-_LISTED = 20
 
 
 class Searches:
@@ -83,8 +82,6 @@ class Searches:
         )
         if asked.language is not None and asked.language.lower() not in _LANGUAGES:
             return await self._none_in(asked, given)
-        await self._upkeep.ready()
-        await self._check_categories(asked.category or ())
         response, milliseconds = await self._found(
             request, asked.query, where=where, limit=asked.top_k, rerank=asked.use_llm
         )
@@ -106,6 +103,8 @@ class Searches:
             await self._upkeep.ready()
             if await request.is_disconnected():
                 raise ProblemError(408, "the client has gone")
+            if where is not None:
+                await self._check_categories(where.categories)
             started = time.perf_counter()
             try:
                 response = await self._search.search(
@@ -122,7 +121,9 @@ class Searches:
                 raise
             seconds = time.perf_counter() - started
         outcome = "found" if response.tools else "empty"
-        self._metrics.searched(mode.value, outcome, seconds, lost=len(response.lost))
+        # Only this channel can be lost: the others need nothing but the index.
+        lost = ("vector",) if response.lost else ()
+        self._metrics.searched(mode.value, outcome, seconds, lost=lost)
         return response, 1000 * seconds
 
     def _answer(
@@ -182,17 +183,8 @@ class Searches:
         """Refuse a category that does not exist, where any does.
 
         Raises:
-            ProblemError: With the nearest that do.
+            UnknownCategoryError: With the nearest that do.
         """
         if not asked:
             return
-        known = {count.category for count in await self._search.categories()}
-        unknown = [name for name in asked if name not in known]
-        if known and unknown:
-            nearest = nearest_first(unknown[0], known)[:_LISTED]
-            listed = ", ".join(nearest)
-            more = f", and {len(known) - len(nearest)} more" if len(known) > len(nearest) else ""
-            raise ProblemError(
-                404, f"there is no category {unknown[0]!r}; there are {listed}{more}",
-                candidates=nearest,
-            )  # fmt: skip
+        check_categories(asked, {count.category for count in await self._search.categories()})

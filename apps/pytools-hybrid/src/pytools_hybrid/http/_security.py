@@ -6,7 +6,7 @@ import hmac
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.http._hosts import HostRule, NetworkLocation, is_loopback
+from pytools_hybrid.http._hosts import HostRule, NetworkLocation, is_loopback, parse_allowed
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -32,12 +32,7 @@ def check_exposure(settings: Settings) -> None:
     if settings.transport != "http":
         return
     for name in settings.allowed_hosts:
-        is_name = NetworkLocation.parse(name) or is_loopback(name)
-        if not is_name:
-            raise SettingsError(
-                "--allowed-host / PYTOOLS_ALLOWED_HOSTS",
-                f"{name!r} is no name of a host; give it as in 'tools.example.org'",
-            )
+        parse_allowed(name)
     if settings.token is None and not is_loopback(settings.host):
         raise SettingsError(
             "--host / PYTOOLS_HOST",

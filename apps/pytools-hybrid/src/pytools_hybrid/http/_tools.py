@@ -60,7 +60,11 @@ class Tools:
             latency_ms=report.latency_ms,
             search_id=report.search_id,
         )
-        content = {"tool_id": str(entry.id), "recorded": recording.value}
+        content = {
+            "tool_id": str(entry.id),
+            "recorded": recording is Recording.WRITTEN,
+            "state": recording.value,
+        }
         return json_response(content, status=_STATUS.get(recording, 200))
 
     async def statistics(self, request: Request) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.subscriptions import ToolsListChanged
@@ -11,8 +10,8 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from toolindex import ToolIndexError
 
 if TYPE_CHECKING:
+    from mcp.server.connection import Connection
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-    from mcp.server.session import ServerSession
     from mcp.server.subscriptions import SubscriptionBus
 
     from pytools_hybrid.server._inventory import Inventory
@@ -24,12 +23,10 @@ __all__ = ["ListChanges", "announce_list_changes"]
 _QUIET_SECONDS = 0.5
 _AT_MOST_QUIET = 10
 _PATIENCE_SECONDS = 2.0
-# As many as the SDK keeps over HTTP. Nobody says when one has ended; to tell it is harmless.
-_SESSIONS = 10_000
 
 
 class ListChanges:
-    """Reaches every client: by its subscription, or by its session where it is an older one.
+    """Reaches every client: by its subscription, or by its connection where it is an older one.
 
     Append `middleware` to a server's.
 
@@ -39,12 +36,12 @@ class ListChanges:
 
     def __init__(self, bus: SubscriptionBus) -> None:
         self._bus = bus
-        self._sessions: OrderedDict[str, ServerSession] = OrderedDict()
+        self._connections: set[Connection] = set()
 
     async def middleware(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Keep the sessions of older clients, and promise them notifications."""
+        """Keep the connections of older clients, and promise them notifications."""
         result = await call_next(ctx)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return result
@@ -53,23 +50,26 @@ class ListChanges:
             tools = capabilities["tools"] | {"listChanged": True}
             return result | {"capabilities": capabilities | {"tools": tools}}
         if ctx.method == "notifications/initialized":
-            headers = getattr(ctx.request, "headers", {})
-            self._sessions[headers.get("mcp-session-id", "")] = ctx.session
-            if len(self._sessions) > _SESSIONS:
-                self._sessions.popitem(last=False)
+            self._keep(ctx.session._connection)  # noqa: SLF001 - nothing else tells of its end
         return result
 
     async def announce(self) -> None:
         """Tell all clients; one that does not read does not hold the others up for long."""
         await self._bus.publish(ToolsListChanged())
-        if self._sessions:
+        if self._connections:
             sending = {
-                asyncio.create_task(session.send_tool_list_changed())
-                for session in self._sessions.values()
+                asyncio.create_task(connection.send_tool_list_changed())
+                for connection in self._connections
             }
             _, late = await asyncio.wait(sending, timeout=_PATIENCE_SECONDS)
             for task in late:
                 task.cancel()
+
+    def _keep(self, connection: Connection) -> None:
+        # A client may say more than once that it is ready.
+        if connection not in self._connections:
+            self._connections.add(connection)
+            connection.exit_stack.callback(self._connections.discard, connection)
 
 
 async def announce_list_changes(

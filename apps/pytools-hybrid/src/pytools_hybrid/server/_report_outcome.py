@@ -21,7 +21,7 @@ __all__ = ["report_outcome"]
 
 _TEXTS = {
     Recording.WRITTEN: "recorded",
-    Recording.PENDING: "noted: it will be written when the index can be; do not report it again",
+    Recording.PENDING: "noted; the index cannot be written just now. Do not report it again.",
     Recording.OFF: "not recorded: the usage record is switched off",
     Recording.READ_ONLY: "not recorded: the index is for reading only",
 }
@@ -39,9 +39,10 @@ class OutcomeArguments(Arguments):
 
 
 class OutcomeAnswer(BaseModel):
-    """Whether the outcome is kept: written, pending, off, or read-only."""
+    """Whether the outcome is written down, and if not, what became of it."""
 
-    recorded: Recording
+    recorded: bool
+    state: Recording
 
 
 def report_outcome(search: ToolSearch, upkeep: Upkeep) -> ServedTool[OutcomeArguments]:
@@ -58,7 +59,8 @@ def report_outcome(search: ToolSearch, upkeep: Upkeep) -> ServedTool[OutcomeArgu
             latency_ms=asked.latency_ms,
             search_id=asked.search_id,
         )
-        return answer({"recorded": recording.value}, [_TEXTS[recording]])
+        is_written = recording is Recording.WRITTEN
+        return answer({"recorded": is_written, "state": recording.value}, [_TEXTS[recording]])
 
     return ServedTool(
         name="report_outcome",

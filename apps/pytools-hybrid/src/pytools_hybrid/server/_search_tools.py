@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 from toolindex import ToolFilter
 
-from pytools_hybrid.catalogue import nearest_first
+from pytools_hybrid.catalogue import check_categories
 from pytools_hybrid.results import ToolResult, answer_meta, tool_results
 from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode
-from pytools_hybrid.server._arguments import Arguments, quoted
+from pytools_hybrid.server._arguments import Arguments
 from pytools_hybrid.server._tool import ServedTool, answer, compact_json, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mcp.types import CallToolResult
 
     from pytools_hybrid.server._inventory import Inventory
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["search_tools"]
 
 _ABOUT = "Find Python tools by what they do, best first."
-_LISTED_CATEGORIES = 20
-_NAME_CHARACTERS = 80
 _NOTE_CHARACTERS = 300
 # The id says what these say.
 _IN_THE_ID = {"name", "category", "source"}
@@ -70,7 +65,7 @@ def search_tools(
     async def run(asked: SearchArguments, progress: Progress) -> CallToolResult:
         await upkeep.ready(progress)
         if asked.categories:
-            _check_categories(asked.categories, list(await inventory.counts()))
+            check_categories(asked.categories, await inventory.counts())
         response = await search.search(
             asked.query,
             mode=SearchMode(asked.mode),
@@ -101,14 +96,3 @@ def _text(result: ToolResult) -> str:
     if len(result.description) > _TEXT_CHARACTERS:
         shown["description"] = f"{result.description[:_TEXT_CHARACTERS]}… (describe_tool: all)"
     return compact_json(shown)
-
-
-def _check_categories(asked: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a category that does not exist, where any does."""
-    for name in asked:
-        if known and name not in known:
-            nearest = nearest_first(name, known)[:_LISTED_CATEGORIES]
-            more = len(known) - len(nearest)
-            listed = ", ".join(one_line(it, _NAME_CHARACTERS) for it in nearest)
-            rest = f", and {more} more" if more else ""
-            raise ToolError(f"There is no category {quoted(name)}; there are {listed}{rest}.")

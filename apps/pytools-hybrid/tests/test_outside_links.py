@@ -1,0 +1,75 @@
+"""Tools that symbolic links lead to outside of the root."""
+
+import pytest
+from pytools_hybrid.refresh import refresh
+from pytools_hybrid.store import SQLiteStore
+from toolscan import Reason
+
+OWN = "mcptools:github:create_issue"
+LINKS = {
+    "a file": ("mcptools/github/linked.py", "linked.py", "mcptools:github:linked"),
+    "a folder": ("mcptools/far", ".", "mcptools:far:linked"),
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with SQLiteStore(tmp_path / "index.db") as store:
+        yield store
+
+
+@pytest.fixture(params=LINKS)
+def linked(request, root, tmp_path):
+    """Link to a tool outside; gives the link's path and the id that the tool would have."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "linked.py").write_text("def run():\n    '''Lies outside.'''\n")
+    place, target, tool_id = LINKS[request.param]
+    (root / place).symlink_to(outside / target)
+    return place, tool_id
+
+
+def ids(store):
+    with store.reading() as reader:
+        return {row[0] for row in reader.connection.execute("SELECT id FROM entries")}
+
+
+def test_they_are_left_out_and_the_reason_is_told(store, root, linked):
+    place, tool_id = linked
+
+    report = refresh(store, root)
+
+    assert tool_id not in ids(store)
+    assert OWN in ids(store)
+    (issue,) = report.issues
+    assert (issue.path, issue.reason) == (place, Reason.OUTSIDE_ROOT)
+
+
+def test_they_count_if_that_is_allowed(store, root, linked):
+    report = refresh(store, root, outside_links=True)
+
+    assert ids(store) >= {OWN, linked[1]}
+    assert report.issues == ()
+
+
+@pytest.mark.parametrize("looks_at", ["all", "the link"])
+def test_those_of_before_go_when_it_is_no_longer_allowed_and_no_other_is_touched(
+    store, root, linked, looks_at
+):
+    place, tool_id = linked
+    refresh(store, root, outside_links=True)
+
+    report = refresh(store, root, None if looks_at == "all" else [place])
+
+    assert (report.added, report.updated, report.removed) == (0, 0, 1)
+    assert tool_id not in ids(store)
+    assert OWN in ids(store)
+
+
+def test_they_come_when_it_is_allowed_from_now_on(store, root, linked):
+    refresh(store, root)
+
+    report = refresh(store, root, outside_links=True)
+
+    assert (report.added, report.updated, report.removed) == (1, 0, 0)
+    assert linked[1] in ids(store)
