@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import os
 import re
 from contextlib import asynccontextmanager
 from urllib.parse import quote
 
 import httpx2
 import pytest
-from pytools_hybrid import ToolSearch, Upkeep
+from pytools_hybrid import Settings, ToolSearch, Upkeep
 from pytools_hybrid.http import create_app
 from pytools_hybrid.server import create_server
 
@@ -18,7 +19,7 @@ SEARCH = "/api/v1/tools/search"
 PROBLEM = "application/problem+json"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def anyio_backend():
     return "asyncio"
 
@@ -31,6 +32,22 @@ async def calling(app, **headers):
         yield client
 
 
+@asynccontextmanager
+async def serving(made, root):
+    async with ToolSearch(made, root) as search:
+        await search.refresh()
+        await search.embed_pending()
+        upkeep = Upkeep(search)
+        following = asyncio.create_task(upkeep.run())
+        server = create_server(search, upkeep, settings=made, root=root)
+        try:
+            async with calling(create_app(search, upkeep, server, made)) as client:
+                yield client
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+
+
 @pytest.fixture
 def serve(settings, toolbox):
     """Serve the toolbox in this process: `async with serve(token="secret") as client`.
@@ -38,21 +55,27 @@ def serve(settings, toolbox):
     By words alone, for most of what is tested here has nothing to do with vectors.
     """
 
-    @asynccontextmanager
-    async def serving(**flags):
+    def serve_toolbox(**flags):
         made = settings(**{"watch": False, "embedding_model": "none"} | flags)
-        async with ToolSearch(made, toolbox) as search:
-            await search.refresh()
-            await search.embed_pending()
-            upkeep = Upkeep(search)
-            following = asyncio.create_task(upkeep.run())
-            server = create_server(search, upkeep, settings=made, root=toolbox)
-            async with calling(create_app(search, upkeep, server, made)) as client:
-                yield client
-            following.cancel()
-            await asyncio.wait({following})
+        return serving(made, toolbox)
 
-    return serving
+    return serve_toolbox
+
+
+@pytest.fixture(scope="module")
+async def client(tmp_path_factory):
+    """Call a server of one tool, the same in all tests of what is refused."""
+    folder = tmp_path_factory.mktemp("refusals")
+    tool = folder / "tools/mcptools/pdf/merge_pdfs.py"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("def run(text: str) -> str:\n    'Join several documents.'\n")
+    flags = {"db_path": folder / "index.db", "watch": False, "embedding_model": "none"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [it for it in os.environ if it.startswith("PYTOOLS_")]:
+            patch.delenv(name)
+        made = Settings.from_flags(flags)
+    async with serving(made, folder / "tools") as client:
+        yield client
 
 
 def found(answer):
@@ -223,9 +246,8 @@ async def test_what_a_language_model_did_and_cost_is_told(serve):
         ("/health?verbose=1", "verbose", "none"),
     ],
 )
-async def test_a_wrong_query_is_a_problem_that_says_what_is_allowed(serve, path, parameter, says):
-    async with serve() as client:
-        details = problem(await client.get(path), 422)
+async def test_a_wrong_query_is_a_problem_that_says_what_is_allowed(client, path, parameter, says):
+    details = problem(await client.get(path), 422)
 
     (error,) = details["errors"]
     assert error["parameter"] == parameter
@@ -233,19 +255,17 @@ async def test_a_wrong_query_is_a_problem_that_says_what_is_allowed(serve, path,
     assert details["instance"] == path.partition("?")[0]
 
 
-async def test_everything_that_is_wrong_is_told_at_once(serve):
-    async with serve() as client:
-        details = problem(await client.get("/search?limit=x&colour=red"), 422)
+async def test_everything_that_is_wrong_is_told_at_once(client):
+    details = problem(await client.get("/search?limit=x&colour=red"), 422)
 
     assert {error["parameter"] for error in details["errors"]} == {"q", "limit", "colour"}
 
 
 @pytest.mark.parametrize(("flood", "times"), [("&{}", 3000), ("&tags=,{}", 50)])
-async def test_of_very_much_that_is_wrong_only_some_is_told(serve, flood, times):
+async def test_of_very_much_that_is_wrong_only_some_is_told(client, flood, times):
     parameters = "".join(flood.format(number) for number in range(times))
 
-    async with serve() as client:
-        answer = await client.get(f"{SEARCH}?top_k=0{parameters}")
+    answer = await client.get(f"{SEARCH}?top_k=0{parameters}")
 
     details = problem(answer, 422)
     assert len(details["errors"]) == 20
@@ -253,9 +273,8 @@ async def test_of_very_much_that_is_wrong_only_some_is_told(serve, flood, times)
     assert len(answer.content) < 10_000
 
 
-async def test_a_long_query_in_any_script_is_answered(serve):
-    async with serve() as client:
-        answer = await client.get("/search", params={"q": "\N{PILE OF POO}" * 2000})
+async def test_a_long_query_in_any_script_is_answered(client):
+    answer = await client.get("/search", params={"q": "\N{PILE OF POO}" * 2000})
 
     assert answer.status_code == 200
 
@@ -276,9 +295,8 @@ async def test_a_tool_is_described_at_three_levels(serve, name):
 @pytest.mark.parametrize(
     "name", ["merge_pdf", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%00", "a/b", "", "%ff"]
 )
-async def test_what_is_no_tool_is_a_problem(serve, name):
-    async with serve() as client:
-        details = problem(await client.get(f"/api/v1/tools/{name}"), 404)
+async def test_what_is_no_tool_is_a_problem(client, name):
+    details = problem(await client.get(f"/api/v1/tools/{name}"), 404)
 
     if name == "merge_pdf":
         assert details["candidates"][0] == "mcptools:pdf:merge_pdfs"
@@ -353,9 +371,8 @@ async def test_an_outcome_that_is_not_kept_is_said_not_to_be(serve):
         (["merge_pdfs"], "", "object"),
     ],
 )
-async def test_a_wrong_report_is_a_problem_that_points_at_it(serve, body, pointer, says):
-    async with serve() as client:
-        details = problem(await client.post("/api/v1/outcomes", json=body), 422)
+async def test_a_wrong_report_is_a_problem_that_points_at_it(client, body, pointer, says):
+    details = problem(await client.post("/api/v1/outcomes", json=body), 422)
 
     (error,) = details["errors"]
     assert error["pointer"] == pointer
@@ -375,19 +392,17 @@ async def test_a_wrong_report_is_a_problem_that_points_at_it(serve, body, pointe
         (b"x" * 65537, "application/json", 413),
     ],
 )
-async def test_what_is_no_report_is_a_problem(serve, content, kind, status):
-    async with serve() as client:
-        headers = {"content-type": kind}
-        answer = await client.post("/api/v1/outcomes", content=content, headers=headers)
+async def test_what_is_no_report_is_a_problem(client, content, kind, status):
+    headers = {"content-type": kind}
+    answer = await client.post("/api/v1/outcomes", content=content, headers=headers)
 
     problem(answer, status)
 
 
-async def test_a_latency_that_no_number_can_hold_is_a_problem(serve):
+async def test_a_latency_that_no_number_can_hold_is_a_problem(client):
     body = b'{"tool_id": "merge_pdfs", "success": true, "latency_ms": 1e999}'
-    async with serve() as client:
-        headers = {"content-type": "application/json"}
-        answer = await client.post("/api/v1/outcomes", content=body, headers=headers)
+    headers = {"content-type": "application/json"}
+    answer = await client.post("/api/v1/outcomes", content=body, headers=headers)
 
     assert answer.status_code in {400, 422}
 
@@ -401,18 +416,16 @@ async def test_a_latency_that_no_number_can_hold_is_a_problem(serve):
         ("TRACE", "/api/v1/tools/merge_pdfs", "GET, HEAD"),
     ],
 )
-async def test_another_method_is_a_problem_that_names_the_right_ones(serve, method, path, allowed):
-    async with serve() as client:
-        answer = await client.request(method, path)
+async def test_another_method_is_a_problem_that_names_the_right_ones(client, method, path, allowed):
+    answer = await client.request(method, path)
 
     problem(answer, 405)
     assert answer.headers["allow"] == allowed
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/search/", "/api/v1/tools", "/docs"])
-async def test_a_path_that_is_none_is_a_problem(serve, path):
-    async with serve() as client:
-        assert "/openapi.json" in problem(await client.get(path), 404)["detail"]
+async def test_a_path_that_is_none_is_a_problem(client, path):
+    assert "/openapi.json" in problem(await client.get(path), 404)["detail"]
 
 
 async def test_health_tells_of_the_index(serve):
@@ -458,6 +471,16 @@ async def test_what_happens_is_counted_for_prometheus(serve):
         "pytools_vectors 27.0",
     ):
         assert line in lines
+
+
+async def test_a_channel_that_a_search_went_without_is_counted_by_its_name(serve):
+    async with serve() as client:
+        await client.get("/search?q=pdf&mode=vector")
+        await client.get("/search?q=pdf")
+        answer = await client.get("/metrics")
+
+    counted = 'pytools_search_channels_lost_total{channel="vector"} 1.0'
+    assert counted in answer.text.splitlines()
 
 
 async def test_the_text_of_tools_cannot_break_an_answer(serve, toolbox):
@@ -519,11 +542,10 @@ async def test_a_wrong_token_is_refused_also_where_none_is_needed(serve, value):
 
 
 @pytest.mark.parametrize("path", ["/search?q=a", "/health", "/mcp", "/metrics", "/nothing"])
-async def test_other_hosts_and_origins_are_refused_on_every_path(serve, path):
-    async with serve() as client:
-        rebound = await client.get(path, headers={"host": "evil.example:8000"})
-        page = await client.get(path, headers={"origin": "https://evil.example"})
-        own = await client.get(path, headers={"origin": "http://localhost:8000"})
+async def test_other_hosts_and_origins_are_refused_on_every_path(client, path):
+    rebound = await client.get(path, headers={"host": "evil.example:8000"})
+    page = await client.get(path, headers={"origin": "https://evil.example"})
+    own = await client.get(path, headers={"origin": "http://localhost:8000"})
 
     problem(rebound, 421)
     problem(page, 403)

@@ -127,8 +127,15 @@ def test_where_every_name_is_answered_pages_must_come_from_the_name_itself(host,
     assert allows(HostRule("0.0.0.0", ()), host, origin) is expected
 
 
-def test_an_address_of_version_6_can_be_allowed():
-    rule = HostRule("10.0.0.5", ("2001:db8::7",))
+def test_a_rule_takes_no_name_that_is_none():
+    with pytest.raises(SettingsError, match="--allowed-host"):
+        HostRule("0.0.0.0", ("a b",))
+
+
+@pytest.mark.parametrize("name", ["2001:db8::7", "[2001:db8::7]", "2001:DB8::7"])
+def test_an_address_of_version_6_can_be_allowed(name):
+    check_exposure(settings(allowed_hosts=(name,)))
+    rule = HostRule("10.0.0.5", (name,))
 
     assert allows(rule, "[2001:db8::7]:8000")
     assert not allows(rule, "[2001:db8::8]:8000")

@@ -8,8 +8,11 @@ import sys
 from contextlib import asynccontextmanager
 from functools import partial
 
+import httpx2
 import pytest
 import uvicorn
+from pytools_hybrid import ToolSearch, Upkeep
+from pytools_hybrid.errors import IndexNotOpenError, PytoolsError, RootUnreadableError
 from pytools_hybrid.http import _connections, _limits
 from pytools_hybrid.http._connections import ImpatientProtocol
 from pytools_hybrid.http._descriptors import room_for_connections
@@ -17,8 +20,11 @@ from pytools_hybrid.http._ending import AnswerWhenCut
 from pytools_hybrid.http._hosts import HostRule
 from pytools_hybrid.http._limits import BodyLimit, Slots
 from pytools_hybrid.http._metrics import CountRequests, Metrics
-from pytools_hybrid.http._problems import ProblemError
+from pytools_hybrid.http._problems import ProblemError, exception_handlers
+from pytools_hybrid.http._searches import Searches
 from pytools_hybrid.http._security import Gate
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +75,61 @@ async def test_a_slot_is_free_again_after_a_failure_and_after_a_cancellation():
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait({waiting})
+
+
+def application(*routes):
+    handlers = exception_handlers()
+    return Starlette(routes=[Route(*route) for route in routes], exception_handlers=handlers)
+
+
+def asking(app):
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+
+@pytest.mark.parametrize("path", ["/search?q=pdf", "/filtered?query=pdf&category=pdf"])
+async def test_who_waits_for_the_index_is_one_of_those_that_may_wait(settings, toolbox, path):
+    made = settings(watch=False, embedding_model="none")
+    async with ToolSearch(made, toolbox) as search:
+        # It never begins, so that all wait.
+        upkeep = Upkeep(search)
+        searches = Searches(search, upkeep, Slots(at_work=1, waiting=1), Metrics())
+        app = application(("/search", searches.short), ("/filtered", searches.filtered))
+        async with asking(app) as client:
+            calls = {asyncio.create_task(client.get(path)) for _ in range(3)}
+            done, waiting = await asyncio.wait(
+                calls, timeout=10, return_when=asyncio.FIRST_COMPLETED
+            )
+            for call in waiting:
+                call.cancel()
+            await asyncio.wait(calls)
+
+    assert [call.result().status_code for call in done] == [503]
+
+
+class UnheardOfError(PytoolsError):
+    """Is known to nobody."""
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "wait"),
+    [
+        (UnheardOfError("wash it first"), 409, None),
+        (RootUnreadableError("tools", "no permission."), 409, None),
+        (IndexNotOpenError(), 503, "5"),
+        (RuntimeError("secret"), 500, None),
+    ],
+    ids=["any of ours", "the root", "not open", "any other"],
+)
+async def test_an_error_of_ours_says_what_to_do(error, status, wait):
+    async def fail(_request):
+        raise error
+
+    async with asking(application(("/", fail))) as client:
+        answer = await client.get("/")
+
+    assert (answer.status_code, answer.headers.get("retry-after")) == (status, wait)
+    assert (str(error) in answer.json()["detail"]) is (status != 500)
 
 
 def post(path="/", **headers):

@@ -1,13 +1,16 @@
 """Sessions of MCP over HTTP: how many are kept, and which of them end."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import httpx2
 import pytest
+from mcp.server.mcpserver import MCPServer
+from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.server.transport_security import TransportSecuritySettings
 from pytools_hybrid.http._sessions import SessionLimit
 from pytools_hybrid.server import create_server
+from pytools_hybrid.server._list_changes import ListChanges
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +25,10 @@ HELLO = {
         "clientInfo": {"name": "test", "version": "1"},
     },
 }
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+# Which hosts may ask is decided in front of the application.
+ANY_HOST = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
 @pytest.fixture
@@ -38,20 +44,17 @@ def limited(settings, root):
     async def serving(most):
         made = settings(tools="basic")
         server = create_server(None, None, settings=made, root=root)
-        # Which hosts may ask is decided in front of it.
-        security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        inner = server.streamable_http_app(transport_security=security)
+        inner = server.streamable_http_app(transport_security=ANY_HOST)
         app = SessionLimit(inner, path="/mcp", most=most)
-        address = "http://127.0.0.1:8000"
-        async with (
-            inner.router.lifespan_context(inner),
-            httpx2.AsyncClient(
-                transport=httpx2.ASGITransport(app), base_url=address, headers=ACCEPT
-            ) as client,
-        ):
+        async with inner.router.lifespan_context(inner), calling(app) as client:
             yield app, client
 
     return serving
+
+
+def calling(app):
+    address, transport = "http://127.0.0.1:8000", httpx2.ASGITransport(app)
+    return httpx2.AsyncClient(transport=transport, base_url=address, headers=ACCEPT)
 
 
 async def opened(client):
@@ -124,3 +127,30 @@ async def test_what_opens_no_session_ends_none(limited):
 
         assert (wrong.status_code, unknown.status_code) == (400, 404)
         assert await pinged(client, first) == 200
+
+
+async def test_changes_are_told_to_the_sessions_that_there_are():
+    changes = ListChanges(InMemorySubscriptionBus())
+    server = MCPServer("test", middleware=[changes.middleware])
+    app = server.streamable_http_app(transport_security=ANY_HOST)
+
+    async with app.router.lifespan_context(app), calling(app) as client:
+        sessions = [{"mcp-session-id": await opened(client)} for _ in range(3)]
+        for session in sessions * 2:
+            await client.post("/mcp", json=INITIALIZED, headers=session)
+        told_at_first = await until_told(changes, 3)
+        for session in sessions[1:]:
+            await client.delete("/mcp", headers=session)
+        told_at_last = await until_told(changes, 1)
+
+    assert (told_at_first, told_at_last) == (3, 1)
+    assert await until_told(changes, 0) == 0, "the server has ended"
+
+
+async def until_told(changes, expected):
+    """Wait until so many are told, or until that will not be any more."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(10):
+            while len(changes._connections) != expected:
+                await asyncio.sleep(0)
+    return len(changes._connections)

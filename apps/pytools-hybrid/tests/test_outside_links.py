@@ -1,7 +1,11 @@
 """Tools that symbolic links lead to outside of the root."""
 
+import asyncio
+
 import pytest
+from pytools_hybrid import DetailLevel, ToolSearch
 from pytools_hybrid.refresh import refresh
+from pytools_hybrid.server import create_server
 from pytools_hybrid.store import SQLiteStore
 from toolscan import Reason
 
@@ -73,3 +77,27 @@ def test_they_come_when_it_is_allowed_from_now_on(store, root, linked):
 
     assert (report.added, report.updated, report.removed) == (1, 0, 0)
     assert linked[1] in ids(store)
+
+
+@pytest.mark.parametrize(("value", "lets_in"), [(None, False), ("true", True)])
+def test_the_setting_counts_for_searches_descriptions_and_browsing(
+    settings, root, linked, monkeypatch, value, lets_in
+):
+    if value is not None:
+        monkeypatch.setenv("PYTOOLS_OUTSIDE_LINKS", value)
+    chosen = settings(embedding_model="none", tools="basic")
+    tool_id = linked[1]
+
+    async def main():
+        async with ToolSearch(chosen, root) as search:
+            await search.refresh()
+            found = await search.search("lies outside")
+            assert (tool_id in {str(each.entry.id) for each in found.tools}) == lets_in
+            if lets_in:
+                assert (await search.describe(tool_id, DetailLevel.FULL)).stub
+        server = create_server(None, None, settings=chosen, root=root)
+        category = tool_id.split(":")[1]
+        listed = await server.call_tool("list_tools", {"categories": category})
+        assert ("linked.py" in str(listed)) == lets_in
+
+    asyncio.run(main())

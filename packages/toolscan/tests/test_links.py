@@ -271,5 +271,6 @@ def test_a_root_that_is_a_link_and_is_changed_meanwhile_is_read_as_it_was(
     with opening(root / "mcptools/demo/__init__.py", before=turn):
         report = scan(alias, outside_links=False)
 
+    assert alias.readlink() == outside
     assert ids(report) == ["mcptools:demo:own"]
     assert report.issues == ()

@@ -114,7 +114,9 @@ class ToolSearch:
             vec_weight=settings.vec_weight,
             fusion=settings.fusion,
         )
-        self.sync = TreeSync(index, self.root, completes=settings.sync)
+        self.sync = TreeSync(
+            index, self.root, completes=settings.sync, outside_links=settings.outside_links
+        )
         self._vectors = VectorWork(index, self._embedder, self.sync)
         self._recorder = Recorder(index, keeps_searches=settings.usage_log, mend=self.sync.mend)
         self._answering = Answering(index, searcher, self._recorder, self._embedder)
@@ -322,7 +324,14 @@ class ToolSearch:
             usage = await self.sync.mending(
                 lambda: asyncio.to_thread(self.index.usage.of_tool, str(entry.id))
             )
-        return await asyncio.to_thread(describe, entry, self.root, detail=detail, usage=usage)
+        return await asyncio.to_thread(
+            describe,
+            entry,
+            self.root,
+            detail=detail,
+            usage=usage,
+            outside_links=self.settings.outside_links,
+        )
 
     async def coverage(self) -> Coverage:
         """Count the tools in the index, and those that the model has given vectors.

@@ -41,6 +41,7 @@ class TreeSync:
         store: The store.
         root: The tree.
         completes: Whether a store that does not hold the whole tree is to be completed.
+        outside_links: Whether tools count too that symbolic links lead to outside of the root.
 
     Attributes:
         changed: Set whenever the store was brought up to date.
@@ -48,13 +49,16 @@ class TreeSync:
         report: What the last time did, or None before the first.
     """
 
-    def __init__(self, store: SQLiteStore, root: Path, *, completes: bool) -> None:
+    def __init__(
+        self, store: SQLiteStore, root: Path, *, completes: bool, outside_links: bool = False
+    ) -> None:
         self.changed = asyncio.Event()
         self.failure: str | None = None
         self.report: SyncReport | None = None
         self._store = store
         self._root = root
         self._completes = completes
+        self._outside_links = outside_links
         self._lock = asyncio.Lock()
         self._rebuilding: asyncio.Task[None] | None = None
         self._rebuilt_at = float("-inf")
@@ -142,7 +146,13 @@ class TreeSync:
 
     async def _refreshed(self, within: Iterable[PurePosixPath] | None) -> SyncReport:
         def scan_and_sync(paths: Iterable[PurePosixPath] | None) -> SyncReport:
-            return refresh(self._store, self._root, paths, completes=self._completes)
+            return refresh(
+                self._store,
+                self._root,
+                paths,
+                completes=self._completes,
+                outside_links=self._outside_links,
+            )
 
         try:
             return await finish_in_thread(scan_and_sync, within)

@@ -22,8 +22,8 @@ __all__ = ["diagnosed"]
 # when a file could not be opened or memory was short: sqlite-vec keeps no cause of its failures.
 _SUSPICION = re.compile(
     r"no such table: (main\.)?(meta|entries|embeddings|models|refusals|query_embeddings|searches|"
-    r"outcomes)|no such column|has no column|no such module|vectors blob|chunk|validity|"
-    r"sqlite-vec|vtable constructor|fts5: ",
+    r"outcomes)|no such column|has no column|no such module|vectors blob|vector data|chunk|"
+    r"validity|sqlite-vec|vtable constructor|fts5: ",
     re.IGNORECASE,
 )
 
@@ -44,9 +44,12 @@ def diagnosed(path: Path, error: apsw.Error) -> DatabaseError:
         return DamagedDatabaseError(path) if _is_damaged(path) else meaning
     except DatabaseError as cannot_tell:
         return cannot_tell
+    except OSError:  # What the schema should be could not be read.
+        return meaning
 
 
 def _is_damaged(path: Path) -> bool:
+    expected = expected_columns()
     try:
         connection = open_connection(path, read_only=True).connection
     except DamagedDatabaseError:
@@ -58,18 +61,15 @@ def _is_damaged(path: Path) -> bool:
             connection.execute("BEGIN")
             if connection.execute("PRAGMA integrity_check(1)").get != "ok":
                 return True
-            for table, columns in expected_columns().items():
+            for table, columns in expected.items():
                 connection.execute(f"SELECT {', '.join(columns)} FROM {table} LIMIT 0")  # noqa: S608
             for vectors in vector_tables(connection):
                 _read_through(connection, vectors.name)
-        except (apsw.SQLError, UnicodeDecodeError):
-            # Our own statements are right, and every page could be read.
+        except (apsw.SQLError, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError):
+            # Our own statements are right, and no file was lacking.
             return True
         except apsw.Error as error:
-            meaning = translated(path, error, is_open=True)
-            if isinstance(meaning, DamagedDatabaseError):
-                return True
-            raise meaning from error
+            raise translated(path, error, is_open=True) from error
     return False
 
 

@@ -104,7 +104,7 @@ class Searches:
             if await request.is_disconnected():
                 raise ProblemError(408, "the client has gone")
             if where is not None:
-                await self._check_categories(where.categories)
+                await self._check_categories(tuple(where.categories))
             started = time.perf_counter()
             try:
                 response = await self._search.search(

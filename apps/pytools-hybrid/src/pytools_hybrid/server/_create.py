@@ -77,5 +77,5 @@ def _over_the_files(settings: Settings, root: Path) -> list[ServedTool[Any]]:
     from pytools_hybrid.server._browse import list_categories, list_tools
 
     policy = ToolFilter(include=settings.include, exclude=settings.exclude)
-    browser = ToolBrowser(root, policy)
+    browser = ToolBrowser(root, policy, outside_links=settings.outside_links)
     return [list_categories(browser), list_tools(browser)]

@@ -50,7 +50,8 @@ class ListChanges:
             tools = capabilities["tools"] | {"listChanged": True}
             return result | {"capabilities": capabilities | {"tools": tools}}
         if ctx.method == "notifications/initialized":
-            self._keep(ctx.session._connection)  # noqa: SLF001 - nothing else tells of its end
+            # Nothing else is told when a session has ended.
+            self._keep(ctx.session._connection)
         return result
 
     async def announce(self) -> None:

@@ -1,0 +1,90 @@
+"""Damage is shown before it is believed: a statement that fails is no proof."""
+
+import struct
+from contextlib import closing
+
+import apsw
+import pytest
+from toolindex import DamagedDatabaseError, DatabaseError, ForeignDatabaseError, ToolIndex
+
+ONE = {"mcptools:mail:send": "Send a message."}
+MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
+PAGE = 16384
+VECTOR = struct.pack("<4f", 1.0, 0.0, 0.0, 0.0)
+
+WRONG = {
+    "a table that is gone": ("DROP TABLE outcomes", "SELECT at FROM outcomes"),
+    "a column that is gone": (
+        "ALTER TABLE entries DROP COLUMN summary",
+        "SELECT summary FROM entries",
+    ),
+    "a vector table that is gone": (
+        "DROP TABLE entries_vec_vector_chunks00",
+        "SELECT embedding FROM entries_vec",
+    ),
+    "a chunk that is too short": (
+        "UPDATE entries_vec_vector_chunks00 SET vectors = x'00'",
+        "SELECT embedding FROM entries_vec",
+    ),
+    "a chunk without its rows": (
+        "UPDATE entries_vec_chunks SET rowids = x'00'",
+        "SELECT rowid FROM entries_vec WHERE embedding MATCH ? AND k = 1",
+    ),
+}
+
+
+def ask(index, statement):
+    with index.reading() as reader:
+        values = (VECTOR,) if "?" in statement else ()
+        return reader.connection.execute(statement, values).fetchall()
+
+
+@pytest.mark.parametrize(("breaks", "statement"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_not_as_it_was_made_is_damage(path, fill, contents, breaks, statement):
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+        with closing(apsw.Connection(str(path))) as other:
+            other.execute(breaks)
+        with pytest.raises(DamagedDatabaseError):
+            ask(index, statement)
+        assert index.set_aside() is not None
+        fill(index, MANY)
+        assert contents(index) == MANY
+        assert index.pending("m", limit=1) == {}
+
+
+def test_a_statement_that_fails_for_another_reason_tells_nothing(index, path):
+    with pytest.raises(DatabaseError, match="SQLite failed") as caught:
+        ask(index, "SELECT (")
+    assert type(caught.value) is DatabaseError
+    assert index.set_aside() is None
+
+
+@pytest.mark.parametrize("table", ["embeddings", "entries", "models"])
+def test_a_broken_page_is_found_behind_a_statement_that_fails(path, fill, table):
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+    with closing(apsw.Connection(str(path))) as other:
+        page = other.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get
+    with path.open("r+b") as file:
+        file.seek((page - 1) * PAGE)
+        file.write(b"\xff" * PAGE)
+    with ToolIndex(path) as index, pytest.raises(DamagedDatabaseError):
+        ask(index, "SELECT chunk FROM meta")
+
+
+def test_what_lies_at_the_path_by_then_is_what_is_judged(path, fill):
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        garbage = path.with_name("garbage")
+        garbage.write_bytes(b"not a database" * 999)
+
+        def ask_while_it_is_replaced():
+            with index.reading() as reader:
+                garbage.replace(path)
+                reader.connection.execute("SELECT chunk FROM meta")
+
+        with pytest.raises(ForeignDatabaseError):
+            ask_while_it_is_replaced()
+        assert index.set_aside() is None
+    assert path.read_bytes() == b"not a database" * 999
