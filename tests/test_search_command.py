@@ -135,6 +135,20 @@ def test_a_wrong_setting_is_named(run, tree, name, value):
     assert "Traceback" not in result.stderr
 
 
+def test_a_misspelt_variable_is_told_with_what_it_may_be_meant_for(run, tree):
+    result = run("search", "merge", "--root", tree, PYTOOLS_EXCLUDES="*:pdf:*")
+
+    assert result.returncode == 0
+    assert "PYTOOLS_EXCLUDES is no setting; did you mean PYTOOLS_EXCLUDE?" in result.stderr
+
+
+def test_what_is_for_http_alone_is_refused_over_stdio(run, tree):
+    result = run("serve", "--root", tree, "--port", "9000")
+
+    assert result.returncode == 2
+    assert "--port: is for --transport http" in result.stderr
+
+
 def test_the_environment_gives_what_flags_do_not(run, tree, tmp_path):
     database = tmp_path / "elsewhere" / "index.db"
 
@@ -201,10 +215,10 @@ def test_control_characters_of_a_docstring_do_not_reach_the_terminal(run, tmp_pa
 
 def test_help_teaches_each_command(run):
     assert "search" in run("--help").stdout
-    for command in ("search", "index", "serve"):
+    for command in ("search", "index", "serve", "prompt", "eval"):
         text = run(command, "--help").stdout
-        assert "--root" in text
-        assert f"Example: pytools-hybrid {command}" in text
+        assert "Example" in text
+        assert f"pytools-hybrid {command}" in text.partition("Example")[2]
 
 
 def test_index_lists_what_it_left_out_and_why(run, tree):

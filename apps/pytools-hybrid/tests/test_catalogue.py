@@ -156,6 +156,16 @@ def test_an_empty_answer_blames_the_filters_only_where_some_were_asked_for(setti
     assert "filters" in filtered
 
 
+def test_a_policy_that_leaves_nothing_is_told_instead_of_other_words(settings, root):
+    async def job(search):
+        return (await search.search("report a bug", mode="bm25")).notes[-1]
+
+    assert "include and exclude of the settings leave none" in use(
+        settings(exclude=("*",)), root, job
+    )
+    assert "none of the 1 tools" in use(settings(include=("*:pdf:*",)), root, job)
+
+
 def test_patterns_that_match_nothing_are_known(settings, root):
     policed = settings(include=("MCPTOOLS:*", "mcptools:*"), exclude=("*:gihub:*",))
 

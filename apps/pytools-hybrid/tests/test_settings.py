@@ -192,7 +192,7 @@ def test_what_a_server_cannot_do_is_an_error_that_names_the_setting(monkeypatch,
         Settings.from_flags({})
 
 
-@pytest.mark.parametrize("pattern", ["hidden", "mcptools:hidden", "a:b:c:d", ""])
+@pytest.mark.parametrize("pattern", ["hidden", "mcptools:hidden", "a:b:c:d"])
 @pytest.mark.parametrize("name", ["include", "exclude"])
 def test_a_pattern_that_can_match_no_id_is_refused_before_it_hides_nothing(name, pattern):
     with pytest.raises(SettingsError, match=rf"--{name} / PYTOOLS_{name.upper()}.*matches no tool"):
@@ -209,3 +209,21 @@ def test_a_policy_that_is_set_and_names_nothing_is_refused(monkeypatch):
 def test_a_pattern_that_is_too_long_names_its_setting():
     with pytest.raises(SettingsError, match="PYTOOLS_EXCLUDE"):
         Settings.from_flags({"exclude": ["*" * 20_000]})
+
+
+def test_an_empty_pattern_is_refused():
+    with pytest.raises(SettingsError, match="PYTOOLS_INCLUDE: a pattern is empty"):
+        Settings.from_flags({"include": [""]})
+
+
+def test_misspelt_variables_are_known_with_what_they_may_be_meant_for(monkeypatch):
+    monkeypatch.setenv("PYTOOLS_EXCLUDES", "*:pdf:*")
+    monkeypatch.setenv("PYTOOLS_DB", "x.db")
+    monkeypatch.setenv("PYTOOLS_XYZZY", "1")
+    monkeypatch.setenv("PYTOOLS_DIR", "tools")
+    monkeypatch.setenv("PYTOOLS_PORT", "9000")
+
+    unknown = Settings.unknown_variables()
+
+    assert unknown["PYTOOLS_EXCLUDES"] == "PYTOOLS_EXCLUDE"
+    assert set(unknown) == {"PYTOOLS_EXCLUDES", "PYTOOLS_DB", "PYTOOLS_XYZZY"}

@@ -260,6 +260,7 @@ def serve(
     The index follows the files while the server runs. Over stdio nothing but the protocol is
     written to stdout. Ctrl-C, SIGTERM or a closed stdin end it.
     """
+    for_http = {"host": host, "port": port, "token": token, "allowed-host": allowed_host}
     settings = _settings(
         root=root,
         db_path=db,
@@ -274,6 +275,9 @@ def serve(
         token=token,
         allowed_hosts=allowed_host,
     )
+    given = [f"--{name}" for name, value in for_http.items() if value]
+    if given and settings.transport == "stdio":
+        raise SettingsError(" / ".join(given), "is for --transport http; give that too")
     serve_settings(settings)
 
 
@@ -467,6 +471,8 @@ def serve_settings(settings: Settings) -> None:
         say(f"{tools} does not exist yet; its tools will be found when it does")
     from pytools_hybrid import server
 
+    if settings.transport == "stdio" and sys.stdin.isatty():
+        say("speaking MCP over stdin and stdout, for a client that starts this command")
     server.serve(settings, tools)
 
 
@@ -505,6 +511,9 @@ def _settings(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own
     import logging
 
     logging.basicConfig(level=settings.log_level, format="%(levelname)s: %(message)s")
+    for name, nearest in Settings.unknown_variables().items():
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        logging.getLogger("pytools_hybrid").warning("%s is no setting%s", name, hint)
     return settings
 
 

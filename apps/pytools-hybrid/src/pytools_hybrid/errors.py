@@ -53,9 +53,7 @@ class IndexNotOpenError(PytoolsError):
     """The index is still being opened: another process may be making it."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "the index is still being opened: ask again in a moment"
-        )
+        super().__init__("the index is still being opened: ask again in a moment")
 
 
 class UnknownCategoryError(PytoolsError):

@@ -138,8 +138,17 @@ class Reranking:
                 try:
                     self._reranker = await asyncio.to_thread(self._load)
                 except RankingArgumentError as error:
-                    self._reranker = " ".join(str(error).split())[:_REASON_LENGTH]
+                    self._reranker = self._why_unusable(error)
             return self._reranker
+
+    def _why_unusable(self, error: RankingArgumentError) -> str:
+        if isinstance(error.__cause__, ImportError):
+            provider = self._name.partition(":")[0]
+            return (
+                "the package of its provider is missing: install pydantic-ai-slim"
+                f"[{provider}] where pytools-hybrid is installed"
+            )
+        return " ".join(str(error).split())[:_REASON_LENGTH]
 
     def _load(self) -> LLMReranker:
         return LLMReranker(

@@ -194,6 +194,7 @@ def why_empty(
     response: SearchResponse,
     *,
     root: object,
+    count: int,
     syncs: bool,
     is_filtered: bool,
 ) -> str:
@@ -203,12 +204,14 @@ def why_empty(
         request: What was asked.
         response: The empty answer.
         root: The tree.
+        count: How many tools may be found at all.
         syncs: Whether the index follows the files.
         is_filtered: Whether who asked wanted some of the tools only.
     """
-    count = response.tool_count
     if not response.is_complete and syncs:
         return f"the tools of {root} are still being indexed: ask again in a moment"
+    if response.tool_count and not count:
+        return "no tool may be found: include and exclude of the settings leave none"
     if count == 0:
         remedy = "" if syncs else "; syncing is off: run pytools-hybrid index"
         return (

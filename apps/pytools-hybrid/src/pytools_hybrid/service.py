@@ -246,6 +246,7 @@ class ToolSearch:
                 request,
                 response,
                 root=self.root,
+                count=await self._findable(response),
                 syncs=self.settings.sync,
                 is_filtered=request.where != self._under_policy(None),
             )
@@ -429,6 +430,11 @@ class ToolSearch:
                 return at(reader)
 
         return await self.sync.mending(lambda: asyncio.to_thread(look))
+
+    async def _findable(self, response: SearchResponse) -> int:
+        if self.policy == ToolFilter():
+            return response.tool_count
+        return sum(category.tools for category in await self.categories())
 
     def _under_policy(self, where: ToolFilter | None) -> ToolFilter:
         where, policy = where or ToolFilter(), self.policy

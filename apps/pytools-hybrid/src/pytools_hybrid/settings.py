@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -37,6 +38,7 @@ _FLAGS = {
     "PYTOOLS_RERANK_MODEL": "--rerank",
 }
 _COLONS = 2
+_PREFIX = "PYTOOLS_"
 # NoDecode: not as JSON, but as names with commas between them.
 _Names = Annotated[tuple[str, ...], NoDecode]
 _PLAIN_MODELS = (DEFAULT_MODEL, "test", "none")
@@ -50,7 +52,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="PYTOOLS_",
+        env_prefix=_PREFIX,
         env_ignore_empty=True,
         populate_by_name=True,
         extra="forbid",
@@ -108,6 +110,8 @@ class Settings(BaseSettings):
         from toolindex import FilterError, ToolFilter
 
         for pattern in value:
+            if not pattern:
+                raise ValueError("a pattern is empty; is a variable of the shell not set?")
             # What matches nothing hides nothing: better not to start than to show too much.
             if pattern.count(":") != _COLONS and not set(pattern) & {"*", "?"}:
                 raise ValueError(
@@ -210,6 +214,22 @@ class Settings(BaseSettings):
         key = sha256(os.fsencode(full)).hexdigest()[:12]
         name = Path(full).name.encode("ascii", "replace").decode().replace("?", "_")
         return user_cache_path("pytools-hybrid") / f"{name}-{key}.db"
+
+    @classmethod
+    def unknown_variables(cls) -> dict[str, str]:
+        """Give the variables of the environment that look like settings and are none.
+
+        Returns:
+            The nearest setting by variable, or an empty string where none is near.
+        """
+        fields = [f"{_PREFIX}{name.upper()}" for name in cls.model_fields]
+        known = {*fields, "PYTOOLS_DIR"}
+        given = (name for name in os.environ if name.upper().startswith(_PREFIX))
+        return {
+            name: next(iter(get_close_matches(name.upper(), known, n=1)), "")
+            for name in sorted(given)
+            if name.upper() not in known
+        }
 
     @classmethod
     def from_flags(cls, flags: dict[str, Any]) -> Self:

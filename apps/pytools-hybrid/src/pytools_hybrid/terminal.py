@@ -65,9 +65,7 @@ def print_response(response: SearchResponse, root: Path, output: str) -> None:
         typer.echo(f"      {_printable(found.entry.summary)}")
         if found.duplicates:
             typer.echo(f"      the same as {_printable(', '.join(found.duplicates))}")
-        typer.echo(
-            typer.style(f"      {_printable(shown_path(root, found.entry.path))}", dim=True)
-        )
+        typer.echo(typer.style(f"      {_printable(shown_path(root, found.entry.path))}", dim=True))
 
 
 def print_sync(
