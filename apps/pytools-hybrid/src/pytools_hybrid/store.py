@@ -19,6 +19,7 @@ from toolindex import (
     IndexReader,
     NewerSchemaError,
     ToolIndex,
+    TooManyFilesError,
     VectorError,
 )
 from toolrank import (
@@ -281,7 +282,7 @@ def open_store(database: Path, root: Path) -> SQLiteStore:
 def _opened(database: Path) -> SQLiteStore:
     try:
         return SQLiteStore(database)
-    except (DatabaseBusyError, ForeignDatabaseError, NewerSchemaError):
+    except (DatabaseBusyError, ForeignDatabaseError, NewerSchemaError, TooManyFilesError):
         raise
     except DatabaseError as error:
         # A medium that cannot be written can still be searched.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections import Counter
 from contextlib import closing
@@ -11,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import apsw
 from toolindex import finish_in_thread
 from toolrank import Hit
 
@@ -35,6 +35,9 @@ __all__ = ["EvaluationReport", "Evaluator"]
 
 # The first searches of a process load the model and the vectors; a server pays for it once.
 _WARM_UP = ("warm up", "warm up twice", "warm up three times", "warm up four times")
+
+# Copied at a time, with room for others in between.
+_PAGES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +214,14 @@ def _look_up(
 def _copy(tools: ToolSearch, target: Path) -> None:
     """Copy the index as it is now, whatever others do to it meanwhile."""
     # On a medium that cannot be written nothing changes either, and no lock can be had.
-    flags = "mode=ro&immutable=1" if tools.index.read_only else "mode=ro"
-    source = sqlite3.connect(f"{tools.index.path.as_uri()}?{flags}", uri=True)
-    with closing(source), closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)
+    options = "mode=ro&immutable=1" if tools.index.read_only else "mode=ro"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    # Not with another SQLite than the index itself: to close it there would drop our locks on it.
+    source = apsw.Connection(f"{tools.index.path.as_uri()}?{options}", flags=flags)
+    with (
+        closing(source),
+        closing(apsw.Connection(str(target))) as copy,
+        copy.backup("main", source, "main") as backup,
+    ):
+        while not backup.done:
+            backup.step(_PAGES)
