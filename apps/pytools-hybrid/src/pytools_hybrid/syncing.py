@@ -31,6 +31,7 @@ SYNC_ERRORS = (ToolIndexError, RootUnreadableError, OSError)
 
 _LEASE_SECONDS = 30.0
 _REBUILD_SECONDS = 10.0
+_OTHERS_SECONDS = 2.0
 _REBUILD_PAUSE = 30.0
 
 
@@ -125,13 +126,22 @@ class TreeSync:
         if not self._completes or self._store.read_only:
             return
         if self._rebuilding is None or self._rebuilding.done():
-            if self._lock.locked() or now < self._rebuilt_at + _REBUILD_PAUSE:
+            if self._lock.locked():
+                await self._wait_for_others()
+                return
+            if now < self._rebuilt_at + _REBUILD_PAUSE:
                 return
             self._rebuilt_at = now
             self._rebuilding = asyncio.create_task(self._rebuild())
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._rebuilt_at + _REBUILD_SECONDS):
                 await asyncio.shield(self._rebuilding)
+
+    async def _wait_for_others(self) -> None:
+        """Wait a moment for a refresh that is under way: it fills a store that is not whole."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_OTHERS_SECONDS), self._lock:
+                pass
 
     async def aclose(self) -> None:
         """Stop filling the store."""

@@ -11,6 +11,7 @@ import stat
 import time
 import warnings
 from dataclasses import dataclass
+from threading import Lock
 from typing import cast
 
 from toolscan._links import refuse_opened_outside
@@ -199,10 +200,21 @@ def parse_expression(text: str) -> ast.expr | None:
     return cast("ast.Expression", tree).body
 
 
-def _compile(text: str, mode: str, attempts: int = 3) -> ast.AST:
+# CPython 3.11 and 3.12.0 have one counter of depth for all threads that make a tree, and fail with a
+# SystemError when two do (gh-106905).
+_PARSING = Lock()
+
+
+def _compile(text: str, mode: str, attempts: int = 5) -> ast.AST:
     _silence_warnings()
     try:
-        tree = compile(text, _FILENAME, mode, ast.PyCF_ONLY_AST, dont_inherit=True)
+        with _PARSING:
+            tree = compile(text, _FILENAME, mode, ast.PyCF_ONLY_AST, dont_inherit=True)
+    except SystemError:
+        # Some other code parses too, in another thread.
+        if attempts == 1:
+            raise
+        return _compile(text, mode, attempts - 1)
     except SyntaxError as error:
         # Another thread may have put a filter before ours since we looked.
         if attempts == 1 or not _WARNED.search(error.msg):
