@@ -200,8 +200,8 @@ def parse_expression(text: str) -> ast.expr | None:
     return cast("ast.Expression", tree).body
 
 
-# CPython 3.11 and 3.12.0 have one counter of depth for all threads that make a tree, and fail with a
-# SystemError when two do (gh-106905).
+# CPython 3.11 and 3.12.0 have one counter of depth for all threads that make a tree, and fail with
+# a SystemError when two do (gh-106905).
 _PARSING = Lock()
 
 
