@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolrank._full_text import FullTextTable
-from toolrank._postings import Posting, Postings, best_sums
+from toolrank._postings import Posting, Postings, idf
 from toolrank._query import Term, quoted_phrases, request_terms
-from toolrank._records import Filter, Hit, Query
 from toolrank._spelling import osa_distance
 from toolrank._sql import Content, identifier
-from toolrank._weights import check_weight
-from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank._weights import check_scoring, check_weight
+from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolrank._records import Filter, Hit, Query
     from toolrank._vocabulary import SimilarTerm
     from toolrank.protocols import Connection
 
 __all__ = ["BM25Retriever", "TermStatistics"]
-
-
-# So few rows cost nothing to read, and in a small table common words are worth having.
-_FEW_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +97,8 @@ class BM25Retriever:
         evenness: float = 1.0,
         similar_weight: float = 0.0,
     ) -> None:
-        for position, weight in enumerate(weights):
-            check_weight(weight, of=f"column {position}", argument="weights")
-        if not 0 < evenness <= 1:
-            raise RankingArgumentError("evenness", f"{evenness} is not above 0 and at most 1")
+        check_scoring(weights, common=common, evenness=evenness)
         check_weight(similar_weight, of="a term spelt alike", argument="similar_weight")
-        if not 0 <= common <= 1:
-            raise RankingArgumentError("common", f"{common} is not a share, from 0 to 1")
         identifier(table, argument="table")
         self._connection = connection
         self._table = table
@@ -136,11 +126,7 @@ class BM25Retriever:
         """
         table = self._open()
         weighted = self._weighted(table, query.text)
-        allowed = table.allowed(self._where) if weighted else None
-        best = best_sums(weighted, depth=depth, allowed=allowed)
-        ids = table.ids(list(best))
-        ranked = sorted((-best[row], id_) for row, id_ in ids.items())
-        return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
+        return table.hits(weighted, where=self._where, depth=depth)
 
     def statistics(self, text: str) -> tuple[TermStatistics, ...]:
         """Tell what the table knows of a request's terms, in their order.
@@ -155,7 +141,7 @@ class BM25Retriever:
             TermStatistics(
                 term=found.term.text,
                 documents=found.posting.documents,
-                idf=_idf(table.size(), found.posting.documents),
+                idf=idf(table.size(), found.posting.documents),
                 similar=tuple(similar for similar, _ in found.similar),
             )
             for found in self._find(table, text)
@@ -213,7 +199,7 @@ class BM25Retriever:
     def _find(self, table: FullTextTable, text: str) -> list[_Found]:
         """Look the request's terms up, and leave out those that are too common."""
         terms = request_terms(text)
-        limit = max(int(self._common * table.size()), _FEW_ROWS) if terms else 0
+        limit = table.too_common(self._common) if terms else 0
         postings = [table.posting(term.text, up_to=limit) for term in terms]
         if any(0 < posting.documents <= limit for posting in postings):
             found = [
@@ -237,10 +223,6 @@ class BM25Retriever:
             else each
             for each in found
         ]
-
-
-def _idf(rows: int, documents: int) -> float:
-    return math.log(1 + (rows - documents + 0.5) / (documents + 0.5))
 
 
 def _is_only_whole(found: _Found) -> bool:

@@ -8,8 +8,9 @@ from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from toolrank._postings import Posting, Postings
+from toolrank._postings import Posting, Postings, best_sums
 from toolrank._query import match_expression
+from toolrank._records import Hit
 from toolrank._spelling import forms
 from toolrank._sql import identifier
 from toolrank._vocabulary import SimilarTerm, Vocabulary, read_vocabulary
@@ -26,6 +27,8 @@ __all__ = ["NOWHERE", "FullTextTable"]
 
 _SPELLINGS_READ = 16
 _LEAST_IDF = 1e-6
+# So few rows cost nothing to read, and in a small table common words are worth having.
+_FEW_ROWS = 100
 # Nothing is called that, and to remember it takes as much memory as a thousand terms.
 _MAX_TERM = 1000
 NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
@@ -131,6 +134,29 @@ class FullTextTable:
             )
             known.update((row, str(id_)) for row, id_ in self.rows(sql, (json.dumps(missing),)))
         return {row: known[row] for row in rows if row in known}
+
+    def too_common(self, share: float) -> int:
+        """Give how many rows a term may have at most, where a share of all is too many."""
+        return max(int(share * self.size()), _FEW_ROWS)
+
+    def hits(
+        self, weighted: Sequence[tuple[Posting, float]], *, where: Filter | None, depth: int
+    ) -> list[Hit]:
+        """Give the best rows by the sum of what postings give them, best first.
+
+        Args:
+            weighted: Postings, each with a factor for its scores.
+            where: The rows to search among.
+            depth: How many.
+
+        Raises:
+            RetrievalError: The database refuses the filter.
+        """
+        allowed = self.allowed(where) if weighted else None
+        best = best_sums(weighted, depth=depth, allowed=allowed)
+        ids = self.ids(list(best))
+        ranked = sorted((-best[row], id_) for row, id_ in ids.items())
+        return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
 
     def allowed(self, where: Filter | None) -> Set[int] | None:
         """Give the rows that a filter lets through; None for all.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from itertools import repeat
 from operator import mul
@@ -10,22 +9,19 @@ from typing import TYPE_CHECKING
 
 from toolrank._approximate import MAX_LETTERS, approximate_terms
 from toolrank._full_text import NOWHERE, FullTextTable
-from toolrank._postings import Posting, Postings, best_sums
+from toolrank._postings import Posting, Postings, idf
 from toolrank._query import query_terms
-from toolrank._records import Filter, Hit, Query
 from toolrank._sql import Content, identifier
-from toolrank._weights import check_weight
-from toolrank.errors import RankingArgumentError
+from toolrank._weights import check_scoring
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
+    from toolrank._records import Filter, Hit, Query
     from toolrank.protocols import Connection
 
 __all__ = ["FuzzyRetriever"]
 
-# As for BM25: so few rows cost nothing to read.
-_FEW_ROWS = 100
 # These two were chosen by measurement: docs/decisions/0010.
 _SHARPNESS = 2.0
 _BESIDES_A_KNOWN_WORD = 0.4
@@ -71,12 +67,7 @@ class FuzzyRetriever:
         common: float = 0.3,
         evenness: float = 1.0,
     ) -> None:
-        for position, weight in enumerate(weights):
-            check_weight(weight, of=f"column {position}", argument="weights")
-        if not 0 < evenness <= 1:
-            raise RankingArgumentError("evenness", f"{evenness} is not above 0 and at most 1")
-        if not 0 <= common <= 1:
-            raise RankingArgumentError("common", f"{common} is not a share, from 0 to 1")
+        check_scoring(weights, common=common, evenness=evenness)
         self._connection = connection
         self._table = identifier(table, argument="table")
         self._weights = tuple(weights)
@@ -113,15 +104,11 @@ class FuzzyRetriever:
             name=self._name,
             postings=postings,
         )
-        limit = max(int(self._common * table.size()), _FEW_ROWS)
+        limit = table.too_common(self._common)
         found = [self._standing_for(word, table, postings, limit) for word in words]
         if not any(posting.rows for posting in found):
             found = [self._standing_for(word, table, postings, table.size()) for word in words]
-        weighted = [(posting, 1.0) for posting in found]
-        best = best_sums(weighted, depth=depth, allowed=table.allowed(self._where))
-        ids = table.ids(list(best))
-        ranked = sorted((-best[row], id_) for row, id_ in ids.items())
-        return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
+        return table.hits([(it, 1.0) for it in found], where=self._where, depth=depth)
 
     def _standing_for(
         self, word: str, table: FullTextTable, postings: Postings, limit: int
@@ -154,10 +141,10 @@ def _best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
         return NOWHERE
     greatest = max(factor for _, factor in alike)
     documents = max(posting.documents for posting, factor in alike if factor == greatest)
-    rarest = _idf(size, documents)
+    rarest = idf(size, documents)
     best: dict[int, float] = {}
     for posting, factor in alike:
-        weight = factor * min(1.0, rarest / _idf(size, posting.documents))
+        weight = factor * min(1.0, rarest / idf(size, posting.documents))
         parts: Iterable[float] = map(mul, posting.scores, repeat(weight))
         # A loop in C: it reads while it fills, each row once.
         before = map(best.get, posting.rows, repeat(0.0))
@@ -166,7 +153,3 @@ def _best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
     return Posting(
         rows=array("q", rows), scores=array("d", map(best.__getitem__, rows)), documents=len(rows)
     )
-
-
-def _idf(rows: int, documents: int) -> float:
-    return math.log(1 + (rows - documents + 0.5) / (documents + 0.5))

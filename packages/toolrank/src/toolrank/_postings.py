@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 
-__all__ = ["Posting", "Postings", "best_sums"]
+__all__ = ["Posting", "Postings", "best_sums", "idf"]
 
 _T = TypeVar("_T")
 
@@ -99,6 +100,11 @@ class Postings:
         fact = read()
         with self._lock:
             return cast("_T", self._facts.setdefault(key, fact))
+
+
+def idf(rows: int, documents: int) -> float:
+    """Give how much a term tells that some of the rows hold (Robertson & Zaragoza 2009)."""
+    return math.log(1 + (rows - documents + 0.5) / (documents + 0.5))
 
 
 def best_sums(

@@ -3,10 +3,33 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from toolrank.errors import RankingArgumentError
 
-__all__ = ["check_weight"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["check_scoring", "check_weight"]
+
+
+def check_scoring(weights: Sequence[float], *, common: float, evenness: float) -> None:
+    """Refuse what no retriever of words can score with.
+
+    Args:
+        weights: One weight a column.
+        common: The share of rows above which a term is too common.
+        evenness: How much often counts over once.
+
+    Raises:
+        RankingArgumentError: A weight is negative or not finite, or a number out of its range.
+    """
+    for position, weight in enumerate(weights):
+        check_weight(weight, of=f"column {position}", argument="weights")
+    if not 0 < evenness <= 1:
+        raise RankingArgumentError("evenness", f"{evenness} is not above 0 and at most 1")
+    if not 0 <= common <= 1:
+        raise RankingArgumentError("common", f"{common} is not a share, from 0 to 1")
 
 
 def check_weight(weight: float, *, of: str, argument: str) -> None:
