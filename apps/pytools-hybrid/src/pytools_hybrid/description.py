@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import toolscan
 from pydantic import BaseModel
 
-from pytools_hybrid.results import readable, shown_path
+from pytools_hybrid.plain_text import readable
+from pytools_hybrid.results import shown_path
 
 if TYPE_CHECKING:
     from pathlib import Path

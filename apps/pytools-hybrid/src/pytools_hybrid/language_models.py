@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pytools_hybrid.providers import is_provider
+
 __all__ = ["check_model_name"]
 
 _TEST_MODEL = "test"
@@ -29,19 +31,6 @@ def check_model_name(name: str) -> str:
         raise ValueError(
             f"{name!r} names no provider; use PROVIDER:MODEL as in 'openai:gpt-5-mini'"
         )
-    if provider not in _USUAL_PROVIDERS and not _is_known(provider):
+    if provider not in _USUAL_PROVIDERS and not is_provider(provider.removeprefix("gateway/")):
         raise ValueError(f"pydantic-ai knows no provider of {name!r}; check its name")
     return name
-
-
-def _is_known(provider: str) -> bool:
-    from pydantic_ai.providers import infer_provider_class
-
-    try:
-        infer_provider_class(provider.removeprefix("gateway/"))
-    except ValueError:
-        return False
-    except ImportError:
-        # It is known; its package is missing, which the first use will tell.
-        pass
-    return True

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
+
+from pytools_hybrid.plain_text import readable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytools_hybrid.search import FoundTool, SearchResponse
 
-__all__ = ["ToolResult", "answer_meta", "readable", "shown_path", "tool_results"]
-
-# Control characters but for the tab and the line's end, what turns the direction of writing, and
-# what no reader sees and a model may obey: Unicode's tags, spaces of no width, selectors of
-# variants but for that of emoji. Joiners stay: scripts and emoji need them.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0e\ufeff"
-    "\U000e0000-\U000e01ef]"
-)
+__all__ = ["ToolResult", "answer_meta", "shown_path", "tool_results"]
 
 
 class ToolResult(BaseModel):
@@ -67,11 +60,6 @@ def answer_meta(response: SearchResponse) -> dict[str, Any]:
     if response.rerank is not None:
         meta["rerank"] = response.rerank.as_dict()
     return meta
-
-
-def readable(text: str) -> str:
-    """Give what a stranger wrote without what could drive a terminal or hide from its reader."""
-    return _HIDDEN.sub(" ", text.replace("\r\n", "\n"))
 
 
 def shown_path(root: Path, path: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -225,10 +224,14 @@ class Settings(BaseSettings):
         fields = [f"{_PREFIX}{name.upper()}" for name in cls.model_fields]
         known = {*fields, "PYTOOLS_DIR"}
         given = (name for name in os.environ if name.upper().startswith(_PREFIX))
+        unknown = sorted(name for name in given if name.upper() not in known)
+        if not unknown:
+            return {}
+        # Not at every start.
+        from difflib import get_close_matches
+
         return {
-            name: next(iter(get_close_matches(name.upper(), known, n=1)), "")
-            for name in sorted(given)
-            if name.upper() not in known
+            name: next(iter(get_close_matches(name.upper(), known, n=1)), "") for name in unknown
         }
 
     @classmethod

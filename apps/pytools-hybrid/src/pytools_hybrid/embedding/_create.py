@@ -9,6 +9,7 @@ from typing import TypeAlias
 from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS
 from pytools_hybrid.embedding._provider import EXTRAS, RENAMED_PROVIDERS, ProviderEmbedder
 from pytools_hybrid.embedding._static import DIMENSIONS, MODEL_ID, MODEL_NAME, StaticEmbedder
+from pytools_hybrid.providers import is_provider
 
 __all__ = ["LimitedEmbedder", "create_embedder", "is_known_provider", "stand_in"]
 
@@ -79,18 +80,7 @@ def stand_in(model_id: str, wanted: str) -> LimitedEmbedder | None:
 def is_known_provider(model: str) -> bool:
     """Tell whether pydantic-ai has a provider of a `provider:model` name."""
     provider = model.partition(":")[0]
-    if provider in _USUAL_PROVIDERS:
-        return True
-    from pydantic_ai.providers import infer_provider_class
-
-    try:
-        infer_provider_class(provider)
-    except ValueError:
-        return False
-    except ImportError:
-        # It is known; its package is missing, which the first text to embed will tell.
-        pass
-    return True
+    return provider in _USUAL_PROVIDERS or is_provider(provider)
 
 
 def _parsed(model_id: str) -> tuple[str, int | None]:

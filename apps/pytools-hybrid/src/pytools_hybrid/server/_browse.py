@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from pydantic import RootModel
 
 from pytools_hybrid.basic import Categories, Tools
+from pytools_hybrid.plain_text import json_text
 from pytools_hybrid.server._arguments import Arguments
-from pytools_hybrid.server._tool import ServedTool, answer, compact_json
+from pytools_hybrid.server._tool import ServedTool, answer
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -42,7 +43,7 @@ def list_categories(browser: ToolBrowser) -> ServedTool[NoArguments]:
 
     async def run(_: NoArguments, _progress: Progress) -> CallToolResult:
         structured = (await asyncio.to_thread(browser.categories)).model_dump()
-        return answer(structured, [compact_json(structured)])
+        return answer(structured, [json_text(structured)])
 
     return ServedTool(
         name="list_categories",
@@ -63,7 +64,7 @@ def list_tools(browser: ToolBrowser) -> ServedTool[ListArguments]:
     async def run(asked: ListArguments, _progress: Progress) -> CallToolResult:
         found = await asyncio.to_thread(browser.tools, asked.categories)
         structured = ListAnswer(found).model_dump()
-        return answer(structured, [compact_json(structured)])
+        return answer(structured, [json_text(structured)])
 
     return ServedTool(
         name="list_tools",

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from pytools_hybrid.description import DetailLevel, ToolDescription
+from pytools_hybrid.plain_text import json_text
 from pytools_hybrid.server._arguments import Arguments
-from pytools_hybrid.server._tool import ServedTool, answer, compact_json
+from pytools_hybrid.server._tool import ServedTool, answer
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -40,7 +41,7 @@ def describe_tool(search: ToolSearch, upkeep: Upkeep) -> ServedTool[DescribeArgu
         await upkeep.looked(progress)
         described = await search.describe(asked.id, DetailLevel(asked.detail))
         structured = described.model_dump(exclude_none=True)
-        return answer(structured, [compact_json(structured)])
+        return answer(structured, [json_text(structured)])
 
     return ServedTool(
         name="describe_tool",

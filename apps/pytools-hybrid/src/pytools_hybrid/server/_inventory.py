@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
 
-from pytools_hybrid.server._tool import one_line
+from pytools_hybrid.plain_text import one_line
 
 if TYPE_CHECKING:
     from pytools_hybrid.service import ToolSearch

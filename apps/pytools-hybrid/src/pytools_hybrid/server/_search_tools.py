@@ -8,10 +8,11 @@ from pydantic import BaseModel, Field
 from toolindex import ToolFilter
 
 from pytools_hybrid.catalogue import check_categories
+from pytools_hybrid.plain_text import json_text, one_line
 from pytools_hybrid.results import ToolResult, answer_meta, tool_results
 from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode
 from pytools_hybrid.server._arguments import Arguments
-from pytools_hybrid.server._tool import ServedTool, answer, compact_json, one_line
+from pytools_hybrid.server._tool import ServedTool, answer
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -95,4 +96,4 @@ def _text(result: ToolResult) -> str:
     shown = result.model_dump(exclude=_IN_THE_ID)
     if len(result.description) > _TEXT_CHARACTERS:
         shown["description"] = f"{result.description[:_TEXT_CHARACTERS]}… (describe_tool: all)"
-    return compact_json(shown)
+    return json_text(shown)

@@ -15,10 +15,10 @@ from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.plain_text import one_line
 from pytools_hybrid.prompts import workflow
 from pytools_hybrid.server._arguments import quoted
 from pytools_hybrid.server._list_changes import ListChanges
-from pytools_hybrid.server._tool import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -18,14 +16,12 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-__all__ = ["Progress", "ServedTool", "answer", "compact_json", "one_line"]
+__all__ = ["Progress", "ServedTool", "answer"]
 
 A = TypeVar("A", bound=Arguments)
 
 Progress = Callable[[float, str], Awaitable[None]]
 """Tells the client how far a call has come: a number that grows, and what is being done."""
-
-_NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,24 +87,3 @@ def answer(
         structured_content=structured,
         _meta={f"pytools/{key}": value for key, value in meta.items()} if meta else None,
     )
-
-
-def compact_json(value: object) -> str:
-    """Write a value for a model to read, in few tokens, whatever its texts contain.
-
-    Characters that cannot be seen, that move a cursor or that turn the direction of writing are
-    escaped: this text may end up on a terminal.
-    """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _NOT_ASCII.sub(lambda found: _escaped(found[0]), text)
-
-
-def one_line(text: str, length: int) -> str:
-    """Make any text one printable line of at most a length."""
-    line = "".join(it if it.isprintable() else " " for it in " ".join(text.split()))
-    return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
-
-
-def _escaped(character: str) -> str:
-    # The quotes of the JSON string are cut off.
-    return character if character.isprintable() else json.dumps(character)[1:-1]

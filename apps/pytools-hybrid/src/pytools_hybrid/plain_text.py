@@ -1,0 +1,50 @@
+"""Text that strangers wrote, made fit to be shown: on one line, as JSON, without what is hidden."""
+
+from __future__ import annotations
+
+import json
+import re
+
+__all__ = ["json_text", "one_line", "readable"]
+
+_NOT_ASCII = re.compile(r"[^\x20-\x7e]")
+# Control characters but for the tab and the line's end, what turns the direction of writing, and
+# what no reader sees and a model may obey: Unicode's tags, spaces of no width, selectors of
+# variants but for that of emoji. Joiners stay: scripts and emoji need them.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0e\ufeff"
+    "\U000e0000-\U000e01ef]"
+)
+
+
+def readable(text: str) -> str:
+    """Give what a stranger wrote without what could drive a terminal or hide from its reader."""
+    return _HIDDEN.sub(" ", text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, length: int) -> str:
+    """Make any text one printable line of at most a length."""
+    line = "".join(it if it.isprintable() else " " for it in " ".join(text.split()))
+    return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
+
+
+def json_text(value: object, *, allow_nan: bool = True) -> str:
+    """Write a value as compact JSON, whatever its texts contain.
+
+    Characters that cannot be seen, that move a cursor or that turn the direction of writing are
+    escaped: this text may end up on a terminal.
+
+    Args:
+        value: Any value of JSON.
+        allow_nan: Whether numbers may be written that are none in JSON.
+
+    Raises:
+        ValueError: A number is none in JSON, and that is not allowed.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"))
+    return _NOT_ASCII.sub(lambda found: _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    # The quotes of the JSON string are cut off.
+    return character if character.isprintable() else json.dumps(character)[1:-1]
