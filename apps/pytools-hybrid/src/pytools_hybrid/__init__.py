@@ -3,7 +3,7 @@
 `ToolSearch` is the product as one object::
 
     settings = Settings(embedding_model="wordllama")
-    async with ToolSearch(settings, Path("tools")) as search:
+    async with ToolSearch(Path("tools"), settings) as search:
         await search.refresh()
         await search.embed_pending()
         response = await search.search("open an issue on github")

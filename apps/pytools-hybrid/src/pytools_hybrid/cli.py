@@ -558,7 +558,7 @@ async def _search(
     from pytools_hybrid.search import Scope, SearchMode
     from pytools_hybrid.service import ToolSearch
 
-    async with ToolSearch(settings, root) as tools:
+    async with ToolSearch(root, settings) as tools:
         if settings.sync and not tools.index.read_only:
             # What fails here is told with the answer, where it makes a difference.
             with suppress(ToolIndexError, RootUnreadableError):
@@ -580,7 +580,7 @@ async def _search(
 async def _index(settings: Settings, root: Path) -> None:
     from pytools_hybrid.service import ToolSearch
 
-    async with ToolSearch(settings, root) as tools:
+    async with ToolSearch(root, settings) as tools:
         report = await tools.refresh()
         failure, embedded = await _embed(tools)
         await tools.tidy()

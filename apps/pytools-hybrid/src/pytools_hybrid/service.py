@@ -70,8 +70,8 @@ class ToolSearch:
     date; `Upkeep` does so again and again as files change.
 
     Args:
-        settings: The settings.
         root: The tree of tools; it may appear later.
+        settings: The settings.
         embedder: The model, in place of that of the settings.
 
     Attributes:
@@ -87,8 +87,8 @@ class ToolSearch:
 
     def __init__(
         self,
-        settings: Settings,
         root: str | os.PathLike[str],
+        settings: Settings,
         *,
         embedder: LimitedEmbedder | None = None,
     ) -> None:

@@ -133,7 +133,7 @@ class Evaluator:
 
     def _opened(self, settings: Settings, database: Path) -> ToolSearch:
         settings = settings.model_copy(update={"db_path": database})
-        return ToolSearch(settings, self._root, embedder=self._embedder)
+        return ToolSearch(self._root, settings, embedder=self._embedder)
 
     async def _index(self, tools: ToolSearch, *, with_vectors: bool) -> Sequence[ScanIssue]:
         if tools.index.read_only:

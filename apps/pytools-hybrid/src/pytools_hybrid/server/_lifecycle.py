@@ -72,7 +72,7 @@ def _open(settings: Settings, root: Path) -> ToolSearch | None:
         return None
     from pytools_hybrid.service import ToolSearch
 
-    return ToolSearch(settings, root)
+    return ToolSearch(root, settings)
 
 
 async def _serve(search: ToolSearch | None, settings: Settings, root: Path) -> None:
