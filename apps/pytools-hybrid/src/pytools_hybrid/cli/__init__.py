@@ -1,0 +1,43 @@
+"""The command line. Each command imports what it needs, so that help comes at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# isort: off
+# In the order of the help.
+from pytools_hybrid.cli import _search  # noqa: F401
+from pytools_hybrid.cli import _index  # noqa: F401
+from pytools_hybrid.cli import _serve  # noqa: F401
+from pytools_hybrid.cli import _prompt  # noqa: F401
+from pytools_hybrid.cli import _eval  # noqa: F401
+
+# isort: on
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._serve import serve_settings
+from pytools_hybrid.errors import PytoolsError, SettingsError
+from pytools_hybrid.terminal import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["app", "main", "serve_settings"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; errors a user can mend end with a sentence, not a traceback."""
+    # A caller may have closed them; whoever writes must not fail for it.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    try:
+        app(args=arguments)
+    except Exception as error:
+        from toolindex import ToolIndexError
+        from toolrank import ToolRankError
+
+        if not isinstance(error, PytoolsError | ToolIndexError | ToolRankError | OSError):
+            raise
+        fail(error, status=2 if isinstance(error, SettingsError) else 1)

@@ -1,0 +1,144 @@
+"""`pytools-hybrid eval`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._options import Root
+from pytools_hybrid.cli._run import existing_root, settings_from
+from pytools_hybrid.cli._run import run as run_job
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.terminal import print_lines, say
+
+
+@app.command(
+    "eval",
+    epilog="""Example:
+
+\b
+  $ cat queries.jsonl
+  {"id": "q1", "query": "open an issue on github", "gold": ["mcptools:github:create_issue"]}
+  {"id": "q2", "query": "merge two pdf files", "gold": ["mcptools:pdf:merge_pdfs"]}
+  $ pytools-hybrid eval --root examples/tools --queries queries.jsonl
+
+Thirty queries tell something, two hundred tell small differences: the table shows the 95 %
+interval of ndcg@10. With --output json, "modes" has one entry for each row of the table; its
+"failures" are the ids of the queries of which no right tool is among the first ten.""",
+)
+def evaluate(
+    *,
+    queries: Annotated[
+        Path,
+        typer.Option(
+            "--queries",
+            help='Lines of JSON with "id", "query" and "gold", the ids of all tools that are '
+            "right; other keys are ignored. A gold id that is not in the index is told and counts "
+            "as a tool that is never found.",
+        ),
+    ],
+    root: Root = None,
+    db: Annotated[
+        Path | None,
+        typer.Option(
+            "--db",
+            help="Bring this index up to date and evaluate copies of it, which saves embedding "
+            "all tools anew. [default: a temporary index, whatever PYTOOLS_DB_PATH says]",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "--embedding-model",
+            help="The embedding model, as for search. [env: PYTOOLS_EMBEDDING_MODEL; default: "
+            "wordllama]",
+        ),
+    ] = None,
+    mode: Annotated[
+        Literal["hybrid", "bm25", "vector"] | None, typer.Option(help="Evaluate this mode alone.")
+    ] = None,
+    all_modes: Annotated[
+        bool,
+        typer.Option(
+            "--all-modes",
+            help="Compare bm25, vector, hybrid as your settings have it, and hybrid with the "
+            "other fusion, as 'hybrid (rrf)'; without vectors bm25 is all there is. [default where "
+            "no --mode is given]",
+        ),
+    ] = False,
+    limit_k: Annotated[
+        str,
+        typer.Option(
+            "--limit-k",
+            metavar="K,K,…",
+            help="The depths of recall, up to 50. All other measures look at the first ten (hit@3 "
+            "at three).",
+        ),
+    ] = "1,3,5,10",
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help="Break ndcg@10 down by a key of the queries' lines, such as 'kind'."
+        ),
+    ] = None,
+    output: Annotated[
+        Literal["table", "json"], typer.Option(help="For people, or for programs.")
+    ] = "table",
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            "--run",
+            metavar="FILE",
+            help="Write the rankings as a TREC run; of several modes each to its own file: "
+            "runs.trec becomes runs.bm25.trec, runs.hybrid-rrf.trec and so on.",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE.png",
+            help="Draw recall by depth and latency, of each mode. Needs "
+            "'pip install \"pytools-hybrid[plot]\"'.",
+        ),
+    ] = None,
+) -> None:
+    """Measure on your own queries how well searches find your tools, and what is best there.
+
+    Searches run one after the other, each query once in a mode; the latency is that of the whole
+    search, with the embedding of the query.
+    """
+    from pytools_hybrid import evaluation
+    from pytools_hybrid.search import SearchMode
+
+    if mode is not None and all_modes:
+        raise SettingsError("--mode / --all-modes", "give one of them")
+    settings = settings_from(root=root, db_path=db, embedding_model=model)
+    asked = evaluation.read_queries(queries, by=by)
+    recall_at = evaluation.recall_depths(limit_k)
+    compared = evaluation.configurations(settings, SearchMode(mode) if mode else None)
+    runs = evaluation.run_paths(run, compared) if run is not None else {}
+    database = settings.db_path if db is not None else None
+    evaluation.check_outputs(queries=queries, database=database, runs=runs.values(), plot=plot)
+    if plot is not None:
+        evaluation.require_plotting()
+    tools = existing_root(settings)
+    evaluator = evaluation.Evaluator(settings, tools, database=database)
+    report = run_job(evaluator.evaluate(asked, compared, recall_at=recall_at, by=by))
+    if output == "json":
+        import json
+
+        typer.echo(json.dumps(evaluation.as_json(report), indent=2))
+    else:
+        print_lines(evaluation.as_text(report))
+    if runs:
+        evaluation.write_runs(runs, report.figures)
+    if plot is not None:
+        title = evaluation.title(report)
+        evaluation.write_plot(plot, report.figures, recall_at=recall_at, title=title)
+    for file in [*runs.values(), *([plot] if plot is not None else [])]:
+        say(f"wrote {file}")

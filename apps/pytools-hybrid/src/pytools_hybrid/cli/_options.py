@@ -1,0 +1,64 @@
+"""The options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Database", "Exclude", "Include", "Model", "Rerank", "Root"]
+
+
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        help="The tree of tools: mcptools/<category>/<tool>.py and "
+        "gentools/<category>/<tool>/api.py. [env: PYTOOLS_DIR; default: .freeact/generated, "
+        "else examples/tools]",
+    ),
+]
+Database = Annotated[
+    Path | None,
+    typer.Option(
+        "--db",
+        help="The index file. [env: PYTOOLS_DB_PATH; default: a file for each root in your "
+        "cache folder]",
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--embedding-model",
+        help="'wordllama' (offline), 'none', or a pydantic-ai model such as "
+        "'openai:text-embedding-3-small'. [env: PYTOOLS_EMBEDDING_MODEL; default: wordllama]",
+    ),
+]
+
+Include = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--include",
+        metavar="PATTERN",
+        help="Only tools whose id matches, as 'mcptools:github:*'; given several times, any of "
+        "them. Others cannot be found, listed or described. [env: PYTOOLS_INCLUDE, with commas]",
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        metavar="PATTERN",
+        help="No tools whose id matches, as '*:delete_*'. [env: PYTOOLS_EXCLUDE, with commas]",
+    ),
+]
+Rerank = Annotated[
+    str | None,
+    typer.Option(
+        "--rerank",
+        metavar="MODEL",
+        help="A pydantic-ai language model, as 'openai:gpt-5-mini', that puts the first results "
+        "in order. [env: PYTOOLS_RERANK_MODEL; default: none]",
+    ),
+]

@@ -1,0 +1,44 @@
+"""`pytools-hybrid prompt`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.errors import SettingsError
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid prompt
+  $ pytools-hybrid prompt --mode basic --template system.md"""
+)
+def prompt(
+    *,
+    mode: Annotated[
+        Literal["hybrid", "basic"],
+        typer.Option(help="For an agent that searches, or for one that browses categories."),
+    ] = "hybrid",
+    template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Print this file with {tool_discovery_workflow} filled in; other braces stay.",
+        ),
+    ] = None,
+) -> None:
+    """Print what an agent's system prompt should say about finding tools."""
+    from pytools_hybrid import prompts
+
+    text = prompts.DEFAULT_TEMPLATE
+    if template is not None:
+        try:
+            text = template.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError("--template", f"{template} cannot be read: {error}") from error
+    typer.echo(prompts.render(text, mode), nl=not text.endswith("\n"))

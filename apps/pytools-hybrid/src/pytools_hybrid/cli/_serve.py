@@ -1,0 +1,120 @@
+"""`pytools-hybrid serve`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._options import Database, Exclude, Include, Model, Rerank, Root
+from pytools_hybrid.cli._run import is_folder, settings_from
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.terminal import say
+
+if TYPE_CHECKING:
+    from pytools_hybrid.settings import Settings
+
+__all__ = ["serve_settings"]
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid serve --root .freeact/generated
+  $ pytools-hybrid serve --transport http --port 8000
+  $ PYTOOLS_TOKEN=… pytools-hybrid serve --transport http --host 0.0.0.0"""
+)
+def serve(
+    *,
+    root: Root = None,
+    db: Database = None,
+    embedding_model: Model = None,
+    tools: Annotated[
+        Literal["search", "basic", "all"] | None,
+        typer.Option(
+            help="search_tools, describe_tool and report_outcome; or list_categories and "
+            "list_tools, which need no index; or all. [env: PYTOOLS_TOOLS; default: search]"
+        ),
+    ] = None,
+    rerank: Rerank = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    transport: Annotated[
+        Literal["stdio", "http"] | None,
+        typer.Option(
+            help="Over stdin and stdout for one client, or at an address for many, with a JSON API "
+            "beside MCP. [env: PYTOOLS_TRANSPORT; default: stdio]"
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="The address to listen at; any but this machine's own demands a token. "
+            "[env: PYTOOLS_HOST; default: 127.0.0.1]"
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Its port; 0 takes a free one. [env: PYTOOLS_PORT; default: 8000]"),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="What clients send as 'Authorization: Bearer TOKEN'. Others on this machine can "
+            "see flags: the variable is better. [env: PYTOOLS_TOKEN]"
+        ),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="A further name by which clients may address the server. [env: "
+            "PYTOOLS_ALLOWED_HOSTS, with commas]",
+        ),
+    ] = None,
+) -> None:
+    """Serve the tools to agents, over MCP.
+
+    The index follows the files while the server runs. Over stdio nothing but the protocol is
+    written to stdout. Ctrl-C, SIGTERM or a closed stdin end it.
+    """
+    for_http = {"host": host, "port": port, "token": token, "allowed-host": allowed_host}
+    settings = settings_from(
+        root=root,
+        db_path=db,
+        embedding_model=embedding_model,
+        tools=tools,
+        rerank_model=rerank,
+        include=include,
+        exclude=exclude,
+        transport=transport,
+        host=host,
+        port=port,
+        token=token,
+        allowed_hosts=allowed_host,
+    )
+    given = [f"--{name}" for name, value in for_http.items() if value]
+    if given and settings.transport == "stdio":
+        raise SettingsError(" / ".join(given), "is for --transport http; give that too")
+    serve_settings(settings)
+
+
+def serve_settings(settings: Settings) -> None:
+    """Serve as settings say, until the client goes or a signal comes; ends the process."""
+    from pytools_hybrid.http import check_exposure
+
+    check_exposure(settings)
+    tools, note = settings.resolved_root()
+    if note:
+        say(note)
+    if not is_folder(tools):
+        say(f"{tools} does not exist yet; its tools will be found when it does")
+    from pytools_hybrid import server
+
+    if settings.transport == "stdio" and sys.stdin.isatty():
+        say("speaking MCP over stdin and stdout, for a client that starts this command")
+    server.serve(settings, tools)
