@@ -29,6 +29,7 @@ class State:
     """All that the store holds at one moment; a change makes another."""
 
     records: Mapping[str, ToolRecord] = field(default_factory=dict)
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     vectors: Mapping[str, Mapping[str, Vector]] = field(default_factory=dict)
     searches: Mapping[str, SearchRecord] = field(default_factory=dict)
     outcomes: tuple[OutcomeRecord, ...] = ()
@@ -56,7 +57,7 @@ class MemoryReader:
         wanted = words_of(query)
         return self.best(
             (
-                Found(str(record.id), len(wanted & words_of(f"{record.id} {record.description}")))
+                Found(str(record.id), len(wanted & self.words_about(record)))
                 for record in self.allowed(where)
             ),
             depth,
@@ -94,17 +95,26 @@ class MemoryReader:
         wanted = words_of(query)
         return self.best(
             (
-                Found(
-                    str(record.id),
-                    likeness(wanted, words_of(f"{record.id} {record.description}")),
-                )
+                Found(str(record.id), likeness(wanted, self.words_about(record)))
                 for record in self.allowed(where)
             ),
             depth,
         )
 
+    def words_about(self, record: ToolRecord) -> set[str]:
+        aliases = self.state.aliases.get(str(record.id), ())
+        return words_of(" ".join([str(record.id), record.description, *aliases]))
+
     def corrections(self, query: str) -> dict[str, str]:
         return {}
+
+    def terms(self, query: str, ids: Sequence[str]) -> dict[str, dict[str, float]]:
+        wanted = words_of(query)
+        return {
+            id_: dict.fromkeys(sorted(wanted & self.words_about(record)), 1.0)
+            for id_ in ids
+            if (record := self.state.records.get(id_)) is not None
+        }
 
     def lexical_scale(self, query: str) -> float:
         return float(len(words_of(query)))
@@ -131,6 +141,7 @@ class MemoryReader:
                 description=record.description,
                 parameters=record.parameters,
                 tags=record.tags,
+                aliases=self.state.aliases.get(id_, ()),
             )
             for id_, record in found.items()
         }

@@ -485,3 +485,41 @@ def test_a_table_without_positions_is_searched_without_phrases(detail):
         connection.execute("INSERT INTO docs_fts VALUES ('create issue'), ('other'), ('words')")
         quoted, plain = find(connection, '"create issue" now'), find(connection, "create issue now")
     assert ids(quoted) == ids(plain) == ["1"]
+
+
+class TestMatches:
+    def test_what_the_terms_add_is_the_score_of_the_row(self, documents):
+        text = 'list "issues" isues createIssue repository'
+        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7, evenness=0.75)
+        hits = retriever.retrieve(Query(text=text), depth=10)
+
+        matches = retriever.matches(text, [hit.id for hit in hits])
+
+        assert {hit.id: hit.score for hit in hits} == pytest.approx(
+            {id_: sum(match.score for match in found) for id_, found in matches.items()}
+        )
+        assert all(
+            list(found) == sorted(found, key=lambda match: -match.score)
+            for found in matches.values()
+        )
+
+    def test_a_misspelt_term_is_told_with_the_one_that_the_row_holds(self, documents):
+        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        (hit, *_) = retriever.retrieve(Query(text="repositry"), depth=1)
+
+        ((match,),) = retriever.matches("repositry", [hit.id]).values()
+
+        assert match.term == "repositry"
+        assert match.held.startswith("repositor")
+
+    def test_a_row_without_the_terms_and_one_that_is_not_there_have_none(self, documents):
+        retriever = BM25Retriever(documents, table="docs_fts")
+        assert retriever.matches("zzzz", ["1"]) == {}
+        assert retriever.matches("issue", ["999999", "no number", "²"]) == {}
+
+    def test_rows_are_named_as_hits_are(self, documents):
+        content = Content(table="docs", column="id")
+        retriever = BM25Retriever(documents, table="docs_fts", content=content)
+        (hit, *_) = retriever.retrieve(Query(text="issue"), depth=1)
+
+        assert list(retriever.matches("issue", [hit.id, "not there"])) == [hit.id]

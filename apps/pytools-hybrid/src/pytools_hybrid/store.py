@@ -60,6 +60,7 @@ _COLUMN_WEIGHTS = {
     "category_words": 1.0,
     "tag_words": 1.0,
     "segments": 1.0,
+    "alias_words": 0.5,
 }
 # Who types part of a word means a name: docs/decisions/0010.
 _FUZZY_COLUMN_WEIGHTS = {**_COLUMN_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
@@ -118,6 +119,16 @@ class SQLiteReader(IndexReader):
     def corrections(self, query: str) -> dict[str, str]:
         """Give the words of a query that no tool has, with those they are slips of."""
         return self._words().corrections(query)
+
+    def terms(self, query: str, ids: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Give the terms of a query that some tools have, with what each adds to their scores."""
+        return {
+            id_: {
+                match.term if match.term == match.held else f"{match.term}→{match.held}": match.score
+                for match in matches
+            }
+            for id_, matches in self._words().matches(query, ids).items()
+        }
 
     def lexical_scale(self, query: str) -> float:
         """Give what BM25 scores are divided by to mean the same for every query."""

@@ -208,6 +208,14 @@ class StoreReader(Protocol):
         """Give the words of a query that no tool has, with those they are slips of; or none."""
         ...
 
+    def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+        """Give the terms of a query that some tools have, with what each adds in `lexical`.
+
+        Those that add most are first; a term that is taken for a slip reads "isue→issue". A tool
+        that has none of them may be left out.
+        """
+        ...
+
     def lexical_scale(self, query: str) -> float:
         """Give what scores of `lexical` are divided by to mean the same for every query.
 
@@ -333,6 +341,10 @@ class ToolStore(PendingTexts, Protocol):
         stored: StoredFiles | None = None,
     ) -> SyncReport:
         """Make the store equal to a scan; doing it twice is doing it once."""
+        ...
+
+    def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
+        """Make what tools are also found by, by id, equal to a mapping but for some; count them."""
         ...
 
     def refused(self, model_id: str) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ Second opinions: `LLMReranker`, `CrossEncoderReranker`, `LLMQueryRewriter` (extr
 `Reranker` and `QueryRewriter` protocols.
 """
 
-from toolrank._bm25 import BM25Retriever, TermStatistics
+from toolrank._bm25 import BM25Retriever, TermMatch, TermStatistics
 from toolrank._compound import MAX_PARTS, split_request
 from toolrank._confidence import (
     EXACT_CONFIDENCE,
@@ -106,6 +106,7 @@ __all__ = [
     "Retriever",
     "RewriteOutcome",
     "SimilarTerm",
+    "TermMatch",
     "TermStatistics",
     "ToolRankError",
     "VectorMatrix",

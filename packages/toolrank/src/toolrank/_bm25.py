@@ -15,13 +15,13 @@ from toolrank._weights import check_scoring, check_weight
 from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolrank._records import Filter, Hit, Query
     from toolrank._vocabulary import SimilarTerm
     from toolrank.protocols import Connection
 
-__all__ = ["BM25Retriever", "TermStatistics"]
+__all__ = ["BM25Retriever", "TermMatch", "TermStatistics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,21 @@ class TermStatistics:
     documents: int
     idf: float
     similar: tuple[SimilarTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermMatch:
+    """A term of the request that a row holds.
+
+    Attributes:
+        term: The term as the request has it.
+        held: The term that the row holds: another one where the request's is misspelt.
+        score: What it adds to the row's score.
+    """
+
+    term: str
+    held: str
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +140,9 @@ class BM25Retriever:
             RetrievalError: The table is missing or is no FTS5 table.
         """
         table = self._open()
-        weighted = self._weighted(table, query.text)
+        weighted = [
+            (posting, weight) for _, _, posting, weight in self._weighted(table, query.text)
+        ]
         return table.hits(weighted, where=self._where, depth=depth)
 
     def statistics(self, text: str) -> tuple[TermStatistics, ...]:
@@ -147,6 +164,33 @@ class BM25Retriever:
             for found in self._find(table, text)
             if not _is_only_whole(found)
         )
+
+    def matches(self, text: str, ids: Iterable[str]) -> dict[str, tuple[TermMatch, ...]]:
+        """Tell which terms of a request some rows hold; their scores add up to the rows'.
+
+        Args:
+            text: The request.
+            ids: The rows, as hits name them.
+
+        Returns:
+            By id, the terms that add most first; a row that holds none, or is not there, has none.
+
+        Raises:
+            RetrievalError: The table is missing or is no FTS5 table.
+        """
+        table = self._open()
+        rows = table.rows_of(ids)
+        matches: dict[str, list[TermMatch]] = {id_: [] for id_ in rows}
+        for term, held, posting, weight in self._weighted(table, text):
+            scores = dict(zip(posting.rows, posting.scores, strict=True))
+            for id_, row in rows.items():
+                if row in scores:
+                    matches[id_].append(TermMatch(term=term, held=held, score=weight * scores[row]))
+        return {
+            id_: tuple(sorted(found, key=lambda match: (-match.score, match.term)))
+            for id_, found in matches.items()
+            if found
+        }
 
     def corrections(self, text: str) -> dict[str, str]:
         """Give what the request's misspelt words are taken for, as the rows spell it.
@@ -183,17 +227,21 @@ class BM25Retriever:
             postings=self._postings or Postings(),
         )
 
-    def _weighted(self, table: FullTextTable, text: str) -> list[tuple[Posting, float]]:
+    def _weighted(self, table: FullTextTable, text: str) -> list[tuple[str, str, Posting, float]]:
+        """Give the request's terms, what rows hold of each, those rows, and a factor for them."""
         weighted = []
         for found in self._find(table, text):
-            weighted.append((found.posting, 1.0))
+            term = found.term.text
+            weighted.append((term, term, found.posting, 1.0))
             total = sum(similar.similarity for similar, _ in found.similar)
             for similar, posting in found.similar:
                 share = similar.similarity / max(total, 1.0)
-                weighted.append((posting, self._similar_weight * share))
+                weighted.append((term, similar.term, posting, self._similar_weight * share))
         # After the words, so that an error is one of phrases: a table without positions has none.
         with suppress(RetrievalError):
-            weighted += [(table.posting(phrase), 1.0) for phrase in quoted_phrases(text)]
+            weighted += [
+                (phrase, phrase, table.posting(phrase), 1.0) for phrase in quoted_phrases(text)
+            ]
         return weighted
 
     def _find(self, table: FullTextTable, text: str) -> list[_Found]:

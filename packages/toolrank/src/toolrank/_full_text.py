@@ -17,7 +17,7 @@ from toolrank._vocabulary import SimilarTerm, Vocabulary, read_vocabulary
 from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Iterable, Sequence, Set
 
     from toolrank._records import Filter
     from toolrank._sql import Content
@@ -134,6 +134,16 @@ class FullTextTable:
             )
             known.update((row, str(id_)) for row, id_ in self.rows(sql, (json.dumps(missing),)))
         return {row: known[row] for row in rows if row in known}
+
+    def rows_of(self, ids: Iterable[str]) -> dict[str, int]:
+        """Give the rows that have some ids; an id that no row has is left out."""
+        if self._content is None:
+            return {id_: int(id_) for id_ in ids if id_.isascii() and id_.isdecimal()}
+        sql = (
+            f"SELECT {self._content.column}, rowid FROM {self._content.table} "  # noqa: S608
+            f"WHERE {self._content.column} IN (SELECT value FROM json_each(?))"
+        )
+        return {str(id_): row for id_, row in self.rows(sql, (json.dumps([*ids]),))}
 
     def too_common(self, share: float) -> int:
         """Give how many rows a term may have at most, where a share of all is too many."""

@@ -70,6 +70,10 @@ def _check_names(store: ToolStore) -> None:
         for text in ODD_TEXTS:
             reader.named(text, where=EVERY)
             reader.corrections(text)
+            found = [it.id for it in reader.lexical(text, where=ToolFilter(), depth=3)]
+            terms = reader.terms(text, found)
+            expect(set(terms) <= set(found), True, "terms are given of the tools asked for")
+            expect(all(terms.get(id_) for id_ in found), True, "what words found has some")
             expect(reader.lexical_scale(text) >= 0, True, "a scale is zero or more")
 
 
