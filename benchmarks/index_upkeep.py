@@ -111,7 +111,7 @@ def watched(root: Path, database: Path, paths: list[str]) -> list[Figure]:
 
 async def _watched(settings: Settings, root: Path, paths: list[str]) -> Times:
     times = Times()
-    async with ToolSearch(root, settings) as search:
+    async with ToolSearch(root, settings, refresh=False) as search:
         upkeep = Upkeep(search)
         following = asyncio.create_task(upkeep.run())
         await upkeep.ready()

@@ -51,7 +51,7 @@ async def measure(
     for variant, (mode, fusion) in VARIANTS.items():
         embedder = StaticEmbedder(maps=maps)
         settings = Settings(db_path=database, fusion=fusion)
-        async with ToolSearch(tree, settings, embedder=embedder) as search:
+        async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
             report = await search.refresh()
             started = time.process_time()
             embedded = await search.embed_pending()

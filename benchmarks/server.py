@@ -101,7 +101,7 @@ async def searches(root: Path, index: Path, folder: Path, asked: Sequence[str]) 
             # Of its own: the vectors of queries are kept there.
             databases[name] = Path(shutil.copy(index, folder / f"{name}.db"))
         settings = Settings.from_flags({"db_path": databases[_IN_PROCESS]})
-        product = await stack.enter_async_context(ToolSearch(root, settings))
+        product = await stack.enter_async_context(ToolSearch(root, settings, refresh=False))
         stdio = stack.enter_context(over_stdio(root, databases["stdio"]))
         pid, url = stack.enter_context(over_http(root, databases["mcp"], folder / "mcp.log"))
         mcp = stack.enter_context(closing(Mcp(url)))
@@ -219,7 +219,9 @@ def _together(what: str, wall: Sequence[float], spent: float) -> list[Figure]:
 
 
 async def _index(root: Path, database: Path) -> None:
-    async with ToolSearch(root, Settings.from_flags({"db_path": database})) as search:
+    async with ToolSearch(
+        root, Settings.from_flags({"db_path": database}), refresh=False
+    ) as search:
         await search.refresh()
         await search.embed_pending()
 

@@ -31,7 +31,7 @@ def served(tree, tmp_path):
     async def serve(**flags):
         flags = {"root": tree, "db_path": tmp_path / "index.db", "watch": False} | flags
         settings = Settings.from_flags(flags)
-        async with ToolSearch(tree, settings) as search:
+        async with ToolSearch(tree, settings, refresh=False) as search:
             upkeep = Upkeep(search)
             working = asyncio.create_task(upkeep.run())
             try:

@@ -92,7 +92,9 @@ async def ndcg(
     lines = [json.loads(line) for line in queries.open("rb")]
     asked = [line for line in lines if not split or line.get("split", split) == split]
     embedder = StaticEmbedder(maps=maps)
-    async with ToolSearch(tree, Settings(db_path=database), embedder=embedder) as tools:
+    async with ToolSearch(
+        tree, Settings(db_path=database), embedder=embedder, refresh=False
+    ) as tools:
         await tools.refresh()
         await tools.embed_pending()
         started = time.process_time()

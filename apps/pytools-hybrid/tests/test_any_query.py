@@ -42,7 +42,7 @@ def search(settings, toolbox, runner):
     """An open search of an indexed tree."""
 
     async def opened():
-        search = await ToolSearch(toolbox, settings()).__aenter__()
+        search = await ToolSearch(toolbox, settings(), refresh=False).__aenter__()
         await search.refresh()
         await search.embed_pending()
         return search

@@ -14,7 +14,7 @@ def use(settings, root, job):
     """Run an async function on an open ToolSearch whose index is up to date."""
 
     async def main():
-        async with ToolSearch(root, settings) as search:
+        async with ToolSearch(root, settings, refresh=False) as search:
             await search.refresh()
             return await job(search)
 
@@ -177,7 +177,7 @@ def test_a_name_that_is_unknown_before_the_first_look_has_ended_may_be_known_in_
     settings, root
 ):
     async def main():
-        async with ToolSearch(root, settings()) as search:
+        async with ToolSearch(root, settings(), refresh=False) as search:
             looking = asyncio.create_task(search.refresh())
             await asyncio.sleep(0)
             with pytest.raises(UnknownToolError, match="ask again in a moment") as raised:

@@ -30,7 +30,7 @@ def answers(settings, toolbox):
 
     def search_all(texts, **values):
         async def main():
-            async with ToolSearch(toolbox, settings()) as search:
+            async with ToolSearch(toolbox, settings(), refresh=False) as search:
                 await search.refresh()
                 await search.embed_pending()
                 found = [await search.search(text, **values) for text in texts]
@@ -86,7 +86,7 @@ def test_it_is_a_share_for_every_request(answers, mode):
 
 def test_tools_that_are_sure_are_not_kept_out_by_others_that_rank_above_them(settings, toolbox):
     async def job():
-        async with ToolSearch(toolbox, settings()) as search:
+        async with ToolSearch(toolbox, settings(), refresh=False) as search:
             await search.refresh()
             await search.embed_pending()
             everything = await search.search("create an issue", limit=50)

@@ -46,7 +46,7 @@ def tree(tmp_path):
 
 def described(settings, root, detail, *, name=TOOL, before=None):
     async def main():
-        async with ToolSearch(root, settings) as search:
+        async with ToolSearch(root, settings, refresh=False) as search:
             await search.refresh()
             if before is not None:
                 await before(search)

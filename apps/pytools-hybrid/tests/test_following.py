@@ -322,7 +322,7 @@ class Watched(AnyFileOperations):
         for file in self.folder.glob("index.db*"):
             file.unlink()
         chosen = Settings.from_flags({"db_path": self.folder / "index.db", "usage_log": False})
-        self.search = await ToolSearch(self.root, chosen).__aenter__()
+        self.search = await ToolSearch(self.root, chosen, refresh=False).__aenter__()
         upkeep = Upkeep(self.search)
         self.upkeep = asyncio.create_task(upkeep.run())
         await upkeep.ready()

@@ -28,7 +28,7 @@ def fuzzy(settings, tmp_path, write_tool):
     def ask(*queries, model="none", **options):
         async def main():
             made = settings(embedding_model=model)
-            async with ToolSearch(tmp_path / "tools", made) as tools:
+            async with ToolSearch(tmp_path / "tools", made, refresh=False) as tools:
                 await tools.refresh()
                 assert not tools.uses_vectors(SearchMode.FUZZY)
                 asked = {"mode": SearchMode.FUZZY, **options}

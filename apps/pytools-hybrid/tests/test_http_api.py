@@ -34,7 +34,7 @@ async def calling(app, **headers):
 
 @asynccontextmanager
 async def serving(made, root):
-    async with ToolSearch(root, made) as search:
+    async with ToolSearch(root, made, refresh=False) as search:
         await search.refresh()
         await search.embed_pending()
         upkeep = Upkeep(search)

@@ -90,7 +90,7 @@ def asking(app):
 @pytest.mark.parametrize("path", ["/search?q=pdf", "/filtered?query=pdf&category=pdf"])
 async def test_who_waits_for_the_index_is_one_of_those_that_may_wait(settings, toolbox, path):
     made = settings(watch=False, embedding_model="none")
-    async with ToolSearch(toolbox, made) as search:
+    async with ToolSearch(toolbox, made, refresh=False) as search:
         # It never begins, so that all wait.
         upkeep = Upkeep(search)
         searches = Searches(search, upkeep, Slots(at_work=1, waiting=1), Metrics())

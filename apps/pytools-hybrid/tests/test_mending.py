@@ -48,7 +48,7 @@ def test_many_searches_that_find_the_index_broken_are_all_answered_by_one_new_in
     database = settings().db_path
 
     async def main():
-        async with ToolSearch(root, settings()) as search:
+        async with ToolSearch(root, settings(), refresh=False) as search:
             await search.refresh()
             await search.embed_pending()
             breaks(database, table)
@@ -89,12 +89,12 @@ def test_an_index_with_values_that_cannot_be_is_mended_by_a_search_or_a_refresh(
     """Searched once as by the command, and often as by a server, which searches in another way."""
 
     async def main():
-        async with ToolSearch(root, settings()) as search:
+        async with ToolSearch(root, settings(), refresh=False) as search:
             await search.refresh()
             await search.embed_pending()
         with closing(apsw.Connection(str(settings().db_path))) as connection:
             connection.execute(statement)
-        async with ToolSearch(root, settings()) as search:
+        async with ToolSearch(root, settings(), refresh=False) as search:
             for _ in range(searches):
                 await search.search("report a bug")
             await search.refresh()
@@ -108,6 +108,22 @@ def test_an_index_with_values_that_cannot_be_is_mended_by_a_search_or_a_refresh(
     assert str(by_words.tools[0].entry.id) == "mcptools:github:create_issue"
 
 
+def test_who_asks_for_the_state_of_a_damaged_index_is_told_that_of_the_new_one(settings, root):
+    async def main():
+        async with ToolSearch(root, settings(), refresh=False) as search:
+            await search.refresh()
+            with closing(apsw.Connection(str(settings().db_path))) as connection:
+                connection.execute("UPDATE meta SET value = 'x' WHERE key = 'generation'")
+            mended = await search.state()
+            await search.refresh()
+            return mended, await search.state()
+
+    mended, refreshed = asyncio.run(main())
+
+    assert (mended.coverage.tools, refreshed.coverage.tools) == (0, 4)
+    assert refreshed.generation > mended.generation
+
+
 def test_an_older_copy_of_the_index_put_back_is_never_taken_for_the_newer_one(
     settings, root, write_tool
 ):
@@ -118,10 +134,10 @@ def test_an_older_copy_of_the_index_put_back_is_never_taken_for_the_newer_one(
         return [found.entry.description for found in (await search.search("commits")).tools]
 
     async def main():
-        async with ToolSearch(root, settings()) as search:
+        async with ToolSearch(root, settings(), refresh=False) as search:
             await search.refresh()
         backup.write_bytes(database.read_bytes())
-        async with ToolSearch(root, settings()) as search:
+        async with ToolSearch(root, settings(), refresh=False) as search:
             write_tool("mcptools/github/list_commits.py", "Show commits in one way.")
             await search.refresh()
             assert "Show commits in one way." in await texts(search)

@@ -29,7 +29,7 @@ def ask(settings, root, *requests):
     """Index a tree, and search it for each of some requests, given as keyword arguments."""
 
     async def main():
-        async with ToolSearch(root, settings) as search:
+        async with ToolSearch(root, settings, refresh=False) as search:
             await search.refresh()
             await search.embed_pending()
             return [await search.search(**request) for request in requests]

@@ -89,7 +89,7 @@ def test_the_setting_counts_for_searches_descriptions_and_browsing(
     tool_id = linked[1]
 
     async def main():
-        async with ToolSearch(root, chosen) as search:
+        async with ToolSearch(root, chosen, refresh=False) as search:
             await search.refresh()
             found = await search.search("lies outside")
             assert (tool_id in {str(each.entry.id) for each in found.tools}) == lets_in

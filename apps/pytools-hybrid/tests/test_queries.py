@@ -261,7 +261,7 @@ def test_only_searches_by_meaning_ask_the_model(settings, root):
             self._embedder = CountingEmbedder()
 
     async def main():
-        async with Searching(settings(), root) as search:
+        async with Searching(root, settings()) as search:
             await search.refresh()
             await search.embed_pending()
             asked = search._embedder.asked

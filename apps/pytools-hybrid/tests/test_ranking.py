@@ -25,7 +25,7 @@ def use(settings, root, job, embedder=None):
     """Run an async function on an indexed tree."""
 
     async def main():
-        async with ToolSearch(root, settings, embedder=embedder) as search:
+        async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
             await search.refresh()
             await search.embed_pending()
             return await job(search)

@@ -16,7 +16,7 @@ def use(settings, root, job):
     """Run an async function on an open ToolSearch whose index is up to date."""
 
     async def main():
-        async with ToolSearch(root, settings) as search:
+        async with ToolSearch(root, settings, refresh=False) as search:
             await search.refresh()
             return await job(search)
 

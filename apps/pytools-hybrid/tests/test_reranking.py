@@ -52,7 +52,9 @@ def rerank(settings, toolbox):
     def run(model, *queries, limit=3, **options):
         async def main():
             reranking = Reranking(model, **options)
-            async with ToolSearch(toolbox, settings(embedding_model="none")) as tools:
+            async with ToolSearch(
+                toolbox, settings(embedding_model="none"), refresh=False
+            ) as tools:
                 await tools.refresh()
                 searcher = Searcher(tools.index, bm25_weight=1, vec_weight=1, fusion="linear")
                 recorder = Recorder(tools.index, keeps_searches=False, mend=tools.sync.mend)
@@ -272,7 +274,7 @@ def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, mon
 
     async def main():
         reranking = Reranking(asked.model)
-        async with ToolSearch(toolbox, settings(embedding_model="none")) as tools:
+        async with ToolSearch(toolbox, settings(embedding_model="none"), refresh=False) as tools:
             await tools.refresh()
             request = SearchRequest(text=QUERY, limit=3)
             found = await tools.search(QUERY, mode=SearchMode.BM25, limit=10)

@@ -13,7 +13,7 @@ def use(settings, root, job):
     """Run an async function on an open ToolSearch whose index is up to date."""
 
     async def main():
-        async with ToolSearch(root, settings) as search:
+        async with ToolSearch(root, settings, refresh=False) as search:
             await search.refresh()
             await search.embed_pending()
             return await job(search)
@@ -57,7 +57,7 @@ def test_an_answer_is_new_after_every_change_of_the_files(settings, root, write_
 def test_an_answer_is_new_after_a_change_that_another_process_made(settings, root, write_tool):
     async def job(search):
         assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
-        async with ToolSearch(root, settings()) as other:
+        async with ToolSearch(root, settings(), refresh=False) as other:
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
             await other.refresh()
         return await search.search("penguins", mode=SearchMode.BM25)
@@ -67,7 +67,7 @@ def test_an_answer_is_new_after_a_change_that_another_process_made(settings, roo
 
 def test_an_answer_is_new_as_vectors_come(settings, root):
     async def main():
-        async with ToolSearch(root, settings()) as search:
+        async with ToolSearch(root, settings(), refresh=False) as search:
             await search.refresh()
             by_words = await search.search("combine papers", mode=SearchMode.VECTOR)
             await search.embed_pending()

@@ -17,7 +17,7 @@ def use(settings, root, job):
     """Run an async function on an open ToolSearch."""
 
     async def with_search():
-        async with ToolSearch(root, settings) as search:
+        async with ToolSearch(root, settings, refresh=False) as search:
             return await job(search)
 
     return asyncio.run(with_search())
@@ -217,7 +217,7 @@ def test_a_database_in_a_place_that_cannot_be_is_an_error(settings, root, tmp_pa
 
 def test_it_cannot_be_used_outside_its_block(settings, root):
     with pytest.raises(RuntimeError, match="async with"):
-        _ = ToolSearch(root, settings()).index
+        _ = ToolSearch(root, settings(), refresh=False).index
 
 
 @pytest.mark.parametrize("query", ["???", "{}[]", "*" * 1000, "\0", "\u200b"])

@@ -1,9 +1,11 @@
 """Settings: where they come from, and what cannot work."""
 
+import os
 from pathlib import Path
 
 import pytest
 from pytools_hybrid import Settings, SettingsError
+from pytools_hybrid.roots import Roots
 
 
 def test_the_defaults_need_nothing():
@@ -30,7 +32,7 @@ def test_the_environment_is_read_under_the_names_that_freeact_uses(monkeypatch):
 
     settings = Settings.from_flags({})
 
-    assert settings.root == Path("some/tools")
+    assert settings.root == (Path("some/tools"),)
     assert settings.db_path == Path("some.db")
     assert settings.embedding_dim == 3072
     assert not settings.sync
@@ -41,8 +43,34 @@ def test_the_environment_is_read_under_the_names_that_freeact_uses(monkeypatch):
 def test_a_flag_wins_over_the_environment(monkeypatch):
     monkeypatch.setenv("PYTOOLS_DIR", "from/environment")
 
-    assert Settings.from_flags({"root": Path("from/flag")}).root == Path("from/flag")
-    assert Settings.from_flags({"root": None}).root == Path("from/environment")
+    assert Settings.from_flags({"root": Path("from/flag")}).root == (Path("from/flag"),)
+    assert Settings.from_flags({"root": None}).root == (Path("from/environment"),)
+
+
+def test_several_roots_are_several_flags_or_one_variable_as_path_is(monkeypatch):
+    monkeypatch.setenv("PYTOOLS_DIR", f"one{os.pathsep}~/two{os.pathsep}")
+    monkeypatch.setenv("HOME", "/home-of-test")
+    monkeypatch.setenv("USERPROFILE", "/home-of-test")
+
+    both = (Path("one"), Path("/home-of-test/two"))
+    assert Settings.from_flags({}).root == Settings.from_flags({"root": []}).root == both
+    flags = [Path("b"), Path(f"a{os.pathsep}c")]
+    assert Settings.from_flags({"root": flags}).root == tuple(flags)
+    assert Settings.from_flags({"root": Roots.of(flags)}).root == tuple(flags)
+
+
+def test_a_folder_with_the_separator_in_its_name_is_one_root(monkeypatch, tmp_path):
+    (tmp_path / f"a{os.pathsep}b").mkdir()
+    monkeypatch.setenv("PYTOOLS_DIR", f"a{os.pathsep}b")
+
+    assert Settings.from_flags({}).root == (Path(f"a{os.pathsep}b"),)
+
+
+def test_a_variable_that_names_no_folder_is_refused(monkeypatch):
+    monkeypatch.setenv("PYTOOLS_DIR", os.pathsep)
+
+    with pytest.raises(SettingsError, match="--root / PYTOOLS_DIR: it names no folder"):
+        Settings.from_flags({})
 
 
 def test_freeacts_folder_is_the_first_default(tmp_path):
@@ -52,7 +80,7 @@ def test_freeacts_folder_is_the_first_default(tmp_path):
 
     root, note = settings.resolved_root()
 
-    assert root == Path(".freeact/generated")
+    assert root == Roots.of(".freeact/generated")
     assert "no --root" in note
     assert settings.resolved_database(root) == Path(".freeact/search.db")
 
@@ -62,7 +90,7 @@ def test_the_examples_are_the_second_default(tmp_path):
 
     root, note = Settings.from_flags({}).resolved_root()
 
-    assert root == Path("examples/tools")
+    assert root == Roots.of("examples/tools")
     assert "example tools" in note
 
 
@@ -83,6 +111,27 @@ def test_each_root_has_an_index_of_its_own_in_the_cache_folder(tmp_path):
     assert "pytools-hybrid" in str(one.parent)
 
 
+def test_several_roots_have_an_index_together_which_their_order_is_part_of(tmp_path):
+    settings = Settings.from_flags({})
+    one, other = tmp_path / "one", tmp_path / "other"
+
+    databases = {
+        settings.resolved_database(roots) for roots in (one, other, [one, other], [other, one])
+    }
+
+    assert len(databases) == 4
+    assert settings.resolved_database([one]) == settings.resolved_database([one, one])
+    assert settings.resolved_database([one, other]).name.startswith("one+1-")
+
+
+def test_freeacts_place_is_not_for_an_index_of_more_than_its_root(tmp_path):
+    root = tmp_path / ".freeact" / "generated"
+
+    database = Settings().resolved_database([root, tmp_path / "tools"])
+
+    assert database.parent != tmp_path / ".freeact"
+
+
 def test_a_root_whose_name_is_not_ascii_has_an_index_too(tmp_path):
     path = Settings.from_flags({}).resolved_database(tmp_path / "gereedschap ⚒ \udcff")
 
@@ -101,7 +150,7 @@ def test_a_root_whose_name_is_not_ascii_has_an_index_too(tmp_path):
         ("vec_weight", float("inf"), "PYTOOLS_VEC_WEIGHT"),
         ("vec_weight", float("nan"), "PYTOOLS_VEC_WEIGHT"),
         ("fusion", "magic", "PYTOOLS_FUSION"),
-        ("log_level", "LOUD", "PYTOOLS_LOG_LEVEL"),
+        ("log_level", "LOUD", "--log-level / PYTOOLS_LOG_LEVEL"),
         ("db_path", Path("\udcff.db"), "--db / PYTOOLS_DB_PATH"),
         ("root", Path("~nobody-of-this-name/x"), "--root / PYTOOLS_DIR"),
         ("no_such_setting", 1, "PYTOOLS_NO_SUCH_SETTING"),
@@ -132,7 +181,7 @@ def test_a_home_folder_is_filled_in_where_no_shell_does_it(monkeypatch):
 
     settings = Settings(root=Path("~/tools"), db_path=Path("~/index.db"))
 
-    assert settings.root == Path("/home-of-test/tools")
+    assert settings.root == (Path("/home-of-test/tools"),)
     assert settings.db_path == Path("/home-of-test/index.db")
 
 
@@ -142,7 +191,7 @@ def test_an_empty_variable_is_no_setting(monkeypatch):
 
     settings = Settings.from_flags({})
 
-    assert settings.root is None
+    assert settings.root == ()
     assert settings.db_path is None
     assert settings.sync
 

@@ -13,7 +13,7 @@ from pytools_hybrid.upkeep import Upkeep
 
 @asynccontextmanager
 async def kept_up(settings, root):
-    async with ToolSearch(root, settings) as search:
+    async with ToolSearch(root, settings, refresh=False) as search:
         upkeep = Upkeep(search)
         task = asyncio.create_task(upkeep.run())
         try:
@@ -149,7 +149,7 @@ def test_a_file_name_that_is_not_utf8_does_not_stop_the_following(settings, root
 
 def test_nobody_waits_for_an_index_that_cannot_be_refreshed(settings, root, caplog):
     async def main():
-        async with ToolSearch(root, settings()) as search:
+        async with ToolSearch(root, settings(), refresh=False) as search:
             other = apsw.Connection(str(search.index.path))
             other.execute("BEGIN IMMEDIATE")
             upkeep = Upkeep(search)
@@ -167,11 +167,11 @@ def test_nobody_waits_for_an_index_that_cannot_be_refreshed(settings, root, capl
 
 def test_who_neither_syncs_nor_watches_writes_nothing_of_its_own_model(settings, root):
     async def main():
-        async with ToolSearch(root, settings(embedding_model="none")) as agent:
+        async with ToolSearch(root, settings(embedding_model="none"), refresh=False) as agent:
             await agent.refresh()
             await agent.search("report a bug")
         other = settings(sync=False, watch=False, usage_log=False)
-        async with ToolSearch(root, other) as subagent:
+        async with ToolSearch(root, other, refresh=False) as subagent:
             upkeep = Upkeep(subagent)
             async with asyncio.timeout(20):
                 await upkeep.run()

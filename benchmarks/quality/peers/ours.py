@@ -37,7 +37,7 @@ class PytoolsHybrid(Method):
         settings = Settings.from_flags(
             {"db_path": database, "fusion": self._fusion, "usage_log": False}
         )
-        self._runner.run(self._fill(ToolSearch(tree, settings), len(tools)))
+        self._runner.run(self._fill(ToolSearch(tree, settings, refresh=False), len(tools)))
 
     async def _fill(self, search: ToolSearch, expected: int) -> None:
         self._opened = await search.__aenter__()

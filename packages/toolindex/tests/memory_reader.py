@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -145,6 +146,12 @@ class MemoryReader:
             )
             for id_, record in found.items()
         }
+
+    def ids(self, where: ToolFilter) -> list[str]:
+        return sorted(str(record.id) for record in self.allowed(where))
+
+    def changed_at(self) -> float | None:
+        return time.time() if self.state.records else None
 
     def categories(self, where: ToolFilter) -> dict[tuple[str, str], int]:
         allowed = [(record.id.source, record.id.category) for record in self.allowed(where)]

@@ -155,7 +155,8 @@ class MemoryStore:
             kept = {id_: r for id_, r in state.records.items() if id_ not in plan.removed}
             if changed or plan.removed:
                 records = kept | {str(record.id): record for record in changed}
-                self.change(records=records, generation=state.generation + 1)
+                aliases = {id_: texts for id_, texts in state.aliases.items() if id_ in records}
+                self.change(records=records, aliases=aliases, generation=state.generation + 1)
             if reread and within is None and not plan.rescan:
                 self.change(reader_version=reader_version)
         return SyncReport(
@@ -166,6 +167,21 @@ class MemoryStore:
             issues=scanned.issues,
             rescan=plan.rescan,
         )
+
+    def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
+        with self.changing() as state:
+            wanted = {
+                id_: tuple(texts)
+                for id_, texts in aliases.items()
+                if id_ in state.records and id_ not in keep and texts
+            }
+            kept = {id_: texts for id_, texts in state.aliases.items() if id_ in keep}
+            after = kept | wanted
+            ids = {*after, *state.aliases} & {*state.records}
+            changed = sum(state.aliases.get(id_) != after.get(id_) for id_ in ids)
+            if changed:
+                self.change(aliases=after, generation=state.generation + 1)
+        return changed
 
     def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
         self.check_open()

@@ -18,6 +18,10 @@ IDS = [f"{s}:{c}:{n}" for s in ("mcptools", "gentools") for c in ("a", "b") for 
 TEXTS = ["Send a message.", "Merge files.", "Nul \0 byte.", "名前 🛠", "Send Send send sending."]
 MODELS = ["first", "second"]
 
+annotations = st.dictionaries(
+    st.sampled_from([*IDS, "gone", "\ud800"]),
+    st.lists(st.sampled_from(["post it", "Post it", "送信", "a\0b", "", "camelCase"]), max_size=3),
+)
 scans = st.dictionaries(st.sampled_from(IDS), st.sampled_from(TEXTS))
 
 
@@ -33,11 +37,13 @@ def machine(tmp_path_factory, report, embed, check_sound, contents):
             self.files = {}
             self.embedded = {model: set() for model in MODELS}
             self.used = set()
+            self.aliases = {}
 
         @rule(files=scans)
         def sync_all(self, files):
             self.index.sync(report(files), reader_version="1")
             self.files = files
+            self.forget_aliases()
 
         @rule(files=scans, category=st.sampled_from(["mcptools/a", "gentools/b", "gentools"]))
         def sync_within(self, files, category):
@@ -53,6 +59,10 @@ def machine(tmp_path_factory, report, embed, check_sound, contents):
             }
             self.index.sync(report(inside), reader_version="1", within=[category])
             self.files = outside | inside
+            self.forget_aliases()
+
+        def forget_aliases(self):
+            self.aliases = {id_: a for id_, a in self.aliases.items() if id_ in self.files}
 
         @rule(version=st.sampled_from(["1", "2"]))
         def sync_by_another_reader(self, version):
@@ -73,6 +83,20 @@ def machine(tmp_path_factory, report, embed, check_sound, contents):
             if self.embedded[model]:
                 self.used.add(model)
 
+        @rule(aliases=annotations, keep=st.sets(st.sampled_from(IDS)))
+        def annotate(self, aliases, keep):
+            kept = {id_: texts for id_, texts in self.aliases.items() if id_ in keep}
+            given = {
+                id_: tuple(texts)
+                for id_, texts in aliases.items()
+                if texts and id_ in self.files and id_ not in keep
+            }
+            ids = {*kept, *given, *self.aliases}
+            after = kept | given
+            changed = sum(self.aliases.get(id_) != after.get(id_) for id_ in ids)
+            assert self.index.annotate(aliases, keep=keep) == changed
+            self.aliases = after
+
         @rule()
         def reopen(self):
             self.index.close()
@@ -82,6 +106,14 @@ def machine(tmp_path_factory, report, embed, check_sound, contents):
         @precondition(lambda self: hasattr(self, "index"))
         def the_index_equals_the_files(self):
             assert contents(self.index) == self.files
+
+        @invariant()
+        @precondition(lambda self: hasattr(self, "index"))
+        def the_aliases_are_those_given(self):
+            with self.index.reading() as reader:
+                entries = reader.entries(IDS)
+            held = {id_: entry.aliases for id_, entry in entries.items() if entry.aliases}
+            assert held == self.aliases
 
         @invariant()
         @precondition(lambda self: hasattr(self, "index"))

@@ -48,7 +48,7 @@ def fill(pool):
             connection.execute("DELETE FROM entries; DELETE FROM outcomes")
             connection.executemany(
                 "INSERT INTO entries VALUES (NULL, ?, ?, ?, '', ?, '', '', ?, '[]', ?, "
-                "'', '', '', '', '', '', '', '', '', 0, NULL, NULL, NULL, NULL)",
+                "'', '', '', '', '', '', '', '', '', 0, NULL, NULL, NULL, NULL, '[]', '')",
                 [
                     (t.id, t.source, t.category, t.path, t.description, json.dumps(t.tags))
                     for t in tools

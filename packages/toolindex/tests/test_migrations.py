@@ -23,7 +23,7 @@ READ = ("mcptools:mail:read", "mcptools/mail/read.py")
 STAMP = {"size": 1, "mtime_ns": 2, "ctime_ns": 3, "inode": 4}
 UNIT = struct.pack("<2f", 1.0, 0.0)
 # How many columns `entries` has in each version.
-COLUMNS = {1: 19, 2: 22, 3: 25}
+COLUMNS = {1: 19, 2: 22, 3: 25, 4: 27}
 ODD_RECORDS = (
     ("mcptools:mail:createHTTPMessage2", "Send it."),
     ("mcptools:メール:送信する", "メールを送信します。ส่งข้อความ"),
@@ -91,7 +91,34 @@ def write_version_2(connection):
     connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
 
 
-WRITERS = {1: write_version_1, 2: write_version_2}
+def write_version_3(connection):
+    segments = ("メー ール", "")
+    keys = ("send", "read")
+    write_tools(
+        connection,
+        [
+            stamp | {"segments": pairs, "name_key": key, "qualified_key": f"mail{key}"}
+            for stamp, pairs, key in zip((STAMP, dict.fromkeys(STAMP)), segments, keys, strict=True)
+        ],
+    )
+    connection.execute(
+        "CREATE VIRTUAL TABLE entries_vec USING vec0 "
+        "(embedding float[2] distance_metric=cosine, chunk_size=256)"
+    )
+    connection.execute("INSERT INTO entries_vec (rowid, embedding) VALUES (1, ?)", (UNIT,))
+    connection.execute("INSERT INTO models VALUES ('m', 2, 'entries_vec', 0)")
+    search = ("s", 1.0, "send", "hybrid", "{}", json.dumps([SEND[0]]), 1.0, "[]")
+    connection.execute(
+        "INSERT INTO searches (id, at, query, mode, parameters, results, latency_ms, degraded) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        search,
+    )
+    connection.executemany(
+        "INSERT INTO meta VALUES (?, ?)", {"root": "/", "reader_version": "1"}.items()
+    )
+
+
+WRITERS = {1: write_version_1, 2: write_version_2, 3: write_version_3}
 
 
 def layout(path):
@@ -174,6 +201,19 @@ def rows_of(index):
     return {row["id"]: {k: v for k, v in row.items() if k not in own} for row in rows}
 
 
+def test_an_older_index_can_be_given_aliases(old, matches, check_sound):
+    with ToolIndex(old) as index:
+        assert index.annotate({SEND[0]: ["carrier pigeon"], "gone": ["pigeon"]}) == 1
+        assert matches(index, "alias_words: pigeons") == {SEND[0]}
+    check_sound(old)
+
+
+@pytest.mark.parametrize("old", [3], indirect=True)
+def test_the_usage_record_of_an_older_index_is_kept(old):
+    with ToolIndex(old) as index:
+        assert index.usage.statistics().searches == 1
+
+
 @pytest.mark.parametrize("broken", ["{", "[1]", '["a"]', '[{"alias": 1}]', "\udcff"])
 @pytest.mark.parametrize("old", [2], indirect=True)
 def test_an_older_index_whose_values_cannot_be_read_is_set_aside(old, broken):
@@ -229,11 +269,17 @@ def test_processes_that_open_an_older_index_at_once_all_get_the_new_one(old, sta
         assert len(index.stored(reader_version="1").entries) == 2
 
 
+IN_THE_WAY = {
+    1: "CREATE TABLE outcomes (x)",
+    2: "CREATE TABLE entries_3 (x)",
+    3: "ALTER TABLE entries ADD COLUMN aliases",
+}
+
+
 def test_an_older_index_that_is_not_what_it_should_be_is_set_aside(old, path):
-    """Here because a table is in the way; its vectors are taken over."""
+    """Here because something is in the way; its vectors are taken over."""
     with closing(apsw.Connection(str(path))) as connection:
-        version = connection.execute("PRAGMA user_version").get
-        connection.execute(f"CREATE TABLE {'outcomes' if version == 1 else 'entries_3'} (x)")
+        connection.execute(IN_THE_WAY[connection.execute("PRAGMA user_version").get])
     with ToolIndex(path) as index:
         assert index.damaged is not None
         assert index.stored(reader_version="1").entries == {}

@@ -24,7 +24,7 @@ def fill(pool):
                 connection.execute(f"DELETE FROM {table}")
             connection.executemany(
                 "INSERT INTO entries VALUES (NULL, ?, '', '', '', '', '', '', '', '[]', '[]', "
-                "'', '', '', '', '', '', '', '', ?, 0, NULL, NULL, NULL, NULL)",
+                "'', '', '', '', '', '', '', '', ?, 0, NULL, NULL, NULL, NULL, '[]', '')",
                 [(f"a:b:{n}", text) for n, text in enumerate(texts)],
             )
             connection.executemany(

@@ -1,5 +1,6 @@
 """The index as an object: closing it, looking at one state of it, and failures in between."""
 
+import os
 import signal
 from contextlib import closing, contextmanager
 
@@ -171,6 +172,27 @@ def test_an_index_belongs_to_one_tree_as_long_as_that_exists(tmp_path):
     with ToolIndex(tmp_path / "index.db", read_only=True) as index:
         index.bind(str(other))
         index.bind(str(one))
+
+
+def test_an_index_of_several_trees_is_theirs_as_long_as_one_of_them_exists(tmp_path):
+    one, other = tmp_path / "one", tmp_path / f"with{os.pathsep}it"
+    for tree in (one, other):
+        tree.mkdir()
+    both = f"{one}{os.pathsep}{other}"
+    with ToolIndex(tmp_path / "index.db") as index:
+        index.bind(both)
+        index.bind(both)
+        with pytest.raises(ForeignRootError):
+            index.bind(str(one))
+        other.rmdir()
+        with pytest.raises(ForeignRootError):
+            index.bind(str(one))
+
+        one.rmdir()
+        index.bind(str(other))
+        other.mkdir()
+        with pytest.raises(ForeignRootError):
+            index.bind(str(one))
 
 
 def test_text_that_damage_has_broken_is_a_damaged_index(tmp_path):

@@ -6,10 +6,12 @@ import threading
 import pytest
 from toolindex.testing import check_store
 
-from . import broken_readers, broken_records, broken_stores
+from . import broken_aliases, broken_readers, broken_records, broken_stores
 from .memory_store import MemoryLease, MemoryStore, Place
 
-BROKEN = broken_stores.BROKEN | broken_readers.BROKEN | broken_records.BROKEN
+BROKEN = (
+    broken_stores.BROKEN | broken_readers.BROKEN | broken_records.BROKEN | broken_aliases.BROKEN
+)
 
 
 def reopened(store):

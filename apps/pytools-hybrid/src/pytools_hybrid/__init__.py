@@ -2,11 +2,19 @@
 
 `ToolSearch` is the product as one object::
 
-    settings = Settings(embedding_model="wordllama")
-    async with ToolSearch(Path("tools"), settings) as search:
-        await search.refresh()
-        await search.embed_pending()
-        response = await search.search("open an issue on github")
+    async with ToolSearch("tools") as tools:
+        for hit in await tools.search("open an issue on github"):
+            print(hit.score, hit.id, hit.summary, hit.path)
+
+- **Searching a tree**: `ToolSearch`, or `BlockingToolSearch` where nothing is async, gives a
+  `SearchResponse`, a sequence of `FoundTool`; `SearchMode`, `Scope` and `ToolFilter` narrow it;
+  `Settings` and `Upkeep` are for programs that run long.
+- **Knowing more**: `ToolDescription` at a `DetailLevel`, `CategoryCount`.
+- **Calling what was found**: `load_tool` gives a `ToolFunction`, `result_text` what a language
+  model is told of its result.
+- **Searching tools that a program holds**: `ToolCorpus` ranks each `ToolDefinition`;
+  `pytools_hybrid.adapters` has it for frameworks and providers.
+- **Errors**: `PytoolsError` is the root of all that are ours.
 
 The command `pytools-hybrid` and the MCP server (`pytools-hybrid serve`) are built on it.
 """
@@ -16,13 +24,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toolindex import ToolFilter
 
+    from pytools_hybrid.blocking import BlockingToolSearch
+    from pytools_hybrid.calling import ToolFunction, load_tool, result_text
     from pytools_hybrid.catalogue import CategoryCount
+    from pytools_hybrid.corpus import ToolCorpus
+    from pytools_hybrid.definitions import ToolDefinition
     from pytools_hybrid.description import DetailLevel, ToolDescription
     from pytools_hybrid.errors import (
         AmbiguousToolError,
         PytoolsError,
         RootUnreadableError,
         SettingsError,
+        ToolArgumentsError,
+        ToolLoadError,
         UnknownToolError,
     )
     from pytools_hybrid.search import FoundTool, Scope, SearchMode, SearchResponse
@@ -32,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AmbiguousToolError",
+    "BlockingToolSearch",
     "CategoryCount",
     "DetailLevel",
     "FoundTool",
@@ -42,19 +57,34 @@ __all__ = [
     "SearchResponse",
     "Settings",
     "SettingsError",
+    "ToolArgumentsError",
+    "ToolCorpus",
+    "ToolDefinition",
     "ToolDescription",
     "ToolFilter",
+    "ToolFunction",
+    "ToolLoadError",
     "ToolSearch",
     "UnknownToolError",
     "Upkeep",
+    "load_tool",
+    "result_text",
 ]
 
 _HOMES = {
     "ToolFilter": "toolindex",
+    "BlockingToolSearch": "pytools_hybrid.blocking",
+    "ToolFunction": "pytools_hybrid.calling",
+    "load_tool": "pytools_hybrid.calling",
+    "result_text": "pytools_hybrid.calling",
     "CategoryCount": "pytools_hybrid.catalogue",
+    "ToolCorpus": "pytools_hybrid.corpus",
+    "ToolDefinition": "pytools_hybrid.definitions",
     "DetailLevel": "pytools_hybrid.description",
     "ToolDescription": "pytools_hybrid.description",
     "AmbiguousToolError": "pytools_hybrid.errors",
+    "ToolArgumentsError": "pytools_hybrid.errors",
+    "ToolLoadError": "pytools_hybrid.errors",
     "UnknownToolError": "pytools_hybrid.errors",
     "PytoolsError": "pytools_hybrid.errors",
     "RootUnreadableError": "pytools_hybrid.errors",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from toolscan import RootNotFoundError, ToolReadError, find_tools
 
 from pytools_hybrid.errors import RootUnreadableError
-from pytools_hybrid.results import shown_path
+from pytools_hybrid.roots import Roots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from toolindex import ToolFilter
     from toolscan import ToolId
+
+    from pytools_hybrid.roots import RootsLike
 
 __all__ = ["Categories", "ToolBrowser", "Tools"]
 
@@ -38,21 +40,21 @@ class Tools(BaseModel):
 
 
 class ToolBrowser:
-    """Lists a tree by the names of its files; each call looks at the disk.
+    """Lists trees by the names of their files; each call looks at the disk.
 
     A file that turns out to be no tool may be among them, for none is opened. A tree that does
-    not exist yet has no tools.
+    not exist yet has no tools, and of tools with one id that of the first tree is listed.
 
     Args:
-        root: The tree; paths begin with it as it is named here.
+        root: The tree, or several; paths begin with them as they are named here.
         policy: Of which only the patterns of ids count; a tool outside of them is not listed,
             nor is a category that has no other.
-        outside_links: Whether tools are listed too that symbolic links lead to outside of the
-            root.
+        outside_links: Whether tools are listed too that symbolic links lead to outside of their
+            tree.
     """
 
-    def __init__(self, root: Path, policy: ToolFilter, *, outside_links: bool = False) -> None:
-        self._root = root
+    def __init__(self, root: RootsLike, policy: ToolFilter, *, outside_links: bool = False) -> None:
+        self._roots = Roots.of(root)
         self._policy = policy
         self._outside_links = outside_links
 
@@ -60,7 +62,7 @@ class ToolBrowser:
         """List the categories, by name.
 
         Raises:
-            RootUnreadableError: The tree is there and cannot be listed.
+            RootUnreadableError: A tree is there and cannot be listed.
         """
         found: dict[str, set[str]] = {"gentools": set(), "mcptools": set()}
         for tool, _ in self._found():
@@ -75,7 +77,7 @@ class ToolBrowser:
                 compared with those that exist, and never become part of a path.
 
         Raises:
-            RootUnreadableError: The tree is there and cannot be listed.
+            RootUnreadableError: A tree is there and cannot be listed.
         """
         names = [categories] if isinstance(categories, str) else categories
         listed = {name: Tools(gentools=[], mcptools=[]) for name in names}
@@ -83,19 +85,25 @@ class ToolBrowser:
             if tool.category in listed:
                 category = listed[tool.category]
                 files = category.gentools if tool.source == "gentools" else category.mcptools
-                files.append(shown_path(self._root, path))
+                files.append(self._roots.shown(path))
         return listed
 
     def _found(self) -> Iterator[tuple[ToolId, str]]:
-        try:
-            found = find_tools(self._root, outside_links=self._outside_links)
-        except RootNotFoundError:
-            return
-        except ToolReadError as error:
-            raise RootUnreadableError(self._root, error.issue.detail) from error
-        for tool, path in found.items():
+        found: dict[ToolId, str] = {}
+        for number, root in enumerate(self._roots):
+            for tool, path in self._below(root).items():
+                found.setdefault(tool, self._roots.stored(number, path))
+        for tool, path in sorted(found.items()):
             if self._policy.passes_id(str(tool)):
                 yield tool, path
+
+    def _below(self, root: Path) -> dict[ToolId, str]:
+        try:
+            return find_tools(root, outside_links=self._outside_links)
+        except RootNotFoundError:
+            return {}
+        except ToolReadError as error:
+            raise RootUnreadableError(root, error.issue.detail) from error
 
 
 if __name__ == "__main__":

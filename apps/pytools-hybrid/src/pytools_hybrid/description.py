@@ -9,13 +9,12 @@ import toolscan
 from pydantic import BaseModel
 
 from pytools_hybrid.plain_text import readable
-from pytools_hybrid.results import shown_path
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from toolindex import ToolEntry, ToolUsage
     from toolscan import ToolRecord
+
+    from pytools_hybrid.roots import Roots
 
 __all__ = ["DetailLevel", "ToolDescription", "describe"]
 
@@ -78,7 +77,7 @@ class ToolDescription(BaseModel):
 
 def describe(
     entry: ToolEntry,
-    root: Path,
+    roots: Roots,
     *,
     detail: DetailLevel,
     usage: ToolUsage | None = None,
@@ -87,14 +86,14 @@ def describe(
     """Describe a tool.
 
     Schemas and the stub are made from the file as it is now; where it cannot be read, the index
-    has to do. Of a file outside of the root no more than the summary is told.
+    has to do. Of a file outside of its root no more than the summary is told.
 
     Args:
         entry: The tool.
-        root: The tree.
+        roots: The trees.
         detail: How much to tell.
         usage: What is known of its use.
-        outside_links: Whether the file may lie outside of the root, where symbolic links lead.
+        outside_links: Whether the file may lie outside of its root, where symbolic links lead.
     """
     source, category, name = entry.id.source, entry.id.category, entry.id.name
     described = ToolDescription(
@@ -105,7 +104,7 @@ def describe(
     )
     if detail is DetailLevel.SUMMARY:
         return described
-    record, problem = _read(entry, root, outside_links=outside_links)
+    record, problem = _read(entry, roots, outside_links=outside_links)
     if problem == _OUTSIDE:
         return described.model_copy(update={"notes": [problem]})
     parameters = record.parameters if record else entry.parameters
@@ -132,7 +131,7 @@ def describe(
             "examples": list(toolscan.docstring_examples(description)),
             "tags": list(record.tags if record else entry.tags),
             "stub": readable(toolscan.stub(record)) if record else None,
-            "path": shown_path(root, entry.path),
+            "path": roots.shown(entry.path),
             "usage": _usage(usage),
         }
     )
@@ -156,10 +155,11 @@ def short(text: str, length: int) -> str:
     return f"{text[: space if space > 0 else end].rstrip()}…"
 
 
-def _read(entry: ToolEntry, root: Path, *, outside_links: bool) -> tuple[ToolRecord | None, str]:
+def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolRecord | None, str]:
     """Read a tool's file, or say why it was not read."""
+    root, path = roots.locate(entry.path)
     try:
-        return toolscan.read_tool(entry.path, root, outside_links=outside_links), ""
+        return toolscan.read_tool(path, root, outside_links=outside_links), ""
     except (toolscan.ToolScanError, OSError) as error:
         outside = toolscan.Reason.OUTSIDE_ROOT
         if isinstance(error, toolscan.ToolReadError) and error.issue.reason is outside:

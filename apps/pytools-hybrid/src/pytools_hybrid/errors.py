@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "PytoolsError",
     "RootUnreadableError",
     "SettingsError",
+    "ToolArgumentsError",
+    "ToolLoadError",
     "UnknownCategoryError",
     "UnknownToolError",
 ]
@@ -109,6 +112,35 @@ class AmbiguousToolError(PytoolsError):
         )
         self.name = name
         self.candidates = candidates
+
+
+class ToolLoadError(PytoolsError):
+    """A tool's module cannot be imported, so the tool cannot be called.
+
+    Attributes:
+        tool_id: The tool.
+    """
+
+    def __init__(self, tool_id: str, reason: str) -> None:
+        super().__init__(f"{tool_id} cannot be called: {reason}")
+        self.tool_id = tool_id
+
+
+class ToolArgumentsError(PytoolsError):
+    """A tool was not called, because the arguments do not fit its schema.
+
+    Attributes:
+        tool_id: The tool.
+        problems: What is wrong, as pydantic tells it.
+    """
+
+    def __init__(self, tool_id: str, problems: Sequence[Mapping[str, Any]]) -> None:
+        told = "; ".join(
+            f"{'.'.join(map(str, it['loc'])) or 'arguments'}: {it['msg']}" for it in problems
+        )
+        super().__init__(f"{tool_id}: {told}")
+        self.tool_id = tool_id
+        self.problems = tuple(problems)
 
 
 def _plain(name: str) -> str:

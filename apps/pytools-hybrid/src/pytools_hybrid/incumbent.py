@@ -15,7 +15,7 @@ from toolindex import DatabaseError, Lease, application_id
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["set_aside_incumbent"]
+__all__ = ["is_incumbent", "set_aside_incumbent"]
 
 _LEASE_SECONDS = 60.0
 _LOCK_MS = 5_000
@@ -63,7 +63,7 @@ def set_aside_incumbent(database: Path) -> Path | None:
     try:
         database = Path(os.path.realpath(database))
         # Whatever belongs to others is not even given a lock file, and ours costs one short look.
-        if not (_is_incumbent(database) or _is_half_gone(database)):
+        if not (is_incumbent(database) or _is_half_gone(database)):
             return None
     except ValueError:  # This is no path; whoever opens it says so.
         return None
@@ -71,7 +71,7 @@ def set_aside_incumbent(database: Path) -> Path | None:
     with Lease(database, "rescue").held(timeout=_LEASE_SECONDS):
         try:
             _finish(database)
-            return _move(database) if _is_incumbent(database) else None
+            return _move(database) if is_incumbent(database) else None
         except (OSError, apsw.Error) as error:
             raise DatabaseError(
                 database,
@@ -80,7 +80,8 @@ def set_aside_incumbent(database: Path) -> Path | None:
             ) from error
 
 
-def _is_incumbent(database: Path) -> bool:
+def is_incumbent(database: Path) -> bool:
+    """Tell whether a file is the database of freeact's own search; it is left as it is."""
     try:
         # A pipe would be waited for.
         is_unmarked = database.is_file() and application_id(database) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -10,11 +9,10 @@ from pydantic import BaseModel, Field
 from pytools_hybrid.plain_text import readable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from pytools_hybrid.roots import Roots
     from pytools_hybrid.search import FoundTool, SearchResponse
 
-__all__ = ["ToolResult", "answer_meta", "shown_path", "tool_results"]
+__all__ = ["ToolResult", "answer_meta", "tool_results"]
 
 
 class ToolResult(BaseModel):
@@ -31,16 +29,16 @@ class ToolResult(BaseModel):
 
 
 def tool_results(
-    response: SearchResponse, root: Path, *, detail: Literal["full", "summary"] = "full"
+    response: SearchResponse, roots: Roots, *, detail: Literal["full", "summary"] = "full"
 ) -> list[ToolResult]:
     """Give the tools of a response, best first.
 
     Args:
         response: The answer to a search.
-        root: The tree as it was named, relative where it is: paths begin with it.
+        roots: The trees as they were named, relative where they are: paths begin with them.
         detail: Whole docstrings, or their summaries.
     """
-    return [_result(found, root, detail) for found in response.tools]
+    return [_result(found, roots, detail) for found in response.tools]
 
 
 def answer_meta(response: SearchResponse) -> dict[str, Any]:
@@ -62,15 +60,7 @@ def answer_meta(response: SearchResponse) -> dict[str, Any]:
     return meta
 
 
-def shown_path(root: Path, path: str) -> str:
-    r"""Give the path of a tool's source as text: posix, below the root as it was named.
-
-    Bytes of a folder's name that are not UTF-8 appear as `\xNN`.
-    """
-    return os.fsencode((root / path).as_posix()).decode("utf-8", "backslashreplace")
-
-
-def _result(found: FoundTool, root: Path, detail: Literal["full", "summary"]) -> ToolResult:
+def _result(found: FoundTool, roots: Roots, detail: Literal["full", "summary"]) -> ToolResult:
     entry = found.entry
     return ToolResult(
         name=entry.id.name,
@@ -78,7 +68,7 @@ def _result(found: FoundTool, root: Path, detail: Literal["full", "summary"]) ->
         source=entry.id.source,
         description=readable(entry.description if detail == "full" else entry.summary),
         score=round(found.score, 6),
-        path=shown_path(root, entry.path),
+        path=roots.shown(entry.path),
         id=str(entry.id),
         signature=readable(entry.signature),
     )

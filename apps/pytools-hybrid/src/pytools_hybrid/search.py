@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 from toolindex import Coverage, ToolFilter
 from toolrank import query_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from toolindex import ToolEntry
     from toolrank import Contribution, Explanation
 
@@ -94,7 +94,7 @@ class FoundTool:
     """One result.
 
     Attributes:
-        entry: The tool.
+        entry: The tool as the index has it.
         score: In [0, 1]; orders the results of one search.
         confidence: In [0, 1]; how sure it is that the tool answers the request, or the part of
             it that it answers best. It means about the same for every search and mode, and less
@@ -103,6 +103,8 @@ class FoundTool:
         contributions: What each channel gave.
         explanation: How the score came about.
         moved_from: Its place before a language model moved it, from 1, or None where none did.
+        root: The tree that it lies in, as `ToolSearch` was given it.
+        path: Its file, below that tree.
     """
 
     entry: ToolEntry
@@ -112,6 +114,43 @@ class FoundTool:
     contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
     moved_from: int | None = None
+    root: Path = Path()
+    path: Path = Path()
+
+    @property
+    def id(self) -> str:
+        """Its id, `source:category:name`."""
+        return str(self.entry.id)
+
+    @property
+    def name(self) -> str:
+        """The last part of its id, as "create_issue"."""
+        return self.entry.id.name
+
+    @property
+    def category(self) -> str:
+        """The middle part of its id, as "github"."""
+        return self.entry.id.category
+
+    @property
+    def source(self) -> str:
+        """The first part of its id, "mcptools" or "gentools"."""
+        return self.entry.id.source
+
+    @property
+    def signature(self) -> str:
+        """The function to call, on one line."""
+        return self.entry.signature
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a sentence."""
+        return self.entry.summary
+
+    @property
+    def description(self) -> str:
+        """Its whole docstring."""
+        return self.entry.description
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +184,11 @@ class RerankReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResponse:
-    """The answer to one search.
+class SearchResponse(Sequence[FoundTool]):
+    """The answer to one search: the tools, best first, and what there is to say of them.
+
+    It is a sequence of its tools, so that `for hit in response` and `response[0]` do what they
+    look like, and an answer without any is false.
 
     Attributes:
         tools: Best first.
@@ -175,6 +217,16 @@ class SearchResponse:
     misfit: bool = False
     fuller_models: tuple[str, ...] = ()
     search_id: str = ""
+
+    @overload
+    def __getitem__(self, index: int) -> FoundTool: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[FoundTool, ...]: ...
+    def __getitem__(self, index: int | slice) -> FoundTool | tuple[FoundTool, ...]:
+        return self.tools[index]
+
+    def __len__(self) -> int:
+        return len(self.tools)
 
     @property
     def tool_count(self) -> int:

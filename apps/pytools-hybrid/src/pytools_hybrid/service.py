@@ -1,4 +1,4 @@
-"""The product as one object: a store kept in step with a tree of tools, and searches of it."""
+"""The product as one object: a store kept in step with trees of tools, and searches of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import logging
 import time
 import uuid
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from toolindex import (
@@ -20,14 +19,18 @@ from toolindex import (
 
 from pytools_hybrid.answering import Answering
 from pytools_hybrid.catalogue import categories, find_tool
+from pytools_hybrid.catching_up import catch_up, stop
 from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.errors import SettingsError, UnknownToolError
+from pytools_hybrid.placement import PLACES, Placement, placed
 from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder, Recording, search_record
 from pytools_hybrid.reranking import Reranking
+from pytools_hybrid.roots import Roots
 from pytools_hybrid.search import (
     MAX_LIMIT,
+    FoundTool,
     Scope,
     SearchMode,
     SearchRequest,
@@ -35,13 +38,14 @@ from pytools_hybrid.search import (
     cut_query,
     why_empty,
 )
+from pytools_hybrid.settings import Settings
+from pytools_hybrid.state import IndexState
 from pytools_hybrid.store import open_store
 from pytools_hybrid.syncing import TreeSync
 from pytools_hybrid.vectors import VectorWork
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from pathlib import PurePosixPath
     from types import TracebackType
 
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.catalogue import CategoryCount
     from pytools_hybrid.description import ToolDescription
     from pytools_hybrid.embedding import LimitedEmbedder
-    from pytools_hybrid.settings import Settings
+    from pytools_hybrid.roots import RootsLike
     from pytools_hybrid.store import SQLiteStore
 
 __all__ = ["ToolSearch"]
@@ -63,66 +67,99 @@ _USAGE_DAYS = 90.0
 _USAGE_ROWS = 100_000
 
 
-class ToolSearch:
-    """Searches one tree of tools.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
+    """What there is between entering a search and leaving it."""
 
-    Use it as an async context manager. `refresh` and `embed_pending` bring the index up to
-    date; `Upkeep` does so again and again as files change.
+    index: SQLiteStore
+    sync: TreeSync
+    vectors: VectorWork
+    recorder: Recorder
+    answering: Answering
+
+
+class ToolSearch:
+    """Searches a tree of tools, or several as one.
+
+    Use it as an async context manager, which brings the index up to date on entering; after that,
+    `refresh` and `embed_pending` do so, or `follow`. It can be entered again when it was left.
 
     Args:
-        root: The tree of tools; it may appear later.
-        settings: The settings.
+        root: The tree of tools, which may appear later; or several, of which the first that has
+            a tool counts. None for the one that the settings name, or the command would take.
+        settings: The settings; None reads them as the command does.
         embedder: The model, in place of that of the settings.
+        refresh: Whether entering brings the index up to date, as far as the settings do not say
+            that others do; what fails then is told with the answers.
+        follow: Whether the index follows the files from then on, for programs that run long.
 
     Attributes:
         settings: The settings.
-        root: The tree.
+        roots: The trees.
         policy: The tools that may be found, listed and described, by the settings' patterns; it
             is laid over every filter.
-        sync: What keeps the index equal to the tree.
 
     Raises:
+        SettingsError: A setting cannot work, or nothing says where the tools are.
         DatabaseError: (on entering) The index can be neither written nor read.
     """
 
     def __init__(
         self,
-        root: str | os.PathLike[str],
-        settings: Settings,
+        root: RootsLike | None = None,
+        settings: Settings | None = None,
         *,
         embedder: LimitedEmbedder | None = None,
+        refresh: bool = True,
+        follow: bool = False,
     ) -> None:
-        self.settings = settings
-        self.root = Path(root)
+        self.settings = settings = Settings.from_flags({}) if settings is None else settings
+        self.roots = _roots(settings) if root is None else Roots.of(root)
         self.policy = ToolFilter(include=settings.include, exclude=settings.exclude)
-        self._database = settings.resolved_database(self.root)
+        self._database = settings.resolved_database(self.roots)
         self._embedder = embedder or create_embedder(
             settings.embedding_model,
             dimensions=settings.embedding_dim,
             requests_per_minute=settings.embedding_requests_per_minute,
+            device=settings.device,
         )
         model = settings.rerank_model
         self._reranking = None if model is None else Reranking(model)
-        self._index: SQLiteStore | None = None
+        self._refreshes = refresh and settings.sync
+        self._follows = follow
+        self._upkeep: asyncio.Task[None] | None = None
+        self._open: _Open | None = None
 
     async def __aenter__(self) -> Self:
-        index = self._index = await asyncio.to_thread(open_store, self._database, self.root)
+        if self._open is not None:
+            raise RuntimeError("this ToolSearch is open already; make another one")
         settings = self.settings
+        index = await asyncio.to_thread(open_store, self._database, self.roots)
         searcher = Searcher(
             index,
             bm25_weight=settings.bm25_weight,
             vec_weight=settings.vec_weight,
             fusion=settings.fusion,
         )
-        self.sync = TreeSync(
-            index, self.root, completes=settings.sync, outside_links=settings.outside_links
+        sync = TreeSync(
+            index, self.roots, completes=settings.sync, outside_links=settings.outside_links
         )
-        self._vectors = VectorWork(index, self._embedder, self.sync)
-        self._recorder = Recorder(index, keeps_searches=settings.usage_log, mend=self.sync.mend)
-        self._answering = Answering(index, searcher, self._recorder, self._embedder)
-        if not settings.usage_log and settings.follows_files and not index.read_only:
-            with suppress(ToolIndexError):
-                await asyncio.to_thread(index.usage.clear)
+        recorder = Recorder(index, keeps_searches=settings.usage_log, mend=sync.mend)
+        self._open = _Open(
+            index=index,
+            sync=sync,
+            vectors=VectorWork(index, self._embedder, sync),
+            recorder=recorder,
+            answering=Answering(index, searcher, recorder, self._embedder),
+        )
+        try:
+            if not settings.usage_log and settings.follows_files and not index.read_only:
+                with suppress(ToolIndexError):
+                    await asyncio.to_thread(index.usage.clear)
+            await self._start()
+        except BaseException:
+            await self._close()
+            raise
         return self
 
     async def __aexit__(
@@ -131,30 +168,108 @@ class ToolSearch:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        await self._close()
+
+    async def _start(self) -> None:
+        if self._follows:
+            # It stands above this module, which only programs that run long need.
+            from pytools_hybrid.upkeep import Upkeep
+
+            upkeep = Upkeep(self)
+            self._upkeep = asyncio.create_task(upkeep.run())
+            await upkeep.ready()
+        elif self._refreshes:
+            self._upkeep = await catch_up(self)
+
+    async def _close(self) -> None:
+        parts, self._open = self._parts, None
         try:
-            await self.sync.aclose()
-            await self._recorder.aclose()
+            if self._upkeep is not None:
+                await stop(self._upkeep)
+                self._upkeep = None
+            await parts.sync.aclose()
+            await parts.recorder.aclose()
         finally:
-            self.index.close()
+            parts.index.close()
+
+    @property
+    def _parts(self) -> _Open:
+        if self._open is None:
+            raise RuntimeError(
+                "this ToolSearch is not open: use it inside `async with ToolSearch(…) as tools:`"
+            )
+        return self._open
+
+    @property
+    def _vectors(self) -> VectorWork:
+        return self._parts.vectors
+
+    @property
+    def _recorder(self) -> Recorder:
+        return self._parts.recorder
+
+    @property
+    def _answering(self) -> Answering:
+        return self._parts.answering
+
+    @property
+    def sync(self) -> TreeSync:
+        """What keeps the index equal to the trees."""
+        return self._parts.sync
 
     @property
     def index(self) -> SQLiteStore:
         """The open index."""
-        if self._index is None:
-            raise RuntimeError("ToolSearch is used outside its async with block")
-        return self._index
+        return self._parts.index
 
-    async def refresh(self, within: Iterable[PurePosixPath] | None = None) -> SyncReport:
+    async def refresh(
+        self,
+        within: Iterable[PurePosixPath] | None = None,
+        *,
+        trusts_stamps: bool = True,
+        progress: Callable[[int], object] | None = None,
+    ) -> SyncReport:
         """Make the index equal to the files: all, or those at some paths.
 
         An index that turns out to be damaged is set aside and made anew.
 
+        Args:
+            within: Those paths, relative to each of the roots.
+            trusts_stamps: Whether a file that looks as it did, by size and times, is not read.
+            progress: Called from a thread with the number of files looked at so far.
+
         Raises:
             LeaseHeldError: Another process has been at it for half a minute.
             DatabaseError: The index cannot be written.
-            RootUnreadableError: The tree cannot be listed.
+            RootUnreadableError: A root cannot be listed; the others are up to date.
         """
-        return await self.sync.refresh(within)
+        return await self.sync.refresh(within, trusts_stamps=trusts_stamps, progress=progress)
+
+    async def check(self) -> tuple[str, ...]:
+        """Look the whole index through, whatever the files are.
+
+        A file that is damaged is set aside, and made anew by the next refresh.
+
+        Returns:
+            Where it does not agree with itself, in sentences; `rebuild` mends that.
+
+        Raises:
+            DatabaseError: The index can be neither read nor written.
+        """
+        return await self.sync.mending(lambda: asyncio.to_thread(self.index.check))
+
+    async def rebuild(self, *, forget_vectors: bool = False) -> None:
+        """Make the search tables again; the next refresh reads every file anew.
+
+        Args:
+            forget_vectors: Have the model embed all tools again, too.
+
+        Raises:
+            DatabaseError: The index cannot be written.
+        """
+        await self.sync.mending(
+            lambda: asyncio.to_thread(self.index.rebuild, forget_vectors=forget_vectors)
+        )
 
     async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
         """Embed what the model has not embedded yet, storing each batch as it comes.
@@ -186,8 +301,8 @@ class ToolSearch:
         mode: SearchMode = SearchMode.HYBRID,
         scope: Scope = Scope.ALL,
         where: ToolFilter | None = None,
-        limit: int = 5,
-        min_confidence: float = 0.0,
+        limit: int | None = None,
+        min_confidence: float | None = None,
         rerank: bool | None = None,
     ) -> SearchResponse:
         """Find the tools that fit a request, best first.
@@ -197,10 +312,10 @@ class ToolSearch:
             mode: Words and meaning together, or one of them.
             scope: Whose tools.
             where: Which tools, besides.
-            limit: How many at most, 1 to `MAX_LIMIT`.
+            limit: How many at most, 1 to `MAX_LIMIT`; None for what the settings say.
             min_confidence: Leave tools out that are less sure to answer the request, from 0 for
                 all to 1; `toolrank.RECOMMENDED_CONFIDENCE` finds nothing for most requests that
-                no tool answers.
+                no tool answers. None for what the settings say.
             rerank: Whether a language model puts the first tools in order; None for whether
                 the settings name one.
 
@@ -210,6 +325,8 @@ class ToolSearch:
             DatabaseError: The index cannot be read.
             RetrievalError: A search table is missing.
         """
+        limit = self.settings.limit if limit is None else limit
+        min_confidence = self.settings.threshold if min_confidence is None else min_confidence
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
         if not 0 <= min_confidence <= 1:
@@ -218,15 +335,8 @@ class ToolSearch:
         if rerank and reranking is None:
             raise SettingsError("--rerank / PYTOOLS_RERANK_MODEL", "names no model to rerank with")
         started, at = time.perf_counter(), time.time()
-        mode, scope, where = SearchMode(mode), Scope(scope), self._under_policy(where)
-        if scope is not Scope.ALL:
-            where = replace(where, source=scope.value)
-        request = SearchRequest(
-            text=cut_query(query),
-            mode=mode,
-            where=where,
-            limit=limit,
-            min_confidence=min_confidence,
+        request = self._request(
+            query, mode, scope, where, limit=limit, min_confidence=min_confidence
         )
         notes = self._stale_notes()
         wide = request if reranking is None else reranking.widened(request)
@@ -245,16 +355,77 @@ class ToolSearch:
             why = why_empty(
                 request,
                 response,
-                root=self.root,
+                root=self.roots,
                 count=await self._findable(response),
                 syncs=self.settings.sync,
                 is_filtered=request.where != self._under_policy(None),
             )
             notes = (*notes, why)
-        response = replace(response, notes=(*notes, *response.notes), search_id=uuid.uuid4().hex)
+        response = replace(
+            response,
+            tools=tuple(self._located(found) for found in response.tools),
+            notes=(*notes, *response.notes),
+            search_id=uuid.uuid4().hex,
+        )
         milliseconds = 1000 * (time.perf_counter() - started)
         self._recorder.search(search_record(request, response, at=at, milliseconds=milliseconds))
         return response
+
+    async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+        """Give the terms of a request that some tools have, with what each adds to their scores.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        return await self._look(lambda reader: reader.terms(cut_query(query), ids))
+
+    async def place(
+        self,
+        query: str,
+        name: str,
+        *,
+        mode: SearchMode = SearchMode.HYBRID,
+        scope: Scope = Scope.ALL,
+        where: ToolFilter | None = None,
+        limit: int | None = None,
+        min_confidence: float | None = None,
+    ) -> Placement:
+        """Say where a tool stands for a request, and why it does not stand higher.
+
+        Args:
+            query: The request.
+            name: The tool, as `find` takes it.
+            mode: As for `search`.
+            scope: As for `search`.
+            where: As for `search`.
+            limit: How many tools were asked for: one that is not among them is compared with the
+                last one that is.
+            min_confidence: As for `search`.
+
+        Raises:
+            UnknownToolError: No tool is called that.
+            AmbiguousToolError: Several are.
+            DatabaseError: The index cannot be read.
+        """
+        id_ = str((await self.find(name)).id)
+        asked = self._request(query, mode, scope, where, limit=PLACES, min_confidence=0.0)
+
+        def answer() -> Coroutine[None, None, SearchResponse]:
+            return self._answering.answer(asked, self._vectors.failure)
+
+        response = await self.sync.mending(answer)
+        ids = [str(found.entry.id) for found in response.tools]
+        return placed(
+            id_,
+            response.tools,
+            shown=self.settings.limit if limit is None else limit,
+            terms=await self.terms(query, list({id_, *ids})),
+            searched=response.channels,
+            passes=await self._look(
+                lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
+            ),
+            min_confidence=(self.settings.threshold if min_confidence is None else min_confidence),
+        )
 
     async def prepare_reranking(self) -> None:
         """Load the language model that the settings name, so that no search waits for that.
@@ -271,6 +442,33 @@ class ToolSearch:
             DatabaseError: The index cannot be read.
         """
         return await self._look(lambda reader: categories(reader, self.policy))
+
+    async def entries(self, where: ToolFilter | None = None) -> tuple[ToolEntry, ...]:
+        """Give the tools that can be found, by id.
+
+        Args:
+            where: Which of them; None for all.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        allowed = self._under_policy(where)
+
+        def listed(reader: StoreReader) -> tuple[ToolEntry, ...]:
+            ids = reader.ids(allowed)
+            entries = reader.entries(ids)
+            return tuple(entries[id_] for id_ in ids if id_ in entries)
+
+        return await self._look(listed)
+
+    async def lost_channels(self) -> tuple[str, ...]:
+        """Ask each channel once, and say in sentences which give no answer; nothing is recorded.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        asked = SearchRequest(text="tool", limit=1)
+        return (await self._answering.answer(asked, self._vectors.failure)).lost
 
     async def idle_patterns(self) -> tuple[str, ...]:
         """Give the patterns of the policy that match no tool: they may be misspelt.
@@ -328,7 +526,7 @@ class ToolSearch:
         return await asyncio.to_thread(
             describe,
             entry,
-            self.root,
+            self.roots,
             detail=detail,
             usage=usage,
             outside_links=self.settings.outside_links,
@@ -340,8 +538,22 @@ class ToolSearch:
         Raises:
             DatabaseError: The index cannot be read.
         """
+        return (await self.state()).coverage
+
+    async def state(self) -> IndexState:
+        """Give the generation and the coverage of the index, both of one moment.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
         model_id = self._embedder.model_id if self._embedder is not None else ""
-        return await self._look(lambda reader: reader.coverage(model_id))
+        return await self._look(
+            lambda reader: IndexState(
+                generation=reader.generation(),
+                changed_at=reader.changed_at(),
+                coverage=reader.coverage(model_id),
+            )
+        )
 
     async def record_outcome(
         self,
@@ -384,7 +596,7 @@ class ToolSearch:
 
     async def flush(self) -> None:
         """Write what has been noted of searches, which else happens a moment later."""
-        if self._index is not None:
+        if self._open is not None:
             await self._recorder.flush()
 
     async def statistics(self, *, since: float | None = None) -> UsageStatistics:
@@ -436,6 +648,31 @@ class ToolSearch:
             return response.tool_count
         return sum(category.tools for category in await self.categories())
 
+    def _request(
+        self,
+        query: str,
+        mode: SearchMode,
+        scope: Scope,
+        where: ToolFilter | None,
+        *,
+        limit: int,
+        min_confidence: float,
+    ) -> SearchRequest:
+        where = self._under_policy(where)
+        if Scope(scope) is not Scope.ALL:
+            where = replace(where, source=Scope(scope).value)
+        return SearchRequest(
+            text=cut_query(query),
+            mode=SearchMode(mode),
+            where=where,
+            limit=limit,
+            min_confidence=min_confidence,
+        )
+
+    def _located(self, found: FoundTool) -> FoundTool:
+        root, relative = self.roots.locate(found.entry.path)
+        return replace(found, root=root, path=root / relative)
+
     def _under_policy(self, where: ToolFilter | None) -> ToolFilter:
         where, policy = where or ToolFilter(), self.policy
         if where.include and policy.include:
@@ -454,3 +691,10 @@ class ToolSearch:
         if self.sync.is_first_look:
             return ("the index may be out of date: the files are still being looked at",)
         return ()
+
+
+def _roots(settings: Settings) -> Roots:
+    roots, note = settings.resolved_root()
+    if note:
+        _log.info("%s", note)
+    return roots

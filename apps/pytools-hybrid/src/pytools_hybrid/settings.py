@@ -1,19 +1,38 @@
-"""Settings: flags over environment variables over defaults, read once."""
+"""Settings: flags over environment variables over a file over defaults, read once."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping  # noqa: TC003 - pydantic looks it up
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pytools_hybrid.embedding import MODEL_NAME, is_known_provider
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.language_models import check_model_name
+from pytools_hybrid.roots import Roots, RootsLike
+from pytools_hybrid.settings_file import (
+    CONFIG_VARIABLE,
+    SettingsFile,
+    find_settings_file,
+    read_settings_file,
+)
 
-__all__ = ["DEFAULT_MODEL", "Settings"]
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["DEFAULT_MODEL", "Settings", "flag", "variable"]
 
 DEFAULT_MODEL = MODEL_NAME
 """The embedding model that comes with the installation and works offline."""
@@ -26,6 +45,9 @@ _FLAGS = {
     "PYTOOLS_DIR": "--root",
     "PYTOOLS_DB_PATH": "--db",
     "PYTOOLS_EMBEDDING_MODEL": "--embedding-model",
+    "PYTOOLS_DEVICE": "--device",
+    "PYTOOLS_LIMIT": "--limit",
+    "PYTOOLS_THRESHOLD": "--threshold",
     "PYTOOLS_INCLUDE": "--include",
     "PYTOOLS_EXCLUDE": "--exclude",
     "PYTOOLS_TOOLS": "--tools",
@@ -35,19 +57,25 @@ _FLAGS = {
     "PYTOOLS_TOKEN": "--token",
     "PYTOOLS_ALLOWED_HOSTS": "--allowed-host",
     "PYTOOLS_RERANK_MODEL": "--rerank",
+    "PYTOOLS_LOG_LEVEL": "--log-level",
 }
+# Read by others than `Settings`: which file, and by the modules that `import` makes.
+_OTHER_VARIABLES = (CONFIG_VARIABLE, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _COLONS = 2
 _PREFIX = "PYTOOLS_"
 # NoDecode: not as JSON, but as names with commas between them.
 _Names = Annotated[tuple[str, ...], NoDecode]
+# And as paths, with what PATH has between them.
+_Paths = Annotated[tuple[Path, ...], NoDecode]
 _PLAIN_MODELS = (DEFAULT_MODEL, "test", "none")
 
 
 class Settings(BaseSettings):
     """Everything that can be set, with its default.
 
-    Each field is also an environment variable, `PYTOOLS_` and the name in capitals; the
-    root is `PYTOOLS_DIR`.
+    Each field is also an environment variable, `PYTOOLS_` and the name in capitals (the root is
+    `PYTOOLS_DIR`), and a key of a settings file. `Settings()` reads the environment,
+    `from_flags` the file as well.
     """
 
     model_config = SettingsConfigDict(
@@ -58,28 +86,86 @@ class Settings(BaseSettings):
         frozen=True,
     )
 
-    root: Path | None = Field(None, validation_alias="PYTOOLS_DIR")
-    db_path: Path | None = None
-    embedding_model: str = DEFAULT_MODEL
-    embedding_dim: int | None = Field(None, ge=1, le=8192)
-    embedding_requests_per_minute: float | None = Field(None, gt=0, le=1_000_000)
-    outside_links: bool = False
-    sync: bool = True
-    watch: bool = True
-    bm25_weight: float = Field(1.0, ge=0, le=1000)
-    vec_weight: float = Field(1.0, ge=0, le=1000)
-    fusion: Literal["linear", "rrf"] = "linear"
-    usage_log: bool = True
-    rerank_model: str | None = None
-    include: _Names = ()
-    exclude: _Names = ()
-    tools: Literal["search", "basic", "all"] = "search"
-    transport: Literal["stdio", "http"] = "stdio"
-    host: str = "127.0.0.1"
-    port: int = Field(8000, ge=0, le=65535)
-    token: SecretStr | None = None
-    allowed_hosts: _Names = ()
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
+    root: _Paths = Field(
+        (),
+        validation_alias="PYTOOLS_DIR",
+        description="the trees of tools, in order of precedence; without any, "
+        "`.freeact/generated`, else `examples/tools`",
+    )
+    db_path: Path | None = Field(
+        None,
+        description="the index; without it, one file for each root in your cache folder "
+        "(`.freeact/search.db` for freeact's root)",
+    )
+    embedding_model: str = Field(
+        DEFAULT_MODEL,
+        description="`wordllama` (comes with the installation, offline), `none`, `test` (for tests "
+        "only: its vectors mean nothing), or a model of pydantic-ai: `openai:…`, `google:…`, "
+        "`cohere:…`, `voyageai:…`, `ollama:…`, `sentence-transformers:…`",
+    )
+    embedding_dim: int | None = Field(
+        None, ge=1, le=8192, description="length of the vectors, where a model lets one choose"
+    )
+    embedding_requests_per_minute: float | None = Field(
+        None, gt=0, le=1_000_000, description="how often a provider is asked at most"
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
+        description="where models of sentence-transformers run: `cpu`, `cuda`, `cuda:1`, `mps`; "
+        "`auto` takes the fastest there is",
+    )
+    outside_links: bool = Field(
+        default=False,
+        description="tools that symbolic links lead to outside of the root count too",
+    )
+    sync: bool = Field(default=True, description="bring the index up to date at the start")
+    watch: bool = Field(default=True, description="follow the files while serving")
+    bm25_weight: float = Field(1.0, ge=0, le=1000, description="weight of words; 0 switches off")
+    vec_weight: float = Field(1.0, ge=0, le=1000, description="weight of meaning; 0 switches off")
+    fusion: Literal["linear", "rrf"] = Field(
+        "linear", description="how words and meaning become one ranking: by strength, or by rank"
+    )
+    threshold: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="the confidence that a result must have, where a search does not say; 0.5 is "
+        "good where a wrong tool is worse than none",
+    )
+    limit: int = Field(5, ge=1, le=50, description="results at most, where a search does not say")
+    rerank_model: str | None = Field(
+        None, description="a language model of pydantic-ai that orders the first results"
+    )
+    usage_log: bool = Field(
+        default=True,
+        description="keep a record of searches in the index, on this machine only; `false` keeps "
+        "none and deletes what there is (vectors of queries are kept, under hashes)",
+    )
+    include: _Names = Field(
+        (),
+        description="patterns of ids, as `mcptools:github:*`: only these tools can be found, "
+        "listed and described",
+    )
+    exclude: _Names = Field((), description="patterns of ids: these tools cannot")
+    tools: Literal["search", "basic", "all"] = Field(
+        "search", description="what `serve` offers to agents"
+    )
+    transport: Literal["stdio", "http"] = Field("stdio", description="how `serve` is reached")
+    host: str = Field(
+        "127.0.0.1",
+        description="where it listens; any address but this machine's own demands a token",
+    )
+    port: int = Field(8000, ge=0, le=65535, description="its port; 0 takes a free one")
+    token: SecretStr | None = Field(
+        None, description="what clients send as `Authorization: Bearer …`; best in the variable"
+    )
+    allowed_hosts: _Names = Field((), description="further names by which it may be addressed")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "WARNING", description="how much is told on stderr"
+    )
+
+    _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     @field_validator("embedding_model")
     @classmethod
@@ -138,15 +224,34 @@ class Settings(BaseSettings):
     def _has_a_known_provider(cls, value: str | None) -> str | None:
         return None if value is None else check_model_name(value)
 
-    @field_validator("root", "db_path")
+    @field_validator("root", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        if value is None:
+            return ()
+        if isinstance(value, Roots):
+            return value.paths
+        if isinstance(value, os.PathLike):
+            return (value,)
+        if not isinstance(value, str):
+            return value
+        # A folder may well have the separator in its name.
+        if os.path.isdir(os.path.expanduser(value)):  # noqa: PTH111, PTH112 - any string may come
+            return (value,)
+        paths = tuple(part for part in value.split(os.pathsep) if part)
+        if not paths:
+            raise ValueError(f"it names no folder; give paths with {os.pathsep!r} between them")
+        return paths
+
+    @field_validator("root")
+    @classmethod
+    def _are_paths(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(_at_home(path) for path in value)
+
+    @field_validator("db_path")
     @classmethod
     def _is_a_path(cls, value: Path | None) -> Path | None:
-        if value is None:
-            return None
-        try:
-            return value.expanduser()
-        except RuntimeError as error:
-            raise ValueError(f"{value} names a home folder that is not known") from error
+        return None if value is None else _at_home(value)
 
     @field_validator("db_path")
     @classmethod
@@ -171,21 +276,23 @@ class Settings(BaseSettings):
         """Whether the index is this process's to keep; else it is searched as others made it."""
         return self.sync or self.watch
 
-    def resolved_root(self) -> tuple[Path, str | None]:
-        """Decide which tree of tools to use.
+    def resolved_root(self) -> tuple[Roots, str | None]:
+        """Decide which tree of tools to use, or which several.
 
         Returns:
-            The root, and a sentence that says why it was chosen when nobody named it.
+            The roots, and a sentence that says why one was chosen when nobody named any.
 
         Raises:
             SettingsError: Nothing was named and no default exists.
         """
-        if self.root is not None:
-            return self.root, None
+        if self.root:
+            return Roots.of(self.root), None
         if _FREEACT_ROOT.is_dir():
-            return _FREEACT_ROOT, f"using {_FREEACT_ROOT} (no --root or PYTOOLS_DIR given)"
+            return Roots.of(
+                _FREEACT_ROOT
+            ), f"using {_FREEACT_ROOT} (no --root or PYTOOLS_DIR given)"
         if _EXAMPLES_ROOT.is_dir():
-            return _EXAMPLES_ROOT, (
+            return Roots.of(_EXAMPLES_ROOT), (
                 f"using the example tools in {_EXAMPLES_ROOT} (no --root or PYTOOLS_DIR given, "
                 f"and {_FREEACT_ROOT} does not exist)"
             )
@@ -195,24 +302,27 @@ class Settings(BaseSettings):
             f"{_FREEACT_ROOT} nor {_EXAMPLES_ROOT} exists in {Path.cwd()}",
         )
 
-    def resolved_database(self, root: Path) -> Path:
-        """Decide where the index of a root is kept.
+    def resolved_database(self, root: RootsLike) -> Path:
+        """Decide where the index of a root is kept, or of several roots in their order.
 
         Without a setting it is in the user's cache folder, under the root's full path, so
         that trees are not littered and may be read-only; freeact's root keeps freeact's place.
         """
         if self.db_path is not None:
             return self.db_path
-        if Path(os.path.abspath(root)).parts[-2:] == _FREEACT_ROOT.parts:  # noqa: PTH100
-            return root.parent / _FREEACT_DATABASE
+        roots = Roots.of(root)
+        first, *others = roots
+        is_freeacts = Path(os.path.abspath(first)).parts[-2:] == _FREEACT_ROOT.parts  # noqa: PTH100
+        if is_freeacts and not others:
+            return first.parent / _FREEACT_DATABASE
         from hashlib import sha256
 
         from platformdirs import user_cache_path
 
-        full = os.path.realpath(root)
-        key = sha256(os.fsencode(full)).hexdigest()[:12]
-        name = Path(full).name.encode("ascii", "replace").decode().replace("?", "_")
-        return user_cache_path("pytools-hybrid") / f"{name}-{key}.db"
+        key = sha256(os.fsencode(roots.full_names)).hexdigest()[:12]
+        name = Path(os.path.realpath(first)).name.encode("ascii", "replace").decode()
+        more = f"+{len(others)}" if others else ""
+        return user_cache_path("pytools-hybrid") / f"{name.replace('?', '_')}{more}-{key}.db"
 
     @classmethod
     def unknown_variables(cls) -> dict[str, str]:
@@ -221,8 +331,7 @@ class Settings(BaseSettings):
         Returns:
             The nearest setting by variable, or an empty string where none is near.
         """
-        fields = [f"{_PREFIX}{name.upper()}" for name in cls.model_fields]
-        known = {*fields, "PYTOOLS_DIR"}
+        known = {*map(variable, cls.model_fields), *_OTHER_VARIABLES}
         given = (name for name in os.environ if name.upper().startswith(_PREFIX))
         unknown = sorted(name for name in given if name.upper() not in known)
         if not unknown:
@@ -235,22 +344,74 @@ class Settings(BaseSettings):
         }
 
     @classmethod
-    def from_flags(cls, flags: dict[str, Any]) -> Self:
-        """Build settings from the flags that were given (not None); the rest as documented.
+    def from_flags(cls, flags: Mapping[str, Any], *, file: Path | None = None) -> Self:
+        """Build settings: the flags, then the environment, then a file, then the defaults.
+
+        Args:
+            flags: Settings by name; what is None or empty was not given.
+            file: The settings file; None for what `PYTOOLS_CONFIG` names, or else the nearest
+                `pytools.toml`, or `pyproject.toml` with a table `[tool.pytools]`, of the current
+                folder and those above it.
 
         Raises:
-            SettingsError: A value that cannot work.
+            SettingsError: A value that cannot work, or a file that cannot be read.
         """
-        given = {name: value for name, value in flags.items() if value is not None}
+        given = {name: value for name, value in flags.items() if value not in (None, [], ())}
+        set_variables = {name.upper() for name, value in os.environ.items() if value}
+        origins = {
+            name: variable(name) for name in cls.model_fields if variable(name) in set_variables
+        } | {name: flag(name) or "the caller" for name in given}
+        settings_file = _settings_file(file, known=cls.model_fields)
+        if settings_file is not None:
+            in_file = {
+                name: value for name, value in settings_file.values.items() if name not in origins
+            }
+            given |= in_file
+            origins |= dict.fromkeys(in_file, str(settings_file.path))
         try:
-            return cls(**given)
+            settings = cls(**given)
         except ValidationError as error:
             first = error.errors()[0]
             field = str(first["loc"][0]) if first["loc"] else "bm25_weight"
-            variable = "PYTOOLS_DIR" if field in _ROOT_NAMES else f"PYTOOLS_{field.upper()}"
-            names = [*filter(None, [_FLAGS.get(variable)]), variable]
-            message = first["msg"].removeprefix("Value error, ")
-            raise SettingsError(" / ".join(names), message) from None
+            field = "root" if field in _ROOT_NAMES else field
+            names = " / ".join(filter(None, [flag(field), variable(field)]))
+            if settings_file is not None and origins.get(field) == str(settings_file.path):
+                names = f"{settings_file.path}: {field}"
+            raise SettingsError(names, first["msg"].removeprefix("Value error, ")) from None
+        settings._origins = origins
+        return settings
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where settings come from that are not the defaults: a flag, a variable or a file."""
+        return self._origins
+
+
+def flag(name: str) -> str | None:
+    """Give the flag of a setting, where it has one."""
+    return _FLAGS.get(variable(name))
+
+
+def variable(name: str) -> str:
+    """Give the environment variable of a setting."""
+    return "PYTOOLS_DIR" if name == "root" else f"{_PREFIX}{name.upper()}"
+
+
+def _settings_file(chosen: Path | None, *, known: Collection[str]) -> SettingsFile | None:
+    if chosen is None and (named := os.environ.get(CONFIG_VARIABLE)):
+        chosen = Path(named).expanduser()
+    if chosen is None:
+        # Nobody can be in a folder that was removed and mean a file of it.
+        with suppress(FileNotFoundError):
+            chosen = find_settings_file(Path.cwd())
+    return None if chosen is None else read_settings_file(chosen, known=known)
+
+
+def _at_home(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path} names a home folder that is not known") from error
 
 
 def _is_utf8(text: str) -> bool:

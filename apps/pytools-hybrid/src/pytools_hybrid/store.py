@@ -37,12 +37,15 @@ from toolrank import (
 )
 
 from pytools_hybrid.incumbent import set_aside_incumbent
+from pytools_hybrid.roots import Roots
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from toolindex import ToolFilter, VectorTable
     from toolrank import Hit, VectorMatrix
+
+    from pytools_hybrid.roots import RootsLike
 
     _Matrices = dict[tuple[int, str], VectorMatrix]
     _Postings = dict[int, Postings]
@@ -124,7 +127,9 @@ class SQLiteReader(IndexReader):
         """Give the terms of a query that some tools have, with what each adds to their scores."""
         return {
             id_: {
-                match.term if match.term == match.held else f"{match.term}→{match.held}": match.score
+                match.term
+                if match.term == match.held
+                else f"{match.term}→{match.held}": match.score
                 for match in matches
             }
             for id_, matches in self._words().matches(query, ids).items()
@@ -258,13 +263,13 @@ class SQLiteStore(ToolIndex):
             yield SQLiteReader(reader, self._postings, self._filters, matrices)
 
 
-def open_store(database: Path, root: Path) -> SQLiteStore:
-    """Open the store of one tree, for reading only where nothing can be written.
+def open_store(database: Path, root: RootsLike) -> SQLiteStore:
+    """Open the store of some trees, for reading only where nothing can be written.
 
     The database of freeact's own search, where one lies at the path, is set aside.
 
     Raises:
-        DatabaseError: It can be neither written nor read, or is that of another tree.
+        DatabaseError: It can be neither written nor read, or is that of other trees.
     """
     if (aside := set_aside_incumbent(database)) is not None:
         _log.warning(
@@ -275,7 +280,7 @@ def open_store(database: Path, root: Path) -> SQLiteStore:
     store = _opened(database)
     if store.damaged is not None:
         _log.warning("%s was damaged; it was kept as %s and is made anew", database, store.damaged)
-    name = os.fsencode(os.path.realpath(root)).decode("utf-8", "backslashreplace")
+    name = os.fsencode(Roots.of(root).full_names).decode("utf-8", "backslashreplace")
     try:
         try:
             store.bind(name)

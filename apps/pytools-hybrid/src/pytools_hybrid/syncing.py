@@ -1,4 +1,4 @@
-"""Keeping a store equal to a tree: one scan at a time, and a damaged store made anew."""
+"""Keeping a store equal to its trees: one scan at a time, and a damaged store made anew."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from pytools_hybrid.refresh import refresh
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from pathlib import Path, PurePosixPath
+    from pathlib import PurePosixPath
 
     from toolindex import SyncReport
 
+    from pytools_hybrid.roots import Roots
     from pytools_hybrid.store import SQLiteStore
 
 __all__ = ["SYNC_ERRORS", "TreeSync"]
@@ -36,13 +37,13 @@ _REBUILD_PAUSE = 30.0
 
 
 class TreeSync:
-    """Brings a store up to date with a tree of files.
+    """Brings a store up to date with trees of files.
 
     Args:
         store: The store.
-        root: The tree.
-        completes: Whether a store that does not hold the whole tree is to be completed.
-        outside_links: Whether tools count too that symbolic links lead to outside of the root.
+        roots: The trees.
+        completes: Whether a store that does not hold all of them is to be completed.
+        outside_links: Whether tools count too that symbolic links lead to outside of their tree.
 
     Attributes:
         changed: Set whenever the store was brought up to date.
@@ -51,13 +52,13 @@ class TreeSync:
     """
 
     def __init__(
-        self, store: SQLiteStore, root: Path, *, completes: bool, outside_links: bool = False
+        self, store: SQLiteStore, roots: Roots, *, completes: bool, outside_links: bool = False
     ) -> None:
         self.changed = asyncio.Event()
         self.failure: str | None = None
         self.report: SyncReport | None = None
         self._store = store
-        self._root = root
+        self._roots = roots
         self._completes = completes
         self._outside_links = outside_links
         self._lock = asyncio.Lock()
@@ -69,24 +70,38 @@ class TreeSync:
         """Whether the files are being looked at for the first time."""
         return self.report is None and self._lock.locked()
 
-    async def refresh(self, within: Iterable[PurePosixPath] | None = None) -> SyncReport:
+    async def refresh(
+        self,
+        within: Iterable[PurePosixPath] | None = None,
+        *,
+        trusts_stamps: bool = True,
+        progress: Callable[[int], object] | None = None,
+    ) -> SyncReport:
         """Make the store equal to the files: all, or those at some paths.
 
         A store that turns out to be damaged is set aside and made anew.
 
+        Args:
+            within: Those paths, relative to each of the trees.
+            trusts_stamps: Whether a file that looks as it did, by size and times, is not read.
+            progress: Called from a thread with the number of files looked at so far.
+
         Raises:
             LeaseHeldError: Another process has been at it for half a minute.
             DatabaseError: The store cannot be written.
-            RootUnreadableError: The tree cannot be listed.
+            RootUnreadableError: A tree cannot be listed; the others are up to date.
         """
         async with self._lock:
             try:
                 # Held until the thread has ended, also when the caller is cancelled: an older
                 # scan must not be applied after a newer one.
                 async with self._store.lease("files").turn(patience=_LEASE_SECONDS):
-                    report = await self._refreshed(within)
+                    report = await self._refreshed(within, trusts_stamps, progress)
             except SYNC_ERRORS as error:
                 self.failure = str(error)
+                if isinstance(error, RootUnreadableError) and len(self._roots) > 1:
+                    # The others have been looked at all the same.
+                    self.changed.set()
                 raise
         self.failure, self.report = None, report
         self.changed.set()
@@ -118,7 +133,7 @@ class TreeSync:
             _log.warning("%s was damaged; it was kept as %s, made anew", self._store.path, aside)
 
     async def complete(self) -> None:
-        """Fill a store that does not hold the whole tree, and wait a while for it.
+        """Fill a store that does not hold all there is, and wait a while for it.
 
         Searches that find it so share the work. What failed a moment ago is not tried again.
         """
@@ -154,14 +169,21 @@ class TreeSync:
             await self.refresh()
             self._rebuilt_at = float("-inf")
 
-    async def _refreshed(self, within: Iterable[PurePosixPath] | None) -> SyncReport:
+    async def _refreshed(
+        self,
+        within: Iterable[PurePosixPath] | None,
+        trusts_stamps: bool,
+        progress: Callable[[int], object] | None,
+    ) -> SyncReport:
         def scan_and_sync(paths: Iterable[PurePosixPath] | None) -> SyncReport:
             return refresh(
                 self._store,
-                self._root,
+                self._roots,
                 paths,
                 completes=self._completes,
                 outside_links=self._outside_links,
+                trusts_stamps=trusts_stamps,
+                progress=progress,
             )
 
         try:

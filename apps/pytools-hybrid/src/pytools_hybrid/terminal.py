@@ -9,94 +9,116 @@ from typing import TYPE_CHECKING, NoReturn, Self
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
     from types import TracebackType
 
+    from rich import progress
+    from rich.console import RenderableType
     from toolindex import SyncReport
 
-    from pytools_hybrid.search import SearchResponse
+    from pytools_hybrid.roots import Roots
 
-__all__ = ["Progress", "fail", "print_lines", "print_response", "print_sync", "say"]
+__all__ = [
+    "Progress",
+    "fail",
+    "is_terminal",
+    "print_json",
+    "print_lines",
+    "print_rich",
+    "print_sync",
+    "printable",
+    "say",
+]
 
 _SHOWN_ISSUES = 20
 
 
 def say(text: str) -> None:
     """Tell the user something that is no result."""
-    typer.echo(_printable(text), err=True)
+    typer.echo(printable(text), err=True)
 
 
 def fail(error: Exception, *, status: int) -> NoReturn:
     """End the program with an error message."""
-    typer.secho(f"error: {_printable(str(error))}", err=True, fg=typer.colors.RED)
+    typer.secho(f"error: {printable(str(error))}", err=True, fg=typer.colors.RED)
     sys.exit(status)
+
+
+def is_terminal() -> bool:
+    """Tell whether results go to a person's screen: else they are plain text."""
+    return sys.stdout.isatty()
+
+
+def print_json(value: object) -> None:
+    """Print a result for programs."""
+    typer.echo(json.dumps(value, indent=2))
+
+
+def print_rich(parts: Iterable[RenderableType]) -> None:
+    """Print a result with tables and colours; only for a terminal, for it costs an import."""
+    from rich.console import Console
+
+    # Emoji names and addresses in texts of strangers are nothing but text.
+    console = Console(highlight=False, markup=False, emoji=False)
+    for part in parts:
+        console.print(part)
 
 
 def print_lines(text: str) -> None:
     """Print a result of several lines."""
     for line in text.splitlines():
-        typer.echo(_printable(line))
-
-
-def print_response(response: SearchResponse, root: Path, output: str) -> None:
-    """Print the tools found, as text or JSON, and the notes on stderr."""
-    # Not with the module: help must come at once.
-    from pytools_hybrid.results import shown_path, tool_results
-
-    for note in response.notes:
-        say(note)
-    if output == "json":
-        tools = [
-            result.model_dump()
-            | {
-                "summary": found.entry.summary,
-                "tags": list(found.entry.tags),
-                "confidence": round(found.confidence, 6),
-                "duplicates": list(found.duplicates),
-            }
-            for result, found in zip(tool_results(response, root), response.tools, strict=True)
-        ]
-        typer.echo(json.dumps(tools, indent=2))
-        return
-    for found in response.tools:
-        score = typer.style(f"{found.score:.2f}", fg=typer.colors.GREEN)
-        name = typer.style(_printable(str(found.entry.id)), bold=True)
-        typer.echo(f"{score}  {name}")
-        typer.echo(f"      {_printable(found.entry.summary)}")
-        if found.duplicates:
-            typer.echo(f"      the same as {_printable(', '.join(found.duplicates))}")
-        typer.echo(typer.style(f"      {_printable(shown_path(root, found.entry.path))}", dim=True))
+        typer.echo(printable(line))
 
 
 def print_sync(
-    report: SyncReport, embedded: int, database: Path, *, with_issues: bool = False
+    report: SyncReport,
+    database: Path,
+    *,
+    embedded: int | None = None,
+    with_issues: Roots | None = None,
+    seconds: float | None = None,
 ) -> None:
-    """Say what a sync changed and, if asked, which files it left out."""
+    """Say what a sync changed and, if asked, which files it left out.
+
+    Args:
+        report: What it did.
+        database: Where.
+        embedded: How many tools were embedded; None where that is not known.
+        with_issues: The trees, where the files are to be listed that were left out.
+        seconds: How long it took; None leaves that out.
+    """
     tools = report.added + report.updated + report.unchanged
+    vectors = "" if embedded is None else f"{embedded} embedded, "
+    took = "" if seconds is None else f" in {seconds:.1f} s"
     say(
-        f"indexed {tools} tools ({report.added} added, {report.updated} updated, "
-        f"{report.removed} removed, {embedded} embedded, {len(report.issues)} files left out) "
+        f"indexed {tools} tools{took} ({report.added} added, {report.updated} updated, "
+        f"{report.removed} removed, {vectors}{len(report.issues)} files left out) "
         f"in {database}"
     )
-    if with_issues and tools == 0:
+    if with_issues is not None and tools == 0:
         say(
             "no tools: looked for mcptools/<category>/<tool>.py and "
             "gentools/<category>/<tool>/api.py with a documented run() or run_parsed()"
         )
-    if with_issues:
+    if with_issues is not None:
         for issue in report.issues[:_SHOWN_ISSUES]:
-            say(f"  left out {issue.path}: {issue.detail}")
+            say(f"  left out {with_issues.brief(issue.path)}: {issue.detail}")
         if len(report.issues) > _SHOWN_ISSUES:
             say(f"  … and {len(report.issues) - _SHOWN_ISSUES} more")
 
 
 class Progress:
-    """A counter on one line of a terminal's stderr; silent elsewhere."""
+    """A bar on a terminal's stderr for each stage of long work; silent elsewhere.
 
-    def __init__(self, what: str) -> None:
+    Args:
+        stage: What is being done.
+    """
+
+    def __init__(self, stage: str) -> None:
         self.done = 0
-        self._what = what
-        self._shown = False
+        self._stage = stage
+        self._bar: progress.Progress | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -107,19 +129,38 @@ class Progress:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._shown:
-            sys.stderr.write("\r\033[K")
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
-    def __call__(self, done: int, total: int) -> None:
-        """Note how many are done."""
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Note how many are done, of how many if that is known."""
         self.done = done
-        if sys.stderr.isatty():
-            self._shown = True
-            sys.stderr.write(f"\r{self._what}: {done} of {total}")
-            sys.stderr.flush()
+        if not sys.stderr.isatty():
+            return
+        if self._bar is None:
+            self._bar = _bar()
+            self._bar.add_task(self._stage, total=total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
 
 
-def _printable(text: str) -> str:
+def _bar() -> progress.Progress:
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def printable(text: str) -> str:
     """Keep text of untrusted files from driving the terminal or failing to encode."""
     visible = "".join(char if char.isprintable() else " " for char in text)
     encoding = sys.stdout.encoding or "utf-8"

@@ -17,6 +17,9 @@ from pytools_hybrid.syncing import SYNC_ERRORS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from toolindex import SyncReport
+    from toolwatch import ChangeBatch
+
     from pytools_hybrid.service import ToolSearch
 
 __all__ = ["Upkeep"]
@@ -42,13 +45,20 @@ class Upkeep:
     The search has to be open when `run` is called; before that, others may wait here. What fails is
     tried again, with growing pauses; searches go on meanwhile.
 
+    Args:
+        search: The search.
+        on_sync: Told what a look at the files changed or left out, where there is any.
+
     Attributes:
         refreshed: Set whenever the index was brought up to date; who waits for it clears it.
     """
 
-    def __init__(self, search: ToolSearch) -> None:
+    def __init__(
+        self, search: ToolSearch, *, on_sync: Callable[[SyncReport], object] | None = None
+    ) -> None:
         self.refreshed = asyncio.Event()
         self._search = search
+        self._on_sync = on_sync
         self._opened = asyncio.Event()
         self._synced = asyncio.Event()
         self._embedded = asyncio.Event()
@@ -69,7 +79,7 @@ class Upkeep:
                 return
             except* Exception:  # noqa: BLE001
                 # Whatever it was, the files must be followed again.
-                _log.exception("following %s failed; starting over", self._search.root)
+                _log.exception("following %s failed; starting over", self._search.roots)
                 await asyncio.sleep(_RESTART_PAUSE)
 
     async def ready(self, progress: Callable[[float, str], Awaitable[None]] | None = None) -> None:
@@ -155,23 +165,23 @@ class Upkeep:
         await self._tell_of_idle_patterns()
         if not settings.watch:
             return
-        passed = settings.sync
         from toolwatch import ToolWatchError, awatch_tools
 
+        roots = self._search.roots
+        # The first batch of each asks for what syncing at the start would have done.
+        passed = {root.absolute() for root in roots} if settings.sync else set()
         while True:
             try:
-                async with aclosing(awatch_tools(self._search.root)) as batches:
+                async with aclosing(awatch_tools(roots)) as batches:
                     async for batch in batches:
-                        if batch.rescan and not passed:
-                            # It asks for what syncing at the start would have done.
-                            passed = True
-                            continue
-                        if batch.rescan:
+                        if batch.rescan and batch.root not in passed:
+                            passed.add(batch.root)
+                        elif batch.rescan:
                             await self._refresh(None)
-                        elif paths := self._without_own(batch.paths):
+                        elif paths := self._without_own(batch):
                             await self._refresh(paths)
             except (ToolWatchError, OSError) as error:
-                _log.warning("watching %s failed (%s); looking again", self._search.root, error)
+                _log.warning("watching %s failed (%s); looking again", roots, error)
                 await asyncio.sleep(_RESTART_PAUSE)
                 await self._refresh(None)
 
@@ -204,19 +214,23 @@ class Upkeep:
                         report.updated,
                         report.removed,
                     )
+                if self._on_sync is not None and _is_news(report):
+                    self._on_sync(report)
                 for issue in report.issues:
-                    _log.info("left out %s: %s", issue.path, issue.detail)
+                    _log.info("left out %s: %s", self._search.roots.brief(issue.path), issue.detail)
                 self.refreshed.set()
                 return
 
-    def _without_own(self, paths: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+    def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
         """Leave out the index itself: to follow what following writes would never end."""
         try:
-            own = self._search.index.path.relative_to(os.path.realpath(self._search.root))
+            own = self._search.index.path.relative_to(os.path.realpath(batch.root))
         except ValueError:
-            return list(paths)
+            return list(batch.paths)
         folder, name = PurePosixPath(own.parent.as_posix()), own.name
-        return [path for path in paths if path.parent != folder or not path.name.startswith(name)]
+        return [
+            path for path in batch.paths if path.parent != folder or not path.name.startswith(name)
+        ]
 
     async def _tell_of_idle_patterns(self) -> None:
         with suppress(ToolIndexError):
@@ -258,6 +272,10 @@ class Upkeep:
             except ToolIndexError as error:
                 _log.info("the index could not be tidied: %s", error)
             await asyncio.sleep(_TIDY_EVERY)
+
+
+def _is_news(report: SyncReport) -> bool:
+    return bool(report.added or report.updated or report.removed or report.issues)
 
 
 def _pause(pauses: tuple[float, ...], attempt: int) -> float:

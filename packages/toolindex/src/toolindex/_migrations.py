@@ -27,7 +27,7 @@ __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "expected_columns", "migrate"]
 APPLICATION_ID = 0x7079746C
 """SQLite's mark in the file header that says whose database this is (`pytl`)."""
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The newest schema this version reads; a database's own is its `user_version`."""
 
 _TABLES = frozenset(

@@ -72,6 +72,19 @@ class IndexReader:
         except (ValueError, TypeError, KeyError, ToolScanError) as error:
             raise DamagedDatabaseError(Path(self.connection.filename)) from error
 
+    def ids(self, where: ToolFilter) -> tuple[str, ...]:
+        """Give the ids that a filter lets pass, sorted."""
+        selection = where.rowids()
+        allowed, values = (
+            (f"WHERE rowid IN ({selection[0]})", selection[1]) if selection else ("", ())
+        )
+        rows = self.connection.execute(f"SELECT id FROM entries {allowed} ORDER BY id", values)  # noqa: S608
+        return tuple(str(id_) for (id_,) in rows)
+
+    def changed_at(self) -> float | None:
+        """Give when a tool was last added or updated, in seconds since 1970; None without any."""
+        return self.connection.execute("SELECT max(indexed_at) FROM entries").get  # type: ignore[no-any-return]
+
     def outcomes(self) -> dict[str, tuple[int, int]]:
         """Count the successes and failures of each tool for which any are known."""
         rows = self.connection.execute(

@@ -23,6 +23,7 @@ __all__ = [
     "ENTRY_COLUMNS",
     "FTS_COLUMNS",
     "ToolEntry",
+    "alias_words",
     "entry_segments",
     "name_key",
     "parameters_from_json",
@@ -32,13 +33,13 @@ __all__ = [
 
 FTS_COLUMNS = (
     *("name_words", "description", "parameter_words", "category_words", "tag_words"),
-    "segments",
+    *("segments", "alias_words"),
 )
 """The searched columns of `entries_fts`, in the table's order: a ranker's weights follow it."""
 
 _WORD = re.compile(r"[^\W_]+")
 
-ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags"
+ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags, aliases"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class ToolEntry:
         description: The full docstring.
         parameters: The entry point's parameters.
         tags: What the module declares.
+        aliases: What else it is asked for as, which no file of a tool says.
     """
 
     id: ToolId
@@ -62,6 +64,7 @@ class ToolEntry:
     description: str
     parameters: tuple[Parameter, ...]
     tags: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
 
 
 def row_values(record: ToolRecord) -> dict[str, Any]:
@@ -131,7 +134,7 @@ def parameter_names(text: str) -> list[str]:
 
 def to_entry(row: Sequence[Any]) -> ToolEntry:
     """Make an entry from a row of `ENTRY_COLUMNS`."""
-    id_, path, signature, summary, description, parameters, tags = row
+    id_, path, signature, summary, description, parameters, tags, aliases = row
     return ToolEntry(
         id=ToolId.parse(id_),
         path=path,
@@ -140,7 +143,14 @@ def to_entry(row: Sequence[Any]) -> ToolEntry:
         description=description,
         parameters=parameters_from_json(parameters),
         tags=tuple(json.loads(tags)),
+        aliases=tuple(json.loads(aliases)),
     )
+
+
+def alias_words(texts: Sequence[str]) -> str:
+    """Give the value of `alias_words` for a tool: each word once, however often it is said."""
+    # Repeated, a word would only make the whole row longer, which takes from its other words.
+    return f"{_words(texts)} {segments(texts)}".strip()
 
 
 def _words(names: Iterable[str]) -> str:

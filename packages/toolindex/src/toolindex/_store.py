@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
+from toolindex._aliases import apply_aliases, changed_aliases
+from toolindex._checking import disagreements, is_sound, rebuild
 from toolindex._connection import ConnectionPool
 from toolindex._lease import Lease
 from toolindex._meta import bump_generation, get_meta, set_meta
@@ -133,7 +135,8 @@ class ToolIndex:
         removed gives its index up.
 
         Args:
-            root: The tree's full path.
+            root: The tree's full path; or those of several whose tools are synced together, with
+                `os.pathsep` between them.
 
         Raises:
             ForeignRootError: It is the index of another tree, which still exists.
@@ -218,6 +221,34 @@ class ToolIndex:
             duration=time.perf_counter() - started,
         )
 
+    def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
+        """Make what tools are also found by equal to a mapping, in one transaction.
+
+        Aliases are searched in a column of their own and are not embedded. They stay when a
+        tool's file changes, and are gone with the tool.
+
+        Args:
+            aliases: Words and sentences, by the id of a tool. Tools that are not named have none
+                afterwards; an id that no tool has is passed over.
+            keep: Ids of tools whose aliases stay as they are.
+
+        Returns:
+            How many tools have others than before.
+
+        Raises:
+            ForeignRootError: The file was replaced by the index of another tree.
+            DatabaseError: The database cannot be written; nothing has changed.
+        """
+        with self._pool.read() as connection:
+            if not changed_aliases(connection, aliases, keep=keep):
+                return 0
+        with self._pool.write() as connection:
+            self._bind(connection)
+            changed = changed_aliases(connection, aliases, keep=keep)
+            if changed:
+                apply_aliases(connection, changed)
+        return len(changed)
+
     def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
         """Give up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
@@ -286,6 +317,37 @@ class ToolIndex:
             bump_generation(connection)
         return True
 
+    def check(self) -> tuple[str, ...]:
+        """Look the whole index through, which takes a while.
+
+        Returns:
+            Where the search tables are not as the tools and the kept vectors are, in sentences;
+            `rebuild` makes them so. None where all is well.
+
+        Raises:
+            DamagedDatabaseError: The file itself is damaged.
+            DatabaseError: It can be neither read nor written.
+        """
+        with self._pool.read() as connection:
+            if not is_sound(connection):
+                raise DamagedDatabaseError(self.path)
+        with self._pool.write() as connection:
+            return disagreements(connection)
+
+    def rebuild(self, *, forget_vectors: bool = False) -> None:
+        """Make the search tables again from the tools and the kept vectors.
+
+        The next scan then reads every file. The usage record stays.
+
+        Args:
+            forget_vectors: Forget the vectors as well, of every model: they are asked for again.
+
+        Raises:
+            DatabaseError: The database cannot be written; nothing has changed.
+        """
+        with self._pool.write() as connection:
+            rebuild(connection, forget_vectors=forget_vectors)
+
     def prune(self) -> PruneReport:
         """Forget the oldest vectors that no tool needs, beyond what may well be needed again.
 
@@ -353,10 +415,16 @@ class ToolIndex:
         bound = get_meta(connection, "root")
         if self._root is None or bound == self._root:
             return True
-        if bound is not None and Path(bound).is_dir():
+        if bound is not None and _is_there(bound):
             raise ForeignRootError(self.path, root=bound)
         return False
 
     def _bind(self, connection: apsw.Connection) -> None:
         if not self._is_bound(connection) and self._root is not None:
             set_meta(connection, "root", self._root)
+
+
+def _is_there(root: str) -> bool:
+    """Tell whether a tree or one of several exists."""
+    # A folder may well have the separator in its name.
+    return any(Path(path).is_dir() for path in (root, *root.split(os.pathsep)) if path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolindex._meta import get_number, set_meta
 from toolindex._statistics import compute_statistics, compute_usage
-from toolindex.errors import UsageError
+from toolindex.errors import DamagedDatabaseError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -163,6 +163,46 @@ class UsageLog:
                 connection, since=-math.inf if since is None else since, top=top
             )
 
+    def searches(self, *, since: float | None = None) -> tuple[SearchRecord, ...]:
+        """Give the searches that are kept, oldest first.
+
+        Args:
+            since: Leave out what is older, in seconds since 1970; None means all that is kept.
+
+        Raises:
+            DamagedDatabaseError: The record is not as it was written.
+        """
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                "SELECT id, at, query, mode, parameters, results, latency_ms, degraded "
+                "FROM searches WHERE at >= ? ORDER BY at, rowid",
+                (-math.inf if since is None else since,),
+            )
+            try:
+                return tuple(_to_search(*row) for row in rows)
+            except (ValueError, TypeError, UsageError) as error:
+                raise DamagedDatabaseError(self._pool.path) from error
+
+    def outcomes(self, *, since: float | None = None) -> tuple[OutcomeRecord, ...]:
+        """Give the outcomes that are kept, oldest first.
+
+        Args:
+            since: Leave out what is older, in seconds since 1970; None means all that is kept.
+
+        Raises:
+            DamagedDatabaseError: The record is not as it was written.
+        """
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                "SELECT at, tool_id, success, latency_ms, search_id FROM outcomes "
+                "WHERE at >= ? ORDER BY at, rowid",
+                (-math.inf if since is None else since,),
+            )
+            try:
+                return tuple(_to_outcome(*row) for row in rows)
+            except (TypeError, UsageError) as error:
+                raise DamagedDatabaseError(self._pool.path) from error
+
     def of_tool(self, tool_id: str) -> ToolUsage | None:
         """Sum up the outcomes of one tool, without those of all others.
 
@@ -303,6 +343,40 @@ def _outcome_row(outcome: OutcomeRecord) -> tuple[str | float | None, ...]:
         int(outcome.success),
         None if outcome.latency_ms is None else float(outcome.latency_ms),
         None if outcome.search_id is None else _text(outcome.search_id),
+    )
+
+
+def _to_search(
+    id_: str,
+    at: float,
+    query: str,
+    mode: str,
+    parameters: str,
+    results: str,
+    latency_ms: float,
+    degraded: str,
+) -> SearchRecord:
+    return SearchRecord(
+        id=id_,
+        at=at,
+        query=query,
+        mode=mode,
+        parameters=dict(json.loads(parameters)),
+        results=tuple(json.loads(results)),
+        latency_ms=latency_ms,
+        degraded=tuple(json.loads(degraded)),
+    )
+
+
+def _to_outcome(
+    at: float, tool_id: str, success: int, latency_ms: float | None, search_id: str | None
+) -> OutcomeRecord:
+    return OutcomeRecord(
+        at=at,
+        tool_id=tool_id,
+        success=bool(success),
+        latency_ms=latency_ms,
+        search_id=search_id,
     )
 
 

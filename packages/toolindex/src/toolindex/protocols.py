@@ -227,6 +227,14 @@ class StoreReader(Protocol):
         """Give the details of some tools; an id that is gone is left out."""
         ...
 
+    def ids(self, where: ToolFilter) -> Sequence[str]:
+        """Give the ids that a filter lets pass, sorted."""
+        ...
+
+    def changed_at(self) -> float | None:
+        """Give when a tool was last added or updated, in seconds since 1970; None without any."""
+        ...
+
     def categories(self, where: ToolFilter) -> Mapping[tuple[str, str], int]:
         """Count the tools that a filter lets pass, by source and category; none has no entry."""
         ...

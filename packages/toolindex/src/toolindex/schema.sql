@@ -1,4 +1,4 @@
--- Version 3: a new database is made from this file, an older one by the steps in migrations/.
+-- Version 4: a new database is made from this file, an older one by the steps in migrations/.
 -- The `entries_vec…` tables are not here: each is as wide as its model's vectors, is made when
 -- the model is put to use, and can always be rebuilt from `embeddings`.
 
@@ -36,33 +36,37 @@ CREATE TABLE entries (
     size INTEGER,
     mtime_ns INTEGER,
     ctime_ns INTEGER,
-    inode INTEGER                   -- unsigned 64 bits, kept as signed
+    inode INTEGER,                  -- unsigned 64 bits, kept as signed
+    -- What else the tool is asked for as. It is not from the tool's file, so no sync sets it.
+    aliases TEXT NOT NULL DEFAULT '[]',     -- JSON array of strings
+    alias_words TEXT NOT NULL DEFAULT ''    -- their words, and pairs of letters as in `segments`
 );
 CREATE INDEX entries_by_path ON entries (path);
 CREATE INDEX entries_by_text ON entries (text_hash);
 CREATE INDEX entries_by_group ON entries (source, category);
 CREATE INDEX entries_by_name_key ON entries (name_key);
 CREATE INDEX entries_by_qualified_key ON entries (qualified_key);
+CREATE INDEX entries_with_aliases ON entries (id) WHERE aliases != '[]';
 
 CREATE VIRTUAL TABLE entries_fts USING fts5 (
-    name_words, description, parameter_words, category_words, tag_words, segments,
+    name_words, description, parameter_words, category_words, tag_words, segments, alias_words,
     content = 'entries', content_rowid = 'rowid', tokenize = 'porter unicode61'
 );
 
 CREATE TRIGGER entries_fts_insert AFTER INSERT ON entries BEGIN
-    INSERT INTO entries_fts (rowid, name_words, description, parameter_words, category_words, tag_words, segments)
-    VALUES (new.rowid, new.name_words, new.description, new.parameter_words, new.category_words, new.tag_words, new.segments);
+    INSERT INTO entries_fts (rowid, name_words, description, parameter_words, category_words, tag_words, segments, alias_words)
+    VALUES (new.rowid, new.name_words, new.description, new.parameter_words, new.category_words, new.tag_words, new.segments, new.alias_words);
 END;
 CREATE TRIGGER entries_fts_delete AFTER DELETE ON entries BEGIN
-    INSERT INTO entries_fts (entries_fts, rowid, name_words, description, parameter_words, category_words, tag_words, segments)
-    VALUES ('delete', old.rowid, old.name_words, old.description, old.parameter_words, old.category_words, old.tag_words, old.segments);
+    INSERT INTO entries_fts (entries_fts, rowid, name_words, description, parameter_words, category_words, tag_words, segments, alias_words)
+    VALUES ('delete', old.rowid, old.name_words, old.description, old.parameter_words, old.category_words, old.tag_words, old.segments, old.alias_words);
 END;
 CREATE TRIGGER entries_fts_update
-AFTER UPDATE OF name_words, description, parameter_words, category_words, tag_words, segments ON entries BEGIN
-    INSERT INTO entries_fts (entries_fts, rowid, name_words, description, parameter_words, category_words, tag_words, segments)
-    VALUES ('delete', old.rowid, old.name_words, old.description, old.parameter_words, old.category_words, old.tag_words, old.segments);
-    INSERT INTO entries_fts (rowid, name_words, description, parameter_words, category_words, tag_words, segments)
-    VALUES (new.rowid, new.name_words, new.description, new.parameter_words, new.category_words, new.tag_words, new.segments);
+AFTER UPDATE OF name_words, description, parameter_words, category_words, tag_words, segments, alias_words ON entries BEGIN
+    INSERT INTO entries_fts (entries_fts, rowid, name_words, description, parameter_words, category_words, tag_words, segments, alias_words)
+    VALUES ('delete', old.rowid, old.name_words, old.description, old.parameter_words, old.category_words, old.tag_words, old.segments, old.alias_words);
+    INSERT INTO entries_fts (rowid, name_words, description, parameter_words, category_words, tag_words, segments, alias_words)
+    VALUES (new.rowid, new.name_words, new.description, new.parameter_words, new.category_words, new.tag_words, new.segments, new.alias_words);
 END;
 
 -- Every vector ever paid for, by what was embedded and by whom: it survives renames,

@@ -15,7 +15,7 @@ from toolscan._walk import CategoryFile, Found, walk
 from toolscan.errors import RootNotFoundError, ToolReadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from toolscan._layout import Layout
     from toolscan._records import ToolRecord
@@ -33,6 +33,7 @@ def scan(
     within: Iterable[_Path] | _Path | None = None,
     known: Mapping[str, FileStamp | None] | None = None,
     outside_links: bool = True,
+    progress: Callable[[int], object] | None = None,
 ) -> ScanReport:
     """Read every tool module of a tree; nothing in it is imported or executed.
 
@@ -47,6 +48,7 @@ def scan(
             same is not read, and its path is reported as unchanged.
         outside_links: Whether symbolic links are followed that lead out of the root; else they
             are issues.
+        progress: Called with the number of files looked at so far, for each of them.
 
     Raises:
         RootNotFoundError: If the root is not a directory.
@@ -65,7 +67,9 @@ def scan(
     if not outside_links:
         # From here on by its real path: a root that is a link may be changed meanwhile.
         inside = base = os.path.realpath(base)
-    for item in walk(base, layouts, scope, inside):
+    for number, item in enumerate(walk(base, layouts, scope, inside), start=1):
+        if progress is not None:
+            progress(number)
         try:
             match item:
                 case Found():

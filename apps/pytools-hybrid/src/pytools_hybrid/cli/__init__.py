@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING
 # In the order of the help.
 from pytools_hybrid.cli import _search  # noqa: F401
 from pytools_hybrid.cli import _index  # noqa: F401
+from pytools_hybrid.cli import _import  # noqa: F401
+from pytools_hybrid.cli import _list  # noqa: F401
+from pytools_hybrid.cli import _describe  # noqa: F401
 from pytools_hybrid.cli import _serve  # noqa: F401
 from pytools_hybrid.cli import _prompt  # noqa: F401
+from pytools_hybrid.cli import _status  # noqa: F401
+from pytools_hybrid.cli import _report  # noqa: F401
+from pytools_hybrid.cli import _doctor  # noqa: F401
+from pytools_hybrid.cli import _models  # noqa: F401
+from pytools_hybrid.cli import _config  # noqa: F401
 from pytools_hybrid.cli import _eval  # noqa: F401
+from pytools_hybrid.cli import _enrich  # noqa: F401
 
 # isort: on
 from pytools_hybrid.cli._app import app

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-__all__ = ["app"]
+__all__ = ["app", "common"]
+
+common: dict[str, Any] = {}
+"""The options that stand before the subcommand, by name."""
 
 app = typer.Typer(
     name="pytools-hybrid",
@@ -34,9 +38,27 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="The settings file. [env: PYTOOLS_CONFIG; default: the nearest pytools.toml, or "
+            "pyproject.toml with [tool.pytools], of this folder and those above it]",
+        ),
+    ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            "--log-level",
+            metavar="LEVEL",
+            help="DEBUG, INFO, WARNING or ERROR. [env: PYTOOLS_LOG_LEVEL; default: WARNING]",
+        ),
+    ] = None,
 ) -> None:
     if version:
         from importlib.metadata import version as installed_version
 
         typer.echo(f"pytools-hybrid {installed_version('pytools-hybrid')}")
         raise typer.Exit
+    common.update(config=config, log_level=log_level)

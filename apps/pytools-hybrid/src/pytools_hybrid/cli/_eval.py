@@ -9,7 +9,7 @@ import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Root
-from pytools_hybrid.cli._run import existing_root, settings_from
+from pytools_hybrid.cli._run import existing_roots, settings_from
 from pytools_hybrid.cli._run import run as run_job
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import print_lines, say
@@ -126,7 +126,7 @@ def evaluate(
     evaluation.check_outputs(queries=queries, database=database, runs=runs.values(), plot=plot)
     if plot is not None:
         evaluation.require_plotting()
-    tools = existing_root(settings)
+    tools = existing_roots(settings)
     evaluator = evaluation.Evaluator(settings, tools, database=database)
     report = run_job(evaluator.evaluate(asked, compared, recall_at=recall_at, by=by))
     if output == "json":

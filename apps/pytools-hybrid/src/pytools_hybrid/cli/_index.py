@@ -2,39 +2,129 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._embedding import embed
-from pytools_hybrid.cli._options import Database, Model, Root
-from pytools_hybrid.cli._run import existing_root, run, settings_from
-from pytools_hybrid.terminal import print_sync, say
+from pytools_hybrid.cli._options import Database, Device, Model, Root
+from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.terminal import Progress, print_sync, say
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from toolindex import SyncReport
 
+    from pytools_hybrid.roots import Roots
+    from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
 
 
-@app.command(epilog="Example: pytools-hybrid index --root ~/agent/.freeact/generated")
-def index(*, root: Root = None, db: Database = None, embedding_model: Model = None) -> None:
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid index --root ~/agent/.freeact/generated
+  $ pytools-hybrid index --watch
+  $ pytools-hybrid index --check"""
+)
+def index(
+    *,
+    root: Root = None,
+    db: Database = None,
+    embedding_model: Model = None,
+    device: Device = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Look the index through, read every file whatever its time says, and mend what "
+            "differs.",
+        ),
+    ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild",
+            help="Make it anew from the files, and have the model embed all tools again; the "
+            "record of searches stays.",
+        ),
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on as files change, until Ctrl-C.")
+    ] = False,
+) -> None:
     """Bring the index up to date, and say what changed.
 
     Files that were left out are listed with the reason.
     """
-    settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
-    run(_index(settings, existing_root(settings)))
+    if check and rebuild:
+        raise SettingsError("--check / --rebuild", "give one of them: --rebuild checks nothing")
+    settings = settings_from(
+        root=root,
+        db_path=db,
+        embedding_model=embedding_model,
+        device=device,
+        watch=watch or None,
+    )
+    roots = existing_roots(settings)
+    run(_index(settings, roots, check=check, rebuild=rebuild, watch=watch))
 
 
-async def _index(settings: Settings, root: Path) -> None:
+async def _index(
+    settings: Settings, roots: Roots, *, check: bool, rebuild: bool, watch: bool
+) -> None:
     from pytools_hybrid.service import ToolSearch
 
-    async with ToolSearch(root, settings) as tools:
-        report = await tools.refresh()
-        failure, embedded = await embed(tools)
-        await tools.tidy()
-        print_sync(report, embedded, tools.index.path, with_issues=True)
-        for tool_id, reason in (await tools.refused()).items():
-            say(f"  no vector for {tool_id}: {reason}")
-        if failure is not None:
-            raise failure
+    async with ToolSearch(roots, settings, refresh=False) as tools:
+        if check:
+            await _check(tools)
+        if rebuild:
+            await tools.rebuild(forget_vectors=True)
+        await _bring_up_to_date(tools, trusts_stamps=not check)
+        if watch:
+            await _watch(tools)
+
+
+async def _check(tools: ToolSearch) -> None:
+    problems = await tools.check()
+    for problem in problems:
+        say(f"  {problem}")
+    if problems:
+        await tools.rebuild()
+        say("the search tables were made again")
+    elif tools.index.damaged is None:
+        say(f"{tools.index.path} agrees with itself; comparing with the files")
+
+
+async def _bring_up_to_date(tools: ToolSearch, *, trusts_stamps: bool) -> None:
+    started = time.monotonic()
+    report = await _refresh(tools, trusts_stamps=trusts_stamps)
+    failure, embedded = await embed(tools)
+    await tools.tidy()
+    seconds = time.monotonic() - started
+    print_sync(
+        report, tools.index.path, embedded=embedded, with_issues=tools.roots, seconds=seconds
+    )
+    for tool_id, reason in (await tools.refused()).items():
+        say(f"  no vector for {tool_id}: {reason}")
+    if failure is not None:
+        raise failure
+
+
+async def _refresh(tools: ToolSearch, *, trusts_stamps: bool) -> SyncReport:
+    with Progress("looking at the files") as progress:
+        return await tools.refresh(trusts_stamps=trusts_stamps, progress=progress)
+
+
+async def _watch(tools: ToolSearch) -> None:
+    from pytools_hybrid.upkeep import Upkeep
+
+    say(f"following {tools.roots}; Ctrl-C ends it")
+
+    def tell(report: SyncReport) -> None:
+        print_sync(report, tools.index.path, with_issues=tools.roots)
+
+    await Upkeep(tools, on_sync=tell).run()

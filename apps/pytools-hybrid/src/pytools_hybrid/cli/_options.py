@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Database", "Exclude", "Include", "Model", "Rerank", "Root"]
+__all__ = ["Database", "Device", "Exclude", "Include", "Model", "Rerank", "Root"]
 
 
 Root = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
         "--root",
         help="The tree of tools: mcptools/<category>/<tool>.py and "
         "gentools/<category>/<tool>/api.py. [env: PYTOOLS_DIR; default: .freeact/generated, "
-        "else examples/tools]",
+        "else examples/tools] Given several times, all of them, a tool that several have from the "
+        "first.",
     ),
 ]
 Database = Annotated[
@@ -36,6 +37,13 @@ Model = Annotated[
     ),
 ]
 
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Where a model of sentence-transformers runs: cpu, cuda, mps. [env: PYTOOLS_DEVICE; "
+        "default: the fastest]"
+    ),
+]
 Include = Annotated[
     list[str] | None,
     typer.Option(

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.cli._app import common
+from pytools_hybrid.errors import RootUnreadableError, SettingsError
 from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Coroutine
     from pathlib import Path
 
+    from pytools_hybrid.roots import Roots
+    from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
 
-__all__ = ["existing_root", "is_folder", "run", "settings_from"]
+__all__ = ["current", "existing_roots", "is_folder", "run", "settings_from"]
 
 T = TypeVar("T")
 
 
 def run(job: Coroutine[Any, Any, T]) -> T:
+    """Run a job until it is done; Ctrl-C and SIGTERM end the process at once."""
     import asyncio
     import signal
 
@@ -50,9 +54,16 @@ def run(job: Coroutine[Any, Any, T]) -> T:
 
 
 def settings_from(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own type
+    """Give the settings, with the flags of a command over them, and have them logged as they say.
+
+    Raises:
+        SettingsError: They cannot work.
+    """
     from pytools_hybrid.settings import Settings
 
-    settings = Settings.from_flags(flags)
+    settings = Settings.from_flags(
+        {"log_level": common.get("log_level"), **flags}, file=common.get("config")
+    )
     import logging
 
     logging.basicConfig(level=settings.log_level, format="%(levelname)s: %(message)s")
@@ -62,15 +73,21 @@ def settings_from(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its
     return settings
 
 
-def existing_root(settings: Settings) -> Path:
-    root, note = settings.resolved_root()
-    if not is_folder(root):
-        raise SettingsError(
-            "--root", f"{root} does not exist; give the folder that holds the tools"
-        )
+def existing_roots(settings: Settings) -> Roots:
+    """Give the trees that settings name.
+
+    Raises:
+        SettingsError: One is not there, or is no folder.
+    """
+    roots, note = settings.resolved_root()
+    for root in roots:
+        if not is_folder(root):
+            raise SettingsError(
+                "--root", f"{root} does not exist; give the folder that holds the tools"
+            )
     if note:
         say(note)
-    return root
+    return roots
 
 
 def is_folder(root: Path) -> bool:
@@ -84,3 +101,22 @@ def is_folder(root: Path) -> bool:
     if not stat.S_ISDIR(mode):
         raise SettingsError("--root", f"{root} is a file; give the folder that holds the tools")
     return True
+
+
+@asynccontextmanager
+async def current(settings: Settings, roots: Roots) -> AsyncIterator[ToolSearch]:
+    """Open the index, equal to the files where the settings say so; nothing is embedded.
+
+    Where that fails, what the index holds has to do.
+    """
+    from toolindex import ToolIndexError
+
+    from pytools_hybrid.service import ToolSearch
+
+    async with ToolSearch(roots, settings) as tools:
+        if settings.sync and not tools.index.read_only:
+            try:
+                await tools.refresh()
+            except (ToolIndexError, RootUnreadableError) as error:
+                say(f"the index may be out of date: {error}")
+        yield tools

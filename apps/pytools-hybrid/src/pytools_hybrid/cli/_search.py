@@ -3,30 +3,52 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._embedding import embed
-from pytools_hybrid.cli._options import Database, Exclude, Include, Model, Rerank, Root
-from pytools_hybrid.cli._run import existing_root, run, settings_from
-from pytools_hybrid.errors import RootUnreadableError
-from pytools_hybrid.terminal import print_response, print_sync
+from pytools_hybrid.cli._found import Answer, print_answers
+from pytools_hybrid.cli._options import (
+    Database,
+    Exclude,
+    Include,
+    Model,
+    Rerank,
+    Root,
+)
+from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.errors import RootUnreadableError, SettingsError
+from pytools_hybrid.terminal import print_sync
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytools_hybrid.search import SearchResponse
-    from pytools_hybrid.settings import Settings
+    from pytools_hybrid.service import ToolSearch
 
 # Who searches does not wait for ever for a model that is slow to begin with.
 _PATIENCE_SECONDS = 15.0
 
 
-@app.command(epilog='Example: pytools-hybrid search "send a message to a channel" --limit 3')
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid search "send a message to a channel" --limit 3
+  $ pytools-hybrid search "merge two pdf files" "send them by mail" --output ids
+  $ pytools-hybrid search "open an issue" --output python >> prompt.md
+  $ pytools-hybrid search "open an issue" --explain --why mcptools:github:list_issues
+
+Ends with 1 where nothing was found."""
+)
 def search(
-    query: Annotated[str, typer.Argument(help="What the tool should do, in plain language.")],
+    queries: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY…",
+            help="What the tool should do, in plain language; several are searched one by one.",
+        ),
+    ],
     *,
     root: Root = None,
     db: Database = None,
@@ -49,27 +71,48 @@ def search(
         list[str] | None,
         typer.Option(help="Only tools with this tag; given several times, with all of them."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=50, help="Results at most.")] = 5,
-    min_confidence: Annotated[
-        float,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, max=50, help="Results at most. [env: PYTOOLS_LIMIT; default: 5]"),
+    ] = None,
+    threshold: Annotated[
+        float | None,
         typer.Option(
             min=0,
             max=1,
             help="Leave out tools that are less sure to do it; 0.5 prints nothing for most "
-            "requests that no tool answers, and for a third of the others.",
+            "requests that no tool answers, and for a third of the others. [env: "
+            "PYTOOLS_THRESHOLD; default: 0]",
         ),
-    ] = 0.0,
+    ] = None,
     rerank: Rerank = None,
     include: Include = None,
     exclude: Exclude = None,
     output: Annotated[
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+        Literal["table", "json", "ids", "python"],
+        typer.Option(
+            help="For people; for programs; ids alone, for others to read; or import lines and "
+            "signatures, for a prompt."
+        ),
+    ] = "table",
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Show what each channel says of a tool, and which words of the query it has.",
+        ),
+    ] = False,
+    why: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Say why this tool does not stand higher."),
+    ] = None,
 ) -> None:
     """Print the tools that fit a request, best first.
 
     The index is brought up to date before, and holds only what is on disk.
     """
+    if why is not None and output in {"ids", "python"}:
+        raise SettingsError("--why", f"has no place in --output {output}; use table or json")
     settings = settings_from(
         root=root,
         db_path=db,
@@ -77,54 +120,92 @@ def search(
         rerank_model=rerank,
         include=include,
         exclude=exclude,
+        limit=limit,
+        threshold=threshold,
     )
-    tools = existing_root(settings)
-    found = _search(
-        settings,
-        tools,
-        query,
+    roots = existing_roots(settings)
+    asked = _Asked(
         mode=mode,
         scope=scope,
         categories=category,
         tags=tag,
-        limit=limit,
-        min_confidence=min_confidence,
+        explains=explain,
+        why=why,
+        wants_stubs=output == "python",
     )
-    response = run(found)
-    print_response(response, tools, output)
+
+    async def answers() -> list[Answer]:
+        from pytools_hybrid.service import ToolSearch
+
+        async with ToolSearch(roots, settings, refresh=False) as tools:
+            await _bring_up_to_date(tools, mode)
+            return [await asked.answer(tools, query) for query in queries]
+
+    found = run(answers())
+    print_answers(found, roots, output)
+    if not any(answer.response.tools for answer in found):
+        raise typer.Exit(1)
 
 
-async def _search(
-    settings: Settings,
-    root: Path,
-    query: str,
-    *,
-    mode: str,
-    scope: str,
-    categories: list[str] | None,
-    tags: list[str] | None,
-    limit: int,
-    min_confidence: float,
-) -> SearchResponse:
-    from toolindex import ToolFilter, ToolIndexError
+class _Asked:
+    """What is wanted for each query."""
 
-    from pytools_hybrid.search import Scope, SearchMode
-    from pytools_hybrid.service import ToolSearch
+    def __init__(
+        self,
+        *,
+        mode: str,
+        scope: str,
+        categories: list[str] | None,
+        tags: list[str] | None,
+        explains: bool,
+        why: str | None,
+        wants_stubs: bool,
+    ) -> None:
+        from toolindex import ToolFilter
 
-    async with ToolSearch(root, settings) as tools:
-        if settings.sync and not tools.index.read_only:
-            # What fails here is told with the answer, where it makes a difference.
-            with suppress(ToolIndexError, RootUnreadableError):
-                report, embedded = await tools.refresh(), 0
-                if tools.uses_vectors(SearchMode(mode)):
-                    _, embedded = await embed(tools, patience=_PATIENCE_SECONDS)
-                if report.added or report.updated or report.removed or embedded:
-                    print_sync(report, embedded, tools.index.path)
-        return await tools.search(
-            query,
-            mode=SearchMode(mode),
-            scope=Scope(scope),
-            where=ToolFilter(categories=categories or (), tags=tags or ()),
-            limit=limit,
-            min_confidence=min_confidence,
+        from pytools_hybrid.search import Scope, SearchMode
+
+        self._how: dict[str, Any] = {
+            "mode": SearchMode(mode),
+            "scope": Scope(scope),
+            "where": ToolFilter(categories=categories or (), tags=tags or ()),
+        }
+        self._explains = explains
+        self._why = why
+        self._wants_stubs = wants_stubs
+
+    async def answer(self, tools: ToolSearch, query: str) -> Answer:
+        response = await tools.search(query, **self._how)
+        ids = [str(found.entry.id) for found in response.tools]
+        return Answer(
+            query=query,
+            response=response,
+            terms=await tools.terms(query, ids) if self._explains else None,
+            placement=await tools.place(query, self._why, **self._how) if self._why else None,
+            stubs=await _stubs(tools, response) if self._wants_stubs else {},
         )
+
+
+async def _stubs(tools: ToolSearch, response: SearchResponse) -> dict[str, str]:
+    from pytools_hybrid.description import DetailLevel
+
+    described = [
+        await tools.describe(str(found.entry.id), DetailLevel.FULL) for found in response.tools
+    ]
+    return {it.id: it.stub for it in described if it.stub}
+
+
+async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
+    from toolindex import ToolIndexError
+
+    from pytools_hybrid.search import SearchMode
+
+    if not tools.settings.sync or tools.index.read_only:
+        return
+    # What fails here is told with the answer, where it makes a difference.
+    with suppress(ToolIndexError, RootUnreadableError):
+        report, embedded = await tools.refresh(), 0
+        if tools.uses_vectors(SearchMode(mode)):
+            _, embedded = await embed(tools, patience=_PATIENCE_SECONDS)
+        if report.added or report.updated or report.removed or embedded:
+            print_sync(report, tools.index.path, embedded=embedded)

@@ -111,8 +111,9 @@ def serve_settings(settings: Settings) -> None:
     tools, note = settings.resolved_root()
     if note:
         say(note)
-    if not is_folder(tools):
-        say(f"{tools} does not exist yet; its tools will be found when it does")
+    for root in tools:
+        if not is_folder(root):
+            say(f"{root} does not exist yet; its tools will be found when it does")
     from pytools_hybrid import server
 
     if settings.transport == "stdio" and sys.stdin.isatty():

@@ -19,13 +19,15 @@ LimitedEmbedder: TypeAlias = StaticEmbedder | ProviderEmbedder
 _log = logging.getLogger("pytools_hybrid")
 
 # pydantic-ai knows more, and is asked about those; these cost no import.
-_USUAL_PROVIDERS = frozenset(
-    {*EXTRAS, *RENAMED_PROVIDERS, *RENAMED_PROVIDERS.values(), "bedrock", "ollama"}
-)
+_USUAL_PROVIDERS = frozenset({*EXTRAS, *RENAMED_PROVIDERS, "bedrock"})
 
 
 def create_embedder(
-    model: str, *, dimensions: int | None = None, requests_per_minute: float | None = None
+    model: str,
+    *,
+    dimensions: int | None = None,
+    requests_per_minute: float | None = None,
+    device: str = "auto",
 ) -> LimitedEmbedder | None:
     """Give the embedder for a model setting; nothing is loaded or connected yet.
 
@@ -35,6 +37,7 @@ def create_embedder(
         dimensions: The length of the vectors, where the model lets one choose.
         requests_per_minute: How many requests the provider's plan allows; None where nobody
             counts. The offline default makes none.
+        device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
 
     Returns:
         The embedder, or None for `none`.
@@ -48,7 +51,9 @@ def create_embedder(
         if dimensions not in (None, DIMENSIONS):
             _log.warning("%s has %d dimensions; %d is ignored", model, DIMENSIONS, dimensions)
         return StaticEmbedder()
-    return ProviderEmbedder(model, dimensions=dimensions, requests_per_minute=requests_per_minute)
+    return ProviderEmbedder(
+        model, dimensions=dimensions, requests_per_minute=requests_per_minute, device=device
+    )
 
 
 def stand_in(model_id: str, wanted: str) -> LimitedEmbedder | None:

@@ -9,6 +9,7 @@ from toolindex import EmbeddingError, FailureKind
 
 from pytools_hybrid.embedding._failures import kind_of, retry_after_of
 from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS, limits_of
+from pytools_hybrid.embedding._ollama import OLLAMA, ollama_model, ollama_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["EXTRAS", "RENAMED_PROVIDERS", "ProviderEmbedder"]
 
-EXTRAS = frozenset({"openai", "google", "cohere", "voyageai", "sentence-transformers"})
+# The extra of ours that brings what a provider needs.
+EXTRAS = {
+    "openai": "openai",
+    "ollama": "openai",
+    "google": "google",
+    "google-cloud": "google",
+    "cohere": "cohere",
+    "voyageai": "voyageai",
+    "sentence-transformers": "sentence-transformers",
+}
 RENAMED_PROVIDERS = {"google-gla": "google", "google-vertex": "google-cloud"}
 _REQUEST_SECONDS = 60.0
 
@@ -32,6 +42,7 @@ class ProviderEmbedder:
         dimensions: The length of the vectors, where the model lets one choose.
         requests_per_minute: How many requests it takes; None where nobody counts.
         request_seconds: How long a provider may take for a request.
+        device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
 
     Attributes:
         limits: What the provider takes, in one request and in a minute.
@@ -47,12 +58,17 @@ class ProviderEmbedder:
         dimensions: int | None = None,
         requests_per_minute: float | None = None,
         request_seconds: float = _REQUEST_SECONDS,
+        device: str = "auto",
     ) -> None:
         self._model = model
         self._chosen = dimensions
+        self._device = device
+        self._named = (
+            _current_name(model) if isinstance(model, str) else f"{model.system}:{model.model_name}"
+        )
         self._found: int | None = None
         self.limits = limits_of(self.model_id, requests_per_minute=requests_per_minute)
-        self._provider = self.model_id.partition(":")[0]
+        self._provider, _, self._name = self._named.partition(":")
         # What is loaded or downloaded in this process takes its time, and would not stop.
         self._is_local = self._provider in DOWNLOADING_PROVIDERS
         self._request_seconds = None if self._is_local else request_seconds
@@ -61,11 +77,7 @@ class ProviderEmbedder:
     @property
     def model_id(self) -> str:
         """The model, and the chosen dimensions after an `@`."""
-        if isinstance(self._model, str):
-            name = _current_name(self._model)
-        else:
-            name = f"{self._model.system}:{self._model.model_name}"
-        return name if self._chosen is None else f"{name}@{self._chosen}"
+        return self._named if self._chosen is None else f"{self._named}@{self._chosen}"
 
     @property
     def dimensions(self) -> int | None:
@@ -140,9 +152,12 @@ class ProviderEmbedder:
 
     def _failure(self, error: Exception, kind: FailureKind) -> EmbeddingError:
         if isinstance(error, ImportError) and self._provider in EXTRAS:
-            reason = f'its package is missing; pip install "pytools-hybrid[{self._provider}]"'
+            extra = EXTRAS[self._provider]
+            reason = f'its package is missing; pip install "pytools-hybrid[{extra}]"'
         elif isinstance(error, TimeoutError) and self._request_seconds is not None:
             reason = f"no answer within {self._request_seconds:g} s"
+        elif self._provider == OLLAMA and (hint := ollama_problem(error, self._name)):
+            reason = hint
         else:
             lines = str(error).splitlines()
             reason = lines[0] if lines else type(error).__name__
@@ -164,11 +179,21 @@ class ProviderEmbedder:
             return Embedder(TestEmbeddingModel(dimensions=self._chosen or 8))
         model: str | EmbeddingModel = self._model
         if isinstance(model, str):
-            model = _current_name(model)
+            model = self._model_of(_current_name(model))
             # Our cut is an estimate: those providers that can do so cut off the rest.
             settings["truncate"] = True
         # Checked now: a model that cannot be made is told apart from a request that fails.
         return Embedder(model, settings=settings, defer_model_check=False)
+
+    def _model_of(self, name: str) -> str | EmbeddingModel:
+        """Give our own model where pydantic-ai's would download, or not know the address."""
+        if self._provider == OLLAMA:
+            return ollama_model(self._name)
+        if self._provider == "sentence-transformers":
+            from pytools_hybrid.embedding._sentence_transformers import SentenceTransformersModel
+
+            return SentenceTransformersModel(self._name, device=self._device)
+        return name
 
 
 def _has_failed(task: asyncio.Task[PydanticAIEmbedder]) -> bool:

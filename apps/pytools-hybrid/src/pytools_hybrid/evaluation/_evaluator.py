@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.evaluation._configurations import Configuration
     from pytools_hybrid.evaluation._queries import EvaluationQuery
+    from pytools_hybrid.roots import Roots
     from pytools_hybrid.search import SearchResponse
     from pytools_hybrid.settings import Settings
 
@@ -64,20 +65,20 @@ class EvaluationReport:
 
 
 class Evaluator:
-    """Evaluates searches of one tree, and tells on stderr how far it is.
+    """Evaluates searches of a tree, or of several as one, and tells on stderr how far it is.
 
     Every configuration searches its own copy of the index, so that none profits from vectors that
     another has kept, and nothing that is asked here is in anybody's record of use.
 
     Args:
         settings: The settings; their database is of no account.
-        root: The tree of tools.
+        roots: The trees of tools.
         database: The index to bring up to date and to copy, or None for a temporary one.
     """
 
-    def __init__(self, settings: Settings, root: Path, *, database: Path | None = None) -> None:
+    def __init__(self, settings: Settings, roots: Roots, *, database: Path | None = None) -> None:
         self._settings = settings
-        self._root = root
+        self._roots = roots
         self._database = database
         # One for all configurations: a model may take a gigabyte, and a minute to load.
         self._embedder = create_embedder(
@@ -106,7 +107,7 @@ class Evaluator:
             SettingsError: No gold tool at all is in the index.
             EmbeddingError: The model gave no vectors, and a configuration needs them.
             DatabaseError: The index cannot be read or written.
-            RootUnreadableError: The tree cannot be listed.
+            RootUnreadableError: A tree cannot be listed.
         """
         with TemporaryDirectory(prefix="pytools-hybrid-", ignore_cleanup_errors=True) as folder:
             database = self._database or Path(folder, "index.db")
@@ -133,7 +134,7 @@ class Evaluator:
 
     def _opened(self, settings: Settings, database: Path) -> ToolSearch:
         settings = settings.model_copy(update={"db_path": database})
-        return ToolSearch(self._root, settings, embedder=self._embedder)
+        return ToolSearch(self._roots, settings, embedder=self._embedder, refresh=False)
 
     async def _index(self, tools: ToolSearch, *, with_vectors: bool) -> Sequence[ScanIssue]:
         if tools.index.read_only:
@@ -143,7 +144,7 @@ class Evaluator:
         if with_vectors:
             with Progress("embedding") as progress:
                 embedded = await tools.embed_pending(progress)
-        print_sync(report, embedded, self._database or Path("a temporary index"))
+        print_sync(report, self._database or Path("a temporary index"), embedded=embedded)
         for tool_id, reason in (await tools.refused()).items() if with_vectors else ():
             say(f"  no vector for {tool_id}: {reason}")
         return report.issues
@@ -152,7 +153,7 @@ class Evaluator:
         if unknown.count == unknown.total:
             raise SettingsError(
                 "--queries",
-                f"no gold id is among the tools of {self._root}; "
+                f"no gold id is among the tools of {self._roots}; "
                 f"ids are as pytools-hybrid search --output json prints them:{unknown}",
             )
         if unknown.count:
@@ -207,6 +208,7 @@ def _look_up(
 ) -> tuple[int, UnknownGold]:
     """Count the tools, and find the gold ids that are not among them."""
     gold = {id_ for query in queries for id_ in query.gold}
+    issues = [replace(it, path=tools.roots.locate(it.path)[1]) for it in issues]
     with tools.index.reading() as reader:
         return reader.coverage("").tools, unknown_gold(queries, reader.entries([*gold]), issues)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,13 +16,8 @@ async def index_state(search: ToolSearch) -> dict[str, Any]:
     Raises:
         DatabaseError: The index cannot be read.
     """
-
-    def generation() -> int:
-        with search.index.reading() as reader:
-            return reader.generation()
-
-    coverage = await search.coverage()
+    state = await search.state()
     return {
-        "generation": await asyncio.to_thread(generation),
-        "coverage": {"tools": coverage.tools, "vectors": coverage.vectors},
+        "generation": state.generation,
+        "coverage": {"tools": state.coverage.tools, "vectors": state.coverage.vectors},
     }

@@ -102,8 +102,12 @@ class SearchQuery(_Query):
     """A search in short."""
 
     q: Annotated[Words, Field(description="What the tool should do, in plain language")]
-    limit: Annotated[Results, Field(description="Results at most")] = 5
-    threshold: Annotated[Share, Field(description="The least confidence")] = 0.0
+    limit: Annotated[
+        Results, Field(description="Results at most; the default may be set otherwise")
+    ] = 5
+    threshold: Annotated[
+        Share, Field(description="The least confidence; the default may be set otherwise")
+    ] = 0.0
     mode: Annotated[SearchMode, Field(description="Which channels to ask")] = SearchMode.HYBRID
     scope: Annotated[Scope, Field(description="Whose tools")] = Scope.ALL
 
@@ -112,7 +116,9 @@ class ToolSearchQuery(_Query):
     """A search with filters."""
 
     query: Annotated[Words, Field(description="What the tool should do, in plain language")]
-    top_k: Annotated[Results, Field(description="Results at most")] = 5
+    top_k: Annotated[
+        Results, Field(description="Results at most; the default may be set otherwise")
+    ] = 5
     use_llm: Annotated[
         Flag | None,
         Field(

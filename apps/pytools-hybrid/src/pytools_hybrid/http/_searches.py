@@ -58,8 +58,8 @@ class Searches:
             asked.q,
             mode=asked.mode,
             scope=asked.scope,
-            limit=asked.limit,
-            min_confidence=asked.threshold,
+            limit=asked.limit if "limit" in asked.model_fields_set else None,
+            min_confidence=asked.threshold if "threshold" in asked.model_fields_set else None,
         )
         given = asked.model_dump(mode="json", exclude={"q", "limit", "mode"}, exclude_defaults=True)
         return self._answer(asked.q, response, filters=given, milliseconds=milliseconds)
@@ -83,7 +83,11 @@ class Searches:
         if asked.language is not None and asked.language.lower() not in _LANGUAGES:
             return await self._none_in(asked, given)
         response, milliseconds = await self._found(
-            request, asked.query, where=where, limit=asked.top_k, rerank=asked.use_llm
+            request,
+            asked.query,
+            where=where,
+            limit=asked.top_k if "top_k" in asked.model_fields_set else None,
+            rerank=asked.use_llm,
         )
         return self._answer(asked.query, response, filters=given, milliseconds=milliseconds)
 
@@ -92,11 +96,11 @@ class Searches:
         request: Request,
         query: str,
         *,
-        limit: int,
+        limit: int | None,
         mode: SearchMode = SearchMode.HYBRID,
         scope: Scope = Scope.ALL,
         where: ToolFilter | None = None,
-        min_confidence: float = 0.0,
+        min_confidence: float | None = None,
         rerank: bool | None = None,
     ) -> tuple[SearchResponse, float]:
         async with self._slots.taken():
@@ -134,7 +138,7 @@ class Searches:
         filters: Mapping[str, Any],
         milliseconds: float,
     ) -> Response:
-        shown = tool_results(response, self._search.root)
+        shown = tool_results(response, self._search.roots)
         results = [
             result.model_dump()
             | {

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytools_hybrid.server._server import ToolServer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from pytools_hybrid.roots import RootsLike
     from pytools_hybrid.server._server import Follow
     from pytools_hybrid.server._tool import ServedTool
     from pytools_hybrid.service import ToolSearch
@@ -20,7 +19,7 @@ __all__ = ["create_server"]
 
 
 def create_server(
-    search: ToolSearch | None, upkeep: Upkeep | None, *, settings: Settings, root: Path
+    search: ToolSearch | None, upkeep: Upkeep | None, *, settings: Settings, root: RootsLike
 ) -> ToolServer:
     """Make the MCP server of the profile that the settings name.
 
@@ -28,7 +27,7 @@ def create_server(
         search: The open search; None with the profile `basic`, which needs no index.
         upkeep: What runs beside it; None if that is.
         settings: The settings.
-        root: The tree of tools.
+        root: The tree of tools, or several.
 
     Raises:
         ValueError: The profile needs an index, and there is none.
@@ -70,7 +69,7 @@ def _over_the_index(search: ToolSearch, upkeep: Upkeep) -> tuple[list[ServedTool
     return tools, partial(announce_list_changes, inventory=inventory, upkeep=upkeep)
 
 
-def _over_the_files(settings: Settings, root: Path) -> list[ServedTool[Any]]:
+def _over_the_files(settings: Settings, root: RootsLike) -> list[ServedTool[Any]]:
     from toolindex import ToolFilter
 
     from pytools_hybrid.basic import ToolBrowser

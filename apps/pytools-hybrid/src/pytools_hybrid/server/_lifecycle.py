@@ -17,9 +17,9 @@ from pytools_hybrid.server._create import create_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
-    from pathlib import Path
     from types import FrameType
 
+    from pytools_hybrid.roots import Roots
     from pytools_hybrid.server._server import ToolServer
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
@@ -34,21 +34,21 @@ _FLUSH_SECONDS = 0.5
 _FINISH_SECONDS = 2.0
 
 
-def serve(settings: Settings, root: Path) -> None:
+def serve(settings: Settings, roots: Roots) -> None:
     """Serve until the client goes or a signal comes, then end the process.
 
     Raises:
         ToolIndexError: The index cannot be opened.
         PytoolsError: The settings cannot work.
     """
-    asyncio.run(_until_stopped(settings, root))
+    asyncio.run(_until_stopped(settings, roots))
 
 
-async def _until_stopped(settings: Settings, root: Path) -> None:
+async def _until_stopped(settings: Settings, roots: Roots) -> None:
     stopped = asyncio.Event()
     _on_signals(stopped)
-    search = _open(settings, root)
-    serving = asyncio.create_task(_serve(search, settings, root))
+    search = _open(settings, roots)
+    serving = asyncio.create_task(_serve(search, settings, roots))
     signalled = asyncio.create_task(stopped.wait())
     await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
     status = 0
@@ -67,23 +67,23 @@ async def _until_stopped(settings: Settings, root: Path) -> None:
     os._exit(status)
 
 
-def _open(settings: Settings, root: Path) -> ToolSearch | None:
+def _open(settings: Settings, roots: Roots) -> ToolSearch | None:
     if settings.tools == "basic":
         return None
     from pytools_hybrid.service import ToolSearch
 
-    return ToolSearch(root, settings)
+    return ToolSearch(roots, settings, refresh=False)
 
 
-async def _serve(search: ToolSearch | None, settings: Settings, root: Path) -> None:
+async def _serve(search: ToolSearch | None, settings: Settings, roots: Roots) -> None:
     if search is None:
-        server = create_server(None, None, settings=settings, root=root)
+        server = create_server(None, None, settings=settings, root=roots)
         await _transport(None, None, settings, server)
         return
     from pytools_hybrid.upkeep import Upkeep
 
     upkeep = Upkeep(search)
-    server = create_server(search, upkeep, settings=settings, root=root)
+    server = create_server(search, upkeep, settings=settings, root=roots)
     if settings.transport == "http":
         async with search, _beside(upkeep.run(), server.announce_changes()):
             await _transport(search, upkeep, settings, server)

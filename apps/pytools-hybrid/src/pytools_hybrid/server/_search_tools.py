@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 from toolindex import ToolFilter
 
 from pytools_hybrid.catalogue import check_categories
@@ -73,9 +73,9 @@ def search_tools(
             scope=Scope(asked.scope),
             where=ToolFilter(categories=asked.categories or (), tags=asked.tags or ()),
             limit=asked.limit,
-            min_confidence=asked.threshold or 0.0,
+            min_confidence=asked.threshold,
         )
-        results = tool_results(response, search.root, detail=asked.detail)
+        results = tool_results(response, search.roots, detail=asked.detail)
         texts = [_text(result) for result in results]
         if response.notes:
             texts.append(one_line("; ".join(response.notes), _NOTE_CHARACTERS))
@@ -85,10 +85,22 @@ def search_tools(
     return ServedTool(
         name="search_tools",
         title="Search tools",
-        arguments=SearchArguments,
+        arguments=_arguments(search.settings.limit),
         result=SearchAnswer,
         about=about,
         run=run,
+    )
+
+
+def _arguments(limit: int) -> type[SearchArguments]:
+    """Give the arguments, with the limit of the settings as the default that agents read."""
+    default = SearchArguments.model_fields["limit"].default
+    if limit == default:
+        return SearchArguments
+    return create_model(
+        "SearchArguments",
+        __base__=SearchArguments,
+        limit=(Annotated[int, Field(ge=1, le=MAX_LIMIT)], limit),
     )
 
 

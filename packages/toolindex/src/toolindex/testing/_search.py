@@ -297,6 +297,10 @@ def _check_categories(store: ToolStore) -> None:
         ):
             promise = f"only tools that {where} lets through are counted"
             expect(dict(reader.categories(where)), expected, promise)
+            expect(len(reader.ids(where)), sum(expected.values()), "and no others are listed")
+        expect(list(reader.ids(EVERY)), sorted(reader.ids(EVERY)), "ids are given in order")
+        promise = "the last change of a tool has a time"
+        expect(reader.changed_at() is not None, True, promise)
 
 
 def _check_usage_filters(store: ToolStore) -> None:

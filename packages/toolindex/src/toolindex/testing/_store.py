@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toolindex.errors import ForeignRootError, ToolIndexError
 from toolindex.protocols import ToolStore
-from toolindex.testing import _search, _sharing, _usage
+from toolindex.testing import _annotating, _search, _sharing, _usage
 from toolindex.testing._trees import (
     READER,
     TOOLS,
@@ -56,7 +56,7 @@ def check_store(
     Raises:
         AssertionError: It breaks a promise; the message says which.
     """
-    for check in (*_CHECKS, *_search.CHECKS, *_usage.CHECKS):
+    for check in (*_CHECKS, *_search.CHECKS, *_annotating.CHECKS, *_usage.CHECKS):
         with factory() as store, _named(check):
             check(store)
     for shared in _sharing.CHECKS:

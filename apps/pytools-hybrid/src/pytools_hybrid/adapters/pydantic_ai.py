@@ -1,0 +1,91 @@
+"""For pydantic-ai: found tools as a toolset, and a strategy for its tool search."""
+
+from __future__ import annotations
+
+import logging
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import FunctionToolset, ModelRetry, Tool
+
+from pytools_hybrid.calling import load_tool
+from pytools_hybrid.corpus import ToolCorpus
+from pytools_hybrid.definitions import ToolDefinition
+from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from pydantic_ai import RunContext
+    from pydantic_ai import ToolDefinition as HeldTool
+
+    from pytools_hybrid.calling import ToolFunction
+    from pytools_hybrid.search import FoundTool
+
+__all__ = ["search_strategy", "toolset"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+
+def toolset(hits: Iterable[FoundTool]) -> FunctionToolset[Any]:
+    """Give an agent the tools of a search to call, for `Agent.run(…, toolsets=[…])`.
+
+    This imports their modules and lets the model run them. A tool that cannot be imported is left
+    out, and the log says why. Arguments that do not fit go back to the model.
+    """
+    tools: list[Tool[Any]] = []
+    for hit in hits:
+        try:
+            tools.append(_tool(load_tool(hit)))
+        except ToolLoadError as error:
+            _log.warning("left out of the toolset: %s", error)
+    return FunctionToolset(tools)
+
+
+def search_strategy(
+    corpus: ToolCorpus | None = None, *, limit: int = 10, min_confidence: float = 0.0
+) -> Callable[[RunContext[Any], Sequence[str], Sequence[HeldTool]], Awaitable[list[str]]]:
+    """Give the `strategy` of `pydantic_ai.capabilities.ToolSearch`, over deferred tools.
+
+    Args:
+        corpus: What ranks; one of its own by default.
+        limit: How many tools a search gives at most; `max_results` there has its say too.
+        min_confidence: As for `ToolCorpus.rank`.
+    """
+    corpus = corpus or ToolCorpus()
+
+    async def search(
+        _context: RunContext[Any], queries: Sequence[str], tools: Sequence[HeldTool]
+    ) -> list[str]:
+        held = [
+            ToolDefinition(
+                name=tool.name,
+                description=tool.description or "",
+                input_schema=tool.parameters_json_schema,
+            )
+            for tool in tools
+        ]
+        ranked = [
+            await corpus.rank(query, held, limit=limit, min_confidence=min_confidence)
+            for query in queries
+        ]
+        # The first of each query, then the second of each.
+        places = chain.from_iterable(zip_longest(*ranked))
+        return list(dict.fromkeys(name for name in places if name is not None))[:limit]
+
+    return search
+
+
+def _tool(function: ToolFunction) -> Tool[Any]:
+    async def call(**arguments: Any) -> Any:  # noqa: ANN401 - whatever the tool takes and gives
+        try:
+            return await function.call(arguments)
+        except ToolArgumentsError as error:
+            raise ModelRetry(str(error)) from error
+
+    return Tool.from_schema(
+        call,
+        name=function.name,
+        description=function.description,
+        json_schema=function.input_schema,
+    )

@@ -1,0 +1,170 @@
+"""Calling the tools that a search has found: the one place where their code is run."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import toolscan
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic_core import to_json
+
+from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+
+    from pytools_hybrid.search import FoundTool
+
+__all__ = ["ToolFunction", "load_tool", "result_text"]
+
+# What providers of language models take for a function's name.
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_NAME_LENGTH = 64
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFunction:
+    """A tool that can be called, with what a language model must know to do so.
+
+    Attributes:
+        id: `source:category:name`.
+        name: `category__name`, as providers of language models take it.
+        description: The whole docstring.
+        input_schema: JSON Schema of the arguments.
+    """
+
+    id: str
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    _bind: Callable[[Mapping[str, Any]], inspect.BoundArguments] = field(repr=False)
+    _function: Callable[..., Any] = field(repr=False)
+
+    async def call(self, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it gives
+        """Call the tool; one that is not async runs in a worker thread.
+
+        Args:
+            arguments: Values of JSON, as the schema has them.
+
+        Returns:
+            What the tool returns.
+
+        Raises:
+            ToolArgumentsError: They do not fit the schema; the tool has not been called.
+            Exception: Whatever the tool raises.
+        """
+        try:
+            bound = self._bind(arguments)
+        except ValidationError as error:
+            raise ToolArgumentsError(self.id, error.errors(include_url=False)) from error
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(*bound.args, **bound.kwargs)
+        return await asyncio.to_thread(self._function, *bound.args, **bound.kwargs)
+
+
+def load_tool(found: FoundTool) -> ToolFunction:
+    """Import the module of a tool, which runs its code, to call it.
+
+    Nothing else in this package does so: scanning, searching and describing only read. Call this
+    for trees whose tools you would run anyway. The tree's folder is put at the end of `sys.path`,
+    so that tools can import each other; what was imported once stays, as everywhere in Python.
+
+    Args:
+        found: A result of `ToolSearch.search`.
+
+    Raises:
+        ToolLoadError: The module cannot be read or imported, or another one has its name.
+    """
+    tool_id = str(found.entry.id)
+    relative = found.path.relative_to(found.root)
+    try:
+        record = toolscan.read_tool(relative, found.root)
+    except (toolscan.ToolScanError, OSError) as error:
+        raise ToolLoadError(tool_id, f"its file cannot be read: {error}") from error
+    module = _imported(tool_id, found.root, relative)
+    function = getattr(module, record.entrypoint, None)
+    if not callable(function):
+        raise ToolLoadError(tool_id, f"{found.path} has changed since it was imported: start anew")
+    try:
+        bind = _binder(function, is_model=bool(record.params_class))
+    except Exception as error:
+        reason = f"its parameters cannot be read: {type(error).__name__}: {error}"
+        raise ToolLoadError(tool_id, reason) from error
+    return ToolFunction(
+        id=tool_id,
+        name=_NOT_IN_NAMES.sub("_", f"{found.entry.id.category}__{found.name}")[:_NAME_LENGTH],
+        description=record.description,
+        input_schema=toolscan.input_schema(record),
+        _bind=bind,
+        _function=function,
+    )
+
+
+def result_text(result: object) -> str:
+    """Write what a tool has returned for a language model: text as it is, all else as JSON."""
+    return result if isinstance(result, str) else to_json(result, fallback=str).decode()
+
+
+def _imported(tool_id: str, root: Path, relative: Path) -> ModuleType:
+    folder = str(root.resolve())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    # It may have been written a moment ago.
+    importlib.invalidate_caches()
+    name = ".".join(relative.with_suffix("").parts)
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:
+        reason = f"{name} cannot be imported: {type(error).__name__}: {error}"
+        raise ToolLoadError(tool_id, reason) from error
+    if Path(module.__file__ or "").resolve() != (root / relative).resolve():
+        raise ToolLoadError(tool_id, f"{name} was imported from another folder: {module.__file__}")
+    return module
+
+
+def _binder(
+    function: Callable[..., Any], *, is_model: bool
+) -> Callable[[Mapping[str, Any]], inspect.BoundArguments]:
+    """Give what checks arguments and lays them out for a function.
+
+    Args:
+        function: The function.
+        is_model: Whether its only parameter is the model of all arguments.
+    """
+    signature, hints = inspect.signature(function), get_type_hints(function, include_extras=True)
+    if is_model:
+        (name,) = signature.parameters
+        model = TypeAdapter[Any](hints[name])
+        return lambda arguments: signature.bind(**{name: model.validate_python(arguments)})
+    names = [it.name for it in signature.parameters.values() if it.kind not in _STARRED]
+    # By numbers: a parameter may be called as a method of pydantic's models is.
+    fields: dict[str, Any] = {
+        f"n{number}": (hints.get(name, Any), Field(_default(signature, name), alias=name))
+        for number, name in enumerate(names)
+    }
+    # As a call does: what the function does not take is an error.
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    checked = create_model("Arguments", __config__=config, **fields)
+
+    def bind(arguments: Mapping[str, Any]) -> inspect.BoundArguments:
+        given = checked.model_validate(arguments)
+        bound = signature.bind_partial()
+        for number, name in enumerate(names):
+            if f"n{number}" in given.model_fields_set:
+                bound.arguments[name] = getattr(given, f"n{number}")
+        return bound
+
+    return bind
+
+
+def _default(signature: inspect.Signature, name: str) -> Any:  # noqa: ANN401 - any default
+    return ... if signature.parameters[name].default is inspect.Parameter.empty else None

@@ -1,0 +1,57 @@
+"""What an index goes through before its first search: bounded in time, and never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.syncing import SYNC_ERRORS
+
+if TYPE_CHECKING:
+    from pytools_hybrid.service import ToolSearch
+
+__all__ = ["catch_up", "stop"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+# Who searches does not wait for ever for a model that is slow to begin with.
+_PATIENCE_SECONDS = 15.0
+
+
+async def catch_up(search: ToolSearch) -> asyncio.Task[None] | None:
+    """Bring an index up to date, and wait a while for the vectors of what is new.
+
+    What fails is told with the answers, where it makes a difference, and in the log.
+
+    Returns:
+        The embedding, where it goes on.
+    """
+    if search.index.read_only:
+        return None
+    try:
+        await search.refresh()
+    except SYNC_ERRORS as error:
+        _log.warning("the index could not be brought up to date: %s", error)
+    embedding = asyncio.create_task(_embed(search))
+    try:
+        done, _ = await asyncio.wait({embedding}, timeout=_PATIENCE_SECONDS)
+    except asyncio.CancelledError:
+        await stop(embedding)
+        raise
+    return None if done else embedding
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    """Cancel some work, and wait until it has ended."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.wait({task})
+
+
+async def _embed(search: ToolSearch) -> None:
+    try:
+        await search.embed_pending()
+    except Exception as error:  # noqa: BLE001 - a model may fail with anything
+        _log.warning("vectors are missing for now: %s", error)

@@ -1,0 +1,117 @@
+"""`pytools-hybrid config`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._run import settings_from
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, say
+
+if TYPE_CHECKING:
+    from pytools_hybrid.settings import Settings
+
+_DEFAULT = "default"
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid config
+  $ pytools-hybrid config --output toml > pytools.toml
+
+Flags come before variables, variables before the file, the file before the defaults."""
+)
+def config(
+    *,
+    output: Annotated[
+        Literal["table", "json", "toml"],
+        typer.Option(help="For people, for programs, or as a settings file to begin with."),
+    ] = "table",
+) -> None:
+    """Show every setting, its value, and where that comes from."""
+    settings = settings_from()
+    rows = [_row(settings, name) for name in type(settings).model_fields]
+    if output == "json":
+        print_json(
+            [
+                {"name": name, "variable": variable, "value": value, "origin": origin}
+                for name, variable, value, origin in rows
+            ]
+        )
+    elif output == "toml":
+        typer.echo(_as_toml(rows), nl=False)
+    elif is_terminal():
+        _print_table(rows)
+    else:
+        for name, variable, value, origin in rows:
+            typer.echo(printable(f"{name} = {_shown(value)}  ({origin}; {variable})"))
+
+
+def _row(settings: Settings, name: str) -> tuple[str, str, Any, str]:
+    from pytools_hybrid.settings import variable
+
+    value = settings.model_dump(mode="json")[name]
+    if name in {"root", "db_path"} and not value:
+        value = _resolved(settings).get(name)
+    return name, variable(name), value, settings.origins.get(name, _DEFAULT)
+
+
+def _resolved(settings: Settings) -> dict[str, Any]:
+    try:
+        roots, _ = settings.resolved_root()
+    except SettingsError:
+        return {}
+    database = settings.resolved_database(roots)
+    return {"root": [str(root) for root in roots], "db_path": str(database)}
+
+
+def _shown(value: object) -> str:
+    if value is None or value == []:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _print_table(rows: list[tuple[str, str, Any, str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("setting", "value", "from", "variable"):
+        table.add_column(heading, overflow="fold")
+    for name, variable, value, origin in rows:
+        is_set = origin != _DEFAULT
+        table.add_row(
+            Text(name, style="bold" if is_set else ""),
+            Text(printable(_shown(value)), style="cyan" if is_set else ""),
+            Text(printable(origin), style="" if is_set else "dim"),
+            Text(variable, style="dim"),
+        )
+    print_rich([table])
+
+
+def _as_toml(rows: list[tuple[str, str, Any, str]]) -> str:
+    import tomlkit
+
+    document = tomlkit.document()
+    document.add(tomlkit.comment("Settings of pytools-hybrid; lines of others are its defaults."))
+    for name, _, value, origin in rows:
+        if name == "token":
+            if value is not None:
+                say("the token is left out: keep it in PYTOOLS_TOKEN")
+            continue
+        line = tomlkit.document()
+        if value is not None:
+            line.add(name, value)
+        text = tomlkit.dumps(line).strip() or f"{name} ="
+        if origin == _DEFAULT:
+            document.add(tomlkit.comment(text))
+        else:
+            document.add(name, value)
+    return tomlkit.dumps(document)

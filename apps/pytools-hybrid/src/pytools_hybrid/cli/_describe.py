@@ -1,0 +1,103 @@
+"""`pytools-hybrid describe`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._options import Database, Exclude, Include, Root
+from pytools_hybrid.cli._run import current, existing_roots, run, settings_from
+from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from pytools_hybrid.description import ToolDescription
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid describe mcptools:github:create_issue
+  $ pytools-hybrid describe github__create_issue --detail schema --output json"""
+)
+def describe(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="The tool: its id, the id it has elsewhere, or its name alone."
+        ),
+    ],
+    *,
+    root: Root = None,
+    db: Database = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    detail: Annotated[
+        Literal["summary", "schema", "full"], typer.Option(help="How much is told.")
+    ] = "full",
+    output: Annotated[
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
+) -> None:
+    """Describe a tool: how it is called, what it takes and gives, how it has done so far.
+
+    Its file is read, and not imported.
+    """
+    settings = settings_from(root=root, db_path=db, include=include, exclude=exclude)
+    roots = existing_roots(settings)
+
+    async def look() -> ToolDescription:
+        from pytools_hybrid.description import DetailLevel
+
+        async with current(settings, roots) as tools:
+            return await tools.describe(name, DetailLevel(detail))
+
+    described = run(look())
+    if output == "json":
+        print_json(described.model_dump(exclude_none=True))
+    elif is_terminal():
+        print_rich(_parts(described))
+    else:
+        for line in _lines(described):
+            typer.echo(printable(line))
+
+
+def _lines(described: ToolDescription) -> Iterator[str]:
+    yield described.id
+    yield from _about(described)
+    if described.stub:
+        yield ""
+        yield from described.stub.rstrip().splitlines()
+
+
+def _about(described: ToolDescription) -> Iterator[str]:
+    yield f"  {described.summary}"
+    if described.path:
+        yield f"  {described.path}"
+    elif described.signature:
+        yield f"  {described.signature}"
+    if described.tags:
+        yield f"  tags: {', '.join(described.tags)}"
+    usage = described.usage or {}
+    if observations := usage.get("observations"):
+        yield f"  used {observations} times, {usage['successes']} of them with success"
+    for note in described.notes or ():
+        yield f"  {note}"
+
+
+def _parts(described: ToolDescription) -> Iterator[RenderableType]:
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    yield Text(printable(described.id), style="bold cyan")
+    for line in _about(described):
+        yield Text(printable(line))
+    if described.stub:
+        code = "\n".join(map(printable, described.stub.rstrip().splitlines()))
+        yield Syntax(f"\n{code}", "python", background_color="default", word_wrap=True)

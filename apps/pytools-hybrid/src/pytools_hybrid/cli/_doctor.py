@@ -1,0 +1,185 @@
+"""`pytools-hybrid doctor`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+import typer
+
+from pytools_hybrid.cli._app import app, common
+from pytools_hybrid.cli._options import Database, Device, Model, Root
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.terminal import is_terminal, print_json, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from pytools_hybrid.diagnosis import Finding
+    from pytools_hybrid.settings import Settings
+
+__all__ = ["show_models"]
+
+T = TypeVar("T")
+
+_NAME_WIDTH = 11
+_MODEL_WIDTH = 38
+_COLORS = {
+    "ok": typer.colors.GREEN,
+    "warning": typer.colors.YELLOW,
+    "failed": typer.colors.RED,
+    "works": typer.colors.GREEN,
+    "lacks": typer.colors.YELLOW,
+}
+_STATUS_WIDTH = max(map(len, _COLORS))
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid doctor
+  $ pytools-hybrid doctor --root .freeact/generated --output json
+  $ pytools-hybrid doctor --models
+
+Exits with 1 when a check failed; warnings are no failures. Nothing is changed: the index is opened
+for reading, and the server that is tried answers from a copy."""
+)
+def doctor(
+    *,
+    root: Root = None,
+    db: Database = None,
+    embedding_model: Model = None,
+    device: Device = None,
+    models: Annotated[
+        bool,
+        typer.Option("--models", help="Tell which embedding models could be used here, and how."),
+    ] = False,
+    call: Annotated[
+        bool,
+        typer.Option(
+            "--call",
+            help="With --models: ask the models of providers for a vector too. This costs money, "
+            "though little: a call is of four words.",
+        ),
+    ] = False,
+    output: Annotated[
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
+) -> None:
+    """Find out what does not work here, and how to mend it.
+
+    Checks the installation, the settings, the trees of tools, the index, the embedding model by
+    a real call, the watching of files by a real file, and the MCP server by starting it.
+    """
+    if call and not models:
+        raise SettingsError("--call", "is for --models; give that too")
+    if models:
+        show_models(call=call, device=device or "auto", output=output)
+        return
+    from pytools_hybrid.diagnosis import Status, checks, diagnose
+
+    flags = {
+        "root": root,
+        "db_path": db,
+        "embedding_model": embedding_model,
+        "device": device,
+    }
+    config = common.get("config")
+    found = diagnose(checks(_settings(flags), settings_file=config))
+    if output == "json":
+        findings = list(found)
+        print_json([_as_json(finding) for finding in findings])
+    else:
+        findings = []
+        for finding in _live(found, "checking"):
+            findings.append(finding)
+            _print_line(finding.status.value, finding.check, finding.message, finding.remedy)
+        _print_sum(findings)
+    status = int(any(finding.status is Status.FAILED for finding in findings))
+    if any(finding.is_overdue for finding in findings):
+        # An ordinary exit would wait for the threads that a hanging check has left.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    raise typer.Exit(status)
+
+
+def show_models(*, call: bool, device: str, output: str) -> None:
+    """Print which embedding models could be used."""
+    from pytools_hybrid.diagnosis import model_choices
+
+    choices = model_choices(call=call, device=device)
+    if output == "json":
+        print_json([asdict(choice) for choice in choices])
+        return
+    for choice in _live(choices, "looking for models"):
+        status = "works" if choice.works else "lacks"
+        _print_line(status, choice.setting, choice.message, choice.remedy, width=_MODEL_WIDTH)
+    typer.echo("\nUse one with --embedding-model NAME, or PYTOOLS_EMBEDDING_MODEL=NAME.")
+
+
+def _settings(flags: Mapping[str, object]) -> Settings | SettingsError:
+    from pytools_hybrid.settings import Settings
+
+    try:
+        return Settings.from_flags(flags, file=common.get("config"))
+    except SettingsError as error:
+        return error
+
+
+def _as_json(finding: Finding) -> dict[str, object]:
+    return {
+        "check": finding.check,
+        "status": finding.status.value,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "seconds": round(finding.seconds, 3),
+    }
+
+
+def _live(results: Iterable[T], doing: str) -> Iterator[T]:
+    """Give results as they come, with something that turns on a terminal meanwhile."""
+    pending = iter(results)
+    while True:
+        with _turning(doing):
+            try:
+                result = next(pending)
+            except StopIteration:
+                return
+        yield result
+
+
+def _turning(doing: str) -> AbstractContextManager[object]:
+    if not (is_terminal() and sys.stderr.isatty()):
+        from contextlib import nullcontext
+
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(f"{doing} …")
+
+
+def _print_line(
+    status: str, name: str, message: str, remedy: str | None, *, width: int = _NAME_WIDTH
+) -> None:
+    label = typer.style(f"{status:<{_STATUS_WIDTH}}", fg=_COLORS[status], bold=status != "ok")
+    title = typer.style(f"{name:<{width}}", bold=True)
+    typer.echo(f"{label}  {title}  {printable(message)}")
+    if remedy:
+        indent = " " * (_STATUS_WIDTH + 2 + width + 2)
+        typer.echo(f"{indent}→ {printable(remedy)}")
+
+
+def _print_sum(findings: list[Finding]) -> None:
+    from collections import Counter
+
+    counts = Counter(finding.status.value for finding in findings)
+    if set(counts) == {"ok"}:
+        typer.echo("\nAll is well.")
+        return
+    told = [f"{counts[name]} {name}" for name in ("failed", "warning", "ok") if counts[name]]
+    typer.echo(f"\n{', '.join(told)}.")

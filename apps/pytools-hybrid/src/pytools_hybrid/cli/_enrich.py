@@ -1,0 +1,150 @@
+"""`pytools-hybrid enrich`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._options import Exclude, Include, Root
+from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.terminal import Progress, printable, say
+
+if TYPE_CHECKING:
+    from pytools_hybrid.enriching import Asker, EnrichmentPlan, EnrichmentReport
+
+_SHOWN = 5
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid enrich --model openai:gpt-5-mini --dry-run     what it would cost
+  $ pytools-hybrid enrich --model openai:gpt-5-mini
+  $ pytools-hybrid enrich --model openai:gpt-5-mini --category shell --limit 20 --yes
+
+Review what was written (git diff), change it as you like, and find out with pytools-hybrid eval
+whether it helps your searches."""
+)
+def enrich(
+    *,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="A pydantic-ai language model, as 'openai:gpt-5-mini'. It is sent the ids, "
+            "descriptions and parameters' names of the tools.",
+        ),
+    ],
+    root: Root = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option("--category", help="Only tools of this category; again for more of them."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Ask about so many tools at most.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it costs.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would cost, list the tools, and end.")
+    ] = False,
+) -> None:
+    """Have a language model write what people ask for your tools as, so that searches find it.
+
+    It goes to capabilities.toml in the root, where you can review and change it; every search then
+    looks there too. Tools that were asked about before and have not changed are left out, and so
+    are entries that you wrote yourself. An interrupted run goes on where it was.
+    """
+    from toolindex import ToolFilter
+
+    from pytools_hybrid.enriching import plan_enrichment
+    from pytools_hybrid.language_models import check_model_name
+
+    try:
+        check_model_name(model)
+    except ValueError as error:
+        raise SettingsError("--model", str(error)) from error
+    settings = settings_from(root=root, include=include, exclude=exclude)
+    plan = plan_enrichment(
+        existing_roots(settings),
+        policy=ToolFilter(include=settings.include, exclude=settings.exclude),
+        categories=category or (),
+        limit=limit,
+        outside_links=settings.outside_links,
+    )
+    _tell(plan, model)
+    if dry_run:
+        for id_ in plan.ids:
+            typer.echo(printable(id_))
+        return
+    if not plan.requests:
+        return
+    if not yes and not _agrees():
+        say("nothing was asked")
+        return
+    from pytools_hybrid.enriching import Asker
+
+    report = run(_enrich(plan, Asker(model)))
+    _tell_of(report)
+    if report.missing:
+        raise typer.Exit(1)
+
+
+def _tell(plan: EnrichmentPlan, model: str) -> None:
+    from pytools_hybrid.enriching import price_of
+
+    skipped = f"{plan.unchanged} unchanged, {plan.by_hand} written by hand"
+    if plan.left:
+        skipped += f", {plan.left} for another time"
+    if not plan.requests:
+        say(f"no tool to ask about ({skipped})")
+        return
+    sent, said = plan.tokens
+    price = price_of(model, plan.tokens)
+    cost = "at a price that is not known" if price is None else f"for about ${price:.2f}"
+    say(
+        f"{len(plan.ids)} tools to ask {model} about ({skipped}), in {len(plan.requests)} "
+        f"requests: about {sent:,} tokens to send and {said:,} to get, {cost}"
+    )
+
+
+def _agrees() -> bool:
+    if not sys.stdin.isatty():
+        raise SettingsError("--yes", "needed where nobody can be asked; --dry-run tells the cost")
+    return typer.confirm("Ask?", err=True)
+
+
+async def _enrich(plan: EnrichmentPlan, asker: Asker) -> EnrichmentReport:
+    import asyncio
+
+    from pytools_hybrid.enriching import enrich
+
+    try:
+        with Progress("asking") as progress:
+            return await enrich(plan, asker, progress=progress)
+    except asyncio.CancelledError:
+        say("what was answered so far is written; run it again to go on")
+        raise
+
+
+def _tell_of(report: EnrichmentReport) -> None:
+    spent = report.spent
+    cost = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:.4f}"
+    files = ", ".join(map(str, report.files)) or "no file"
+    say(
+        f"wrote of {report.written} tools in {files}: {spent.requests} requests, "
+        f"{spent.input_tokens:,} tokens sent and {spent.output_tokens:,} got, {cost}"
+    )
+    if report.missing:
+        ids = ", ".join(report.missing[:_SHOWN])
+        more = f" and {len(report.missing) - _SHOWN} more" if len(report.missing) > _SHOWN else ""
+        say(f"{len(report.missing)} tools are missing ({ids}{more}); run it again for these")
+        for reason in report.reasons:
+            say(f"  {reason}")

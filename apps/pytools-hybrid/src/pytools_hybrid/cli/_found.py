@@ -1,0 +1,206 @@
+"""How found tools are shown: as a table, plain lines, JSON, ids, or Python for a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from pytools_hybrid.placement import Placement
+    from pytools_hybrid.roots import Roots
+    from pytools_hybrid.search import FoundTool, SearchResponse
+
+__all__ = ["Answer", "print_answers"]
+
+_SENSES = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
+_BAR = 8
+_TERMS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is shown of one query.
+
+    Attributes:
+        query: As it was typed.
+        response: What was found.
+        terms: By id, the query's terms that the tool has, with what each adds; None where nobody
+            wants an explanation.
+        placement: Where a certain tool stands; None where nobody asks for one.
+        stubs: By id, import line and signature; only for Python.
+    """
+
+    query: str
+    response: SearchResponse
+    terms: Mapping[str, Mapping[str, float]] | None = None
+    placement: Placement | None = None
+    stubs: Mapping[str, str] = field(default_factory=dict)
+
+
+def print_answers(answers: Sequence[Answer], roots: Roots, output: str) -> None:
+    """Print the answers to some queries; what else there is to say goes to stderr."""
+    for answer in answers:
+        for note in answer.response.notes:
+            say(f"{answer.query!r}: {note}" if len(answers) > 1 else note)
+    if output == "json":
+        print_json([_as_json(answer, roots) for answer in answers])
+    elif output == "ids":
+        ids = (str(found.entry.id) for answer in answers for found in answer.response.tools)
+        for id_ in dict.fromkeys(ids):
+            typer.echo(printable(id_))
+    elif output == "python":
+        typer.echo("\n\n".join(_as_python(answers)))
+    elif is_terminal():
+        print_rich(_as_tables(answers, roots))
+    else:
+        for line in _as_lines(answers, roots):
+            typer.echo(printable(line))
+
+
+def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
+    from pytools_hybrid.results import tool_results
+
+    response = answer.response
+    results = zip(tool_results(response, roots), response.tools, strict=True)
+    shown: dict[str, Any] = {
+        "query": answer.query,
+        "notes": list(response.notes),
+        "tools": [
+            result.model_dump()
+            | {
+                "summary": found.entry.summary,
+                "tags": list(found.entry.tags),
+                "confidence": round(found.confidence, 6),
+                "duplicates": list(found.duplicates),
+            }
+            | (_explained(found, answer.terms) if answer.terms is not None else {})
+            for result, found in results
+        ],
+    }
+    if answer.placement is not None:
+        shown["why"] = answer.placement.as_dict()
+    return shown
+
+
+def _explained(found: FoundTool, terms: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from pytools_hybrid.explaining import breakdown, reason
+
+    return {
+        "reason": reason(found),
+        "channels": {name: asdict(score) for name, score in breakdown(found).items()},
+        "terms": {
+            term: round(score, 6) for term, score in terms.get(str(found.entry.id), {}).items()
+        },
+    }
+
+
+def _as_python(answers: Sequence[Answer]) -> Iterator[str]:
+    shown = set()
+    for answer in answers:
+        for found in answer.response.tools:
+            id_ = str(found.entry.id)
+            if id_ not in shown:
+                shown.add(id_)
+                stub = answer.stubs.get(id_) or f"# {found.entry.signature}"
+                yield f"# {found.score:.2f}  {printable(id_)}\n{stub.rstrip()}"
+
+
+def _as_lines(answers: Sequence[Answer], roots: Roots) -> Iterator[str]:
+    for answer in answers:
+        if len(answers) > 1:
+            yield f"# {answer.query}"
+        for found in answer.response.tools:
+            yield f"{found.score:.2f}  {found.entry.id}"
+            yield f"      {found.entry.summary}"
+            if found.duplicates:
+                yield f"      the same as {', '.join(found.duplicates)}"
+            yield f"      {roots.shown(found.entry.path)}"
+            if answer.terms is not None:
+                yield from (f"      {line}" for line in _explanation(found, answer.terms))
+        if answer.placement is not None:
+            yield from answer.placement.lines()
+
+
+def _explanation(found: FoundTool, terms: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    from pytools_hybrid.explaining import breakdown, reason
+
+    yield reason(found)
+    for name, score in breakdown(found).items():
+        line = f"{name:<7}#{score.rank:<4}{score.score:>8.3f}  ({score.contribution:+.3f})"
+        matched = terms.get(str(found.entry.id), {}) if name != "vector" else {}
+        if matched:
+            line += f"  {_listed(matched)}"
+        yield line
+    yield f"confidence {found.confidence:.2f}"
+
+
+def _listed(matched: Mapping[str, float]) -> str:
+    shown = [f"{term} {score:.1f}" for term, score in list(matched.items())[:_TERMS]]
+    more = len(matched) - len(shown)
+    return ", ".join([*shown, f"… {more} more"] if more > 0 else shown)
+
+
+def _as_tables(answers: Sequence[Answer], roots: Roots) -> Iterator[RenderableType]:
+    from rich.table import Table
+    from rich.text import Text
+
+    for answer in answers:
+        if answer.response.tools:
+            table = Table(
+                box=None,
+                pad_edge=False,
+                padding=(0, 2, 1 if answer.terms is not None else 0, 0),
+                show_header=False,
+                title=Text(printable(answer.query), style="bold") if len(answers) > 1 else None,
+                title_justify="left",
+            )
+            table.add_column(justify="right", style="dim")
+            table.add_column(no_wrap=True)
+            table.add_column(overflow="fold")
+            for number, found in enumerate(answer.response.tools, start=1):
+                table.add_row(str(number), _score(found.score), _tool(found, roots, answer.terms))
+            yield table
+        if answer.placement is not None:
+            yield Text("\n".join(map(printable, answer.placement.lines())))
+
+
+def _score(score: float) -> Text:
+    from rich.text import Text
+
+    filled = round(score * _BAR)
+    return Text.assemble(
+        (f"{score:.2f} ", "green" if score >= 0.5 else "yellow"),
+        ("━" * filled, "green" if score >= 0.5 else "yellow"),
+        ("━" * (_BAR - filled), "bright_black"),
+    )
+
+
+def _tool(
+    found: FoundTool, roots: Roots, terms: Mapping[str, Mapping[str, float]] | None
+) -> RenderableType:
+    from rich.text import Text
+
+    id_, entry = found.entry.id, found.entry
+    text = Text.assemble(
+        (printable(f"{id_.source}:{id_.category}:"), "dim"),
+        (printable(id_.name), "bold cyan"),
+        f"\n{printable(entry.summary)}",
+        (f"\n{printable(roots.shown(entry.path))}", "dim"),
+    )
+    if found.duplicates:
+        text.append(f"\nthe same as {printable(', '.join(found.duplicates))}", style="dim")
+    if terms is not None:
+        for line in _explanation(found, terms):
+            text.append(f"\n{printable(line)}", style="magenta")
+    return text

@@ -1,0 +1,304 @@
+"""`pytools-hybrid import`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._embedding import embed
+from pytools_hybrid.cli._options import Database, Model, Root
+from pytools_hybrid.cli._run import is_folder, run, settings_from
+from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_rich, say
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.progress import Progress, TaskID
+
+    from pytools_hybrid.importing import ImportOptions, ServerReport, Stage
+    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.settings import Settings
+
+_DEFAULT_ROOT = Path(".freeact/generated")
+_SHOWN = 10
+
+
+@app.command(
+    "import",
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid import ~/.cursor/mcp.json
+  $ pytools-hybrid import .vscode/mcp.json --only github --exclude 'delete_*'
+  $ pytools-hybrid import servers.json --root tools --prune
+
+Afterwards, with the root on PYTHONPATH:
+
+\b
+  from mcptools.time.get_current_time import Params, run
+  run(Params(timezone="Europe/Vienna"))
+
+The modules hold no secret: they read the connection from SERVERS.json when they are called.
+Variables that the file refers to have to be set then too; an ${input:api-key} of VS Code is
+the variable PYTOOLS_INPUT_API_KEY.""",
+)
+def import_(
+    servers: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SERVERS.json",
+            help="A configuration of MCP servers: 'mcpServers' of Claude and Cursor, 'servers' of "
+            "VS Code, 'ptc_servers' of freeact.",
+        ),
+    ],
+    *,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this server; given several times, all of them."),
+    ] = None,
+    root: Root = None,
+    db: Database = None,
+    embedding_model: Model = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Only tools whose name or id matches, as 'read_*' or 'mcptools:github:*'; given "
+            "several times, any of them.",
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="No tools whose name or id matches, as '*delete*'."),
+    ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Remove the tools of servers that are gone from the file."),
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Overwrite also what was edited, or was not made from this file."
+        ),
+    ] = False,
+    runtime: Annotated[
+        Literal["pytools", "mcpygen"],
+        typer.Option(
+            help="What calls the servers: pytools-hybrid itself, or the tool server of mcpygen "
+            "that freeact has."
+        ),
+    ] = "pytools",
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, metavar="SECONDS", help="How long a server may take to answer."),
+    ] = 60.0,
+    output: Annotated[
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
+) -> None:
+    """Make Python tools of MCP servers, and put them into the index.
+
+    Each server gets a folder mcptools/<server>, each of its tools a module there. A server whose
+    tools have not changed is left alone; one that fails does not stop the others.
+    """
+    from pytools_hybrid.importing import ImportOptions
+
+    settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
+    into = settings.root[0] if settings.root else _DEFAULT_ROOT
+    is_folder(into)
+    options = ImportOptions(
+        only=tuple(only or ()),
+        include=tuple(include or ()),
+        exclude=tuple(exclude or ()),
+        runtime=runtime,
+        seconds=timeout,
+        prune=prune,
+        force=force,
+    )
+    reports = run(_import(servers, into, settings, options, as_json=output == "json"))
+    if not all(report.is_fine for report in reports):
+        raise typer.Exit(1)
+
+
+async def _import(
+    file: Path, into: Path, settings: Settings, options: ImportOptions, *, as_json: bool
+) -> tuple[ServerReport, ...]:
+    from pytools_hybrid.importing import import_servers
+    from pytools_hybrid.service import ToolSearch
+
+    started = time.perf_counter()
+    roots = settings.root or (into,)
+    async with ToolSearch(roots, settings) as tools:
+        with _Board(as_lines=not as_json and not is_terminal()) as board:
+            index = _Index(tools)
+
+            async def done(report: ServerReport) -> None:
+                if report.added or report.changed or report.removed:
+                    await index.update()
+                board.done(report)
+
+            reports = await import_servers(file, into, options, on_stage=board.stage, on_done=done)
+            await index.update()
+        if as_json:
+            print_json(
+                {
+                    "root": str(into),
+                    "index": str(tools.index.path),
+                    "servers": [report.as_json() for report in reports],
+                }
+            )
+        elif is_terminal():
+            _print_table(reports)
+        _tell(reports, options)
+        seconds = time.perf_counter() - started
+        there = sum(report.tools for report in reports)
+        say(f"{there} tools of {len(reports)} servers in {into} ({seconds:.1f} s)")
+        if index.failure is not None:
+            say(f"the index is not up to date: {index.failure}; run pytools-hybrid index")
+    return reports
+
+
+class _Index:
+    """Brings the index up to date after each server, so that its tools are found at once."""
+
+    def __init__(self, tools: ToolSearch) -> None:
+        self._tools = tools
+        self.failure: Exception | None = None
+
+    async def update(self) -> None:
+        from toolindex import ToolIndexError
+
+        try:
+            await self._tools.refresh()
+            self.failure, _ = await embed(self._tools)
+        except (ToolIndexError, PytoolsError) as error:
+            self.failure = error
+
+
+class _Board:
+    """Shows what is being done: a line for each server, which moves on a terminal.
+
+    Args:
+        as_lines: Whether what is done is printed as the result, a line for each server.
+    """
+
+    def __init__(self, *, as_lines: bool) -> None:
+        self._as_lines = as_lines
+        self._progress: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        import sys
+
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            self._progress = Progress(
+                SpinnerColumn(finished_text=" "),
+                TextColumn("{task.fields[server]}", markup=False),
+                TextColumn("{task.description}", style="dim", markup=False),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def stage(self, server: str, stage: Stage) -> None:
+        """Show what is being done for a server."""
+        if self._progress is None:
+            return
+        if server not in self._tasks:
+            self._tasks[server] = self._progress.add_task(stage, total=1, server=_plain(server))
+        self._progress.update(self._tasks[server], description=stage)
+
+    def done(self, report: ServerReport) -> None:
+        """Show what became of a server."""
+        line = f"{report.server}: {_summary(report)}"
+        if self._as_lines:
+            print_lines(line)
+        elif self._progress is None:
+            say(line)
+        elif report.server in self._tasks:
+            self._progress.update(
+                self._tasks[report.server], completed=1, description=_plain(_summary(report))
+            )
+
+
+def _print_table(reports: tuple[ServerReport, ...]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("server", "tools", "what happened", "seconds", box=None, pad_edge=False)
+    table.columns[1].justify = table.columns[3].justify = "right"
+    styles = {"failed": "red", "unchanged": "dim", "disabled": "dim", "gone": "yellow"}
+    for report in reports:
+        table.add_row(
+            Text(_plain(report.server), style="bold"),
+            str(report.tools) if report.tools else "",
+            Text(_plain(_summary(report)), style=styles.get(report.status, "green")),
+            f"{report.seconds:.1f}" if report.seconds else "",
+        )
+    print_rich([table])
+
+
+def _summary(report: ServerReport) -> str:
+    if report.error:
+        return f"failed: {report.error}"
+    counts = [
+        f"{len(it)} {what}"
+        for it, what in (
+            (report.added, "new"),
+            (report.changed, "changed"),
+            (report.removed, "removed"),
+            (report.kept, "edited files left alone"),
+            (report.failed, "tools left out"),
+        )
+        if it
+    ]
+    match report.status:
+        case "disabled":
+            return "disabled in the file"
+        case "gone":
+            return f"gone from the file; its {report.tools} tools stay until --prune"
+        case "removed":
+            return "gone from the file, and removed"
+        case "unchanged":
+            return f"{report.tools} tools, unchanged"
+    return f"{report.tools} tools" + (f" ({', '.join(counts)})" if counts else "")
+
+
+def _tell(reports: tuple[ServerReport, ...], options: ImportOptions) -> None:
+    for report in reports:
+        for what, texts in (("was left out", report.failed), ("is simplified", report.notes)):
+            for number, (tool, text) in enumerate(texts.items()):
+                if number < _SHOWN:
+                    say(f"  {report.server}: {tool} {what}: {text}")
+            if len(texts) > _SHOWN:
+                say(f"  {report.server}: {len(texts) - _SHOWN} more; --output json has them all")
+        for name in report.kept:
+            say(f"  {report.server}: {name} was edited and is left alone; --force overwrites it")
+    if needed := sorted({name for report in reports for name in report.variables}):
+        say(f"set for the tool server of mcpygen: {', '.join(needed)}")
+    if options.include and not any(report.tools for report in reports):
+        say(f"no tool matches --include {' '.join(options.include)}")
+
+
+def _plain(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)

@@ -1,0 +1,124 @@
+"""`pytools-hybrid list`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._options import Database, Exclude, Include, Root
+from pytools_hybrid.cli._run import current, existing_roots, run, settings_from
+from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable
+
+if TYPE_CHECKING:
+    from toolindex import ToolEntry
+
+    from pytools_hybrid.catalogue import CategoryCount
+    from pytools_hybrid.roots import Roots
+
+
+@app.command(
+    "list",
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid list
+  $ pytools-hybrid list github pdf
+  $ pytools-hybrid list github --output ids""",
+)
+def list_(
+    categories: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="CATEGORY…", help="The categories whose tools are listed."),
+    ] = None,
+    *,
+    root: Root = None,
+    db: Database = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    output: Annotated[
+        Literal["table", "json", "ids"],
+        typer.Option(help="For people, for programs, or the ids of the tools alone."),
+    ] = "table",
+) -> None:
+    """List the categories with their numbers of tools, or the tools of some."""
+    settings = settings_from(root=root, db_path=db, include=include, exclude=exclude)
+    roots = existing_roots(settings)
+
+    async def look() -> tuple[tuple[CategoryCount, ...], tuple[ToolEntry, ...]]:
+        from toolindex import ToolFilter
+
+        from pytools_hybrid.catalogue import check_categories
+
+        async with current(settings, roots) as tools:
+            counts = await tools.categories()
+            if categories:
+                check_categories(categories, {it.category for it in counts})
+            if not categories and output != "ids":
+                return counts, ()
+            return counts, await tools.entries(ToolFilter(categories=categories or ()))
+
+    counts, entries = run(look())
+    if categories or output == "ids":
+        _print_tools(entries, roots, output)
+    else:
+        _print_categories(counts, output)
+    if not counts:
+        raise typer.Exit(1)
+
+
+def _print_categories(counts: tuple[CategoryCount, ...], output: str) -> None:
+    if output == "json":
+        print_json(
+            [{"source": it.source, "category": it.category, "tools": it.tools} for it in counts]
+        )
+    elif is_terminal():
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        table.add_column("tools", justify="right")
+        table.add_column("category")
+        table.add_column("source", style="dim")
+        for it in counts:
+            table.add_row(str(it.tools), Text(printable(it.category), style="cyan"), it.source)
+        print_rich([table])
+    else:
+        for it in counts:
+            typer.echo(printable(f"{it.tools:6}  {it.source}:{it.category}"))
+
+
+def _print_tools(entries: tuple[ToolEntry, ...], roots: Roots, output: str) -> None:
+    if output == "json":
+        print_json(
+            [
+                {
+                    "id": str(entry.id),
+                    "summary": entry.summary,
+                    "signature": entry.signature,
+                    "path": roots.shown(entry.path),
+                }
+                for entry in entries
+            ]
+        )
+    elif output == "ids":
+        for entry in entries:
+            typer.echo(printable(str(entry.id)))
+    elif is_terminal():
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for entry in entries:
+            name = Text.assemble(
+                (printable(f"{entry.id.source}:{entry.id.category}:"), "dim"),
+                (printable(entry.id.name), "bold cyan"),
+            )
+            table.add_row(name, Text(printable(entry.summary)))
+        print_rich([table])
+    else:
+        for entry in entries:
+            typer.echo(printable(f"{entry.id}  {entry.summary}"))

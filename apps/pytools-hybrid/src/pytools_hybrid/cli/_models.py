@@ -1,0 +1,118 @@
+"""`pytools-hybrid models`: embedding models that lie on this machine."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._doctor import show_models
+from pytools_hybrid.cli._options import Device
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.terminal import say
+
+_LOCAL = "sentence-transformers"
+_OLLAMA = "ollama"
+
+models = typer.Typer(
+    help="Tell which embedding models there are, and download one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(models, name="models")
+
+
+@models.command("list", epilog="The same as: pytools-hybrid doctor --models")
+def list_models(
+    *,
+    call: Annotated[
+        bool, typer.Option("--call", help="Ask the models of providers too; this costs money.")
+    ] = False,
+    device: Device = None,
+    output: Annotated[
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
+) -> None:
+    """Tell which embedding models could be used here, and how."""
+    show_models(call=call, device=device or "auto", output=output)
+
+
+@models.command(
+    epilog="""Example:
+
+\b
+  $ pytools-hybrid models download sentence-transformers:all-MiniLM-L6-v2
+  $ pytools-hybrid index --embedding-model sentence-transformers:all-MiniLM-L6-v2
+
+Files go to the cache of the Hugging Face hub, which other programs share; HF_HOME says where that
+is, and HF_ENDPOINT another hub. A download that was broken off goes on where it was."""
+)
+def download(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="As in --embedding-model: sentence-transformers:NAME, with the name of a model of "
+            "the Hugging Face hub."
+        ),
+    ],
+) -> None:
+    """Download a model that runs on this machine; nothing else ever downloads one."""
+    from pytools_hybrid.embedding import download_model
+
+    provider, _, name = model.partition(":")
+    if provider == _OLLAMA and name:
+        raise SettingsError("MODEL", f"Ollama keeps its own models; run: ollama pull {name}")
+    if provider != _LOCAL or not name:
+        raise SettingsError(
+            "MODEL", f"{model!r} is not downloaded; give {_LOCAL}:NAME, or use it as it is"
+        )
+    with _bar(model) as bar:
+        folder = download_model(name, bar)
+    say(f"{model} lies in {folder}; use it with --embedding-model {model}")
+    from importlib.util import find_spec
+
+    if find_spec("sentence_transformers") is None:
+        say(f'what runs it is not installed; pip install "pytools-hybrid[{_LOCAL}]"')
+
+
+class _bar:  # noqa: N801 - used as a function
+    """A bar of bytes on a terminal's stderr; a line at each tenth elsewhere."""
+
+    def __init__(self, model: str) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        self._model = model
+        self._told = -1
+        self._bar: progress.Progress | None = None
+        if sys.stderr.isatty():
+            self._bar = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.DownloadColumn(),
+                progress.TransferSpeedColumn(),
+                progress.TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.add_task(model, total=None)
+
+    def __enter__(self) -> _bar:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+            return
+        tenth = 10 * done // total if total else 10
+        if tenth > self._told:
+            self._told = tenth
+            say(f"{self._model}: {done / 1e6:.1f} of {total / 1e6:.1f} MB")

@@ -1,0 +1,167 @@
+"""`pytools-hybrid report` and `export`: what the usage record says."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._options import Database, Root
+from pytools_hybrid.cli._run import settings_from
+from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.terminal import is_terminal, print_json, print_lines, say
+
+if TYPE_CHECKING:
+    from toolindex import OutcomeRecord, SearchRecord
+
+    from pytools_hybrid.settings import Settings
+
+_DAY = 86_400.0
+
+Since = Annotated[
+    float | None,
+    typer.Option(
+        "--since",
+        min=0,
+        metavar="DAYS",
+        help="Only the last days; 1 is the last 24 hours. [default: all that is kept, 90 days at "
+        "most]",
+    ),
+]
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid report
+  $ pytools-hybrid report --since 7 --output json
+  $ pytools-hybrid report --plot usage.png
+
+A search led to an outcome if somebody reported one of a tool with the search's id, as agents do
+with report_outcome. The record lies in the index and never leaves this machine; it is switched off,
+and deleted, by PYTOOLS_USAGE_LOG=false."""
+)
+def report(
+    *,
+    root: Root = None,
+    db: Database = None,
+    since: Since = None,
+    output: Annotated[
+        Literal["text", "json", "csv"],
+        typer.Option(help="For people, for programs, or the figures of each day as a table."),
+    ] = "text",
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE.png",
+            help="Draw searches, outcomes and latency by day. Needs "
+            "'pip install \"pytools-hybrid[plot]\"'.",
+        ),
+    ] = None,
+) -> None:
+    """Sum up what was searched, what came of it, and how long it took."""
+    from pytools_hybrid import usage_report as usage
+
+    if plot is not None:
+        from pytools_hybrid.evaluation import require_plotting
+
+        require_plotting()
+    settings = settings_from(root=root, db_path=db)
+    figures = usage.usage_report(*_records(settings, since))
+    if output == "json":
+        print_json(usage.as_json(figures))
+    elif output == "csv":
+        _print_file(usage.days_as_csv(figures))
+    elif not figures.is_empty:
+        print_lines(usage.as_text(figures))
+    if figures.is_empty:
+        _say_nothing(settings, since)
+        raise typer.Exit(1)
+    if plot is not None:
+        usage.write_plot(plot, figures)
+        say(f"wrote {plot}")
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid export > searches.csv
+  $ pytools-hybrid export --what outcomes --since 30 --output json
+
+Queries are written as they were asked: have a spreadsheet read such columns as text."""
+)
+def export(
+    *,
+    root: Root = None,
+    db: Database = None,
+    since: Since = None,
+    what: Annotated[
+        Literal["searches", "outcomes"],
+        typer.Option(help="What was asked and found, or what came of using tools."),
+    ] = "searches",
+    output: Annotated[Literal["csv", "json"], typer.Option(help="How to write it.")] = "csv",
+) -> None:
+    """Write the usage record out, one search or outcome a row, the oldest first."""
+    from pytools_hybrid import usage_report as usage
+
+    settings = settings_from(root=root, db_path=db)
+    searches, outcomes = _records(settings, since)
+    table = usage.searches_table(searches) if what == "searches" else usage.outcomes_table(outcomes)
+    _print_file(usage.table_as_json(table) if output == "json" else usage.table_as_csv(table))
+    if not table.rows:
+        _say_nothing(settings, since, what=what)
+        raise typer.Exit(1)
+
+
+def _records(
+    settings: Settings, since: float | None
+) -> tuple[tuple[SearchRecord, ...], tuple[OutcomeRecord, ...]]:
+    """Read the record; the index is opened for reading only."""
+    from toolindex import ToolIndex
+
+    database = _database(settings)
+    if not database.exists():
+        raise PytoolsError(
+            f"{database} does not exist: nothing has been searched there yet. Name the index by "
+            "--root or --db as where you search"
+        )
+    start = None if since is None else time.time() - since * _DAY
+    with ToolIndex(database, read_only=True) as index:
+        return index.usage.searches(since=start), index.usage.outcomes(since=start)
+
+
+def _database(settings: Settings) -> Path:
+    if settings.db_path is not None:
+        return settings.db_path
+    roots, note = settings.resolved_root()
+    if note:
+        say(note)
+    return settings.resolved_database(roots)
+
+
+def _say_nothing(settings: Settings, since: float | None, *, what: str = "searches") -> None:
+    if not settings.usage_log:
+        say("nothing is recorded: PYTOOLS_USAGE_LOG is off")
+    elif since is not None:
+        say(f"no {what} are recorded of the last {since:g} days; try without --since")
+    elif what == "outcomes":
+        say("no outcomes are recorded yet; agents report them with report_outcome")
+    else:
+        say('no searches are recorded yet; try: pytools-hybrid search "…"')
+
+
+def _print_file(text: str) -> None:
+    """Print what is a file in itself: byte for byte, but for a person's screen."""
+    if is_terminal():
+        print_lines(text)
+        return
+    sys.stdout.flush()
+    # Whatever the terminal's encoding is, a file is UTF-8.
+    typer.echo(text.encode("utf-8"), nl=False)

@@ -1,0 +1,169 @@
+"""`pytools-hybrid status`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._options import Database, Model, Root
+from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolindex import UsageStatistics
+
+    from pytools_hybrid.catalogue import CategoryCount
+    from pytools_hybrid.roots import Roots
+    from pytools_hybrid.settings import Settings
+    from pytools_hybrid.state import IndexState
+
+_SHOWN_CATEGORIES = 12
+_BEFORE_MEGABYTES = 1 << 20
+
+
+@app.command(epilog="Example: pytools-hybrid status --output json")
+def status(
+    *,
+    root: Root = None,
+    db: Database = None,
+    embedding_model: Model = None,
+    output: Annotated[
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
+) -> None:
+    """Show what the index holds, without looking at the files.
+
+    A channel that gives no answer is told; doctor says how to mend it.
+    """
+    settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
+    found = run(_look(settings, existing_roots(settings)))
+    if output == "json":
+        print_json(found.as_dict())
+    elif is_terminal():
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column()
+        for heading, value in found.rows():
+            style = "yellow" if heading == "lost" else ""
+            table.add_row(heading, Text(printable(value), style=style))
+        print_rich([table])
+    else:
+        for heading, value in found.rows():
+            typer.echo(printable(f"{heading + ':':<12}{value}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Status:
+    """What is shown."""
+
+    roots: Roots
+    database: str
+    size: int
+    read_only: bool
+    model: str
+    state: IndexState
+    categories: tuple[CategoryCount, ...]
+    lost: tuple[str, ...]
+    usage: UsageStatistics
+
+    def as_dict(self) -> dict[str, Any]:
+        coverage, usage = self.state.coverage, self.usage
+        return {
+            "roots": [str(root) for root in self.roots],
+            "database": self.database,
+            "bytes": self.size,
+            "read_only": self.read_only,
+            "model": self.model,
+            "dimensions": coverage.dimensions,
+            "tools": coverage.tools,
+            "vectors": coverage.vectors,
+            "categories": {f"{it.source}:{it.category}": it.tools for it in self.categories},
+            "changed_at": self.state.changed_at,
+            "lost": list(self.lost),
+            "searches": usage.searches,
+            "without_results": usage.without_results,
+            "acceptance_rate": usage.acceptance_rate,
+            "latency_p50_ms": usage.latency_p50_ms,
+            "latency_p95_ms": usage.latency_p95_ms,
+        }
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        coverage = self.state.coverage
+        yield "root", str(self.roots)
+        yield "database", f"{self.database} ({_size(self.size)}{', read-only' * self.read_only})"
+        yield "tools", f"{coverage.tools} in {len(self.categories)} categories"
+        if self.categories:
+            yield "", _largest(self.categories)
+        share = f"{coverage.vectors} of {coverage.tools} tools have vectors"
+        yield "model", f"{self.model}: {share}" if self.model != "none" else "none: words only"
+        yield "changed", _ago(self.state.changed_at)
+        for lost in self.lost:
+            yield "lost", lost
+        yield "searches", _searches(self.usage)
+
+
+async def _look(settings: Settings, roots: Roots) -> _Status:
+    from pytools_hybrid.service import ToolSearch
+
+    async with ToolSearch(roots, settings) as tools:
+        database = tools.index.path
+        return _Status(
+            roots=roots,
+            database=str(database),
+            size=sum(
+                file.stat().st_size
+                for end in ("", "-wal")
+                if (file := database.with_name(database.name + end)).exists()
+            ),
+            read_only=tools.index.read_only,
+            model=settings.embedding_model,
+            state=await tools.state(),
+            categories=await tools.categories(),
+            lost=await tools.lost_channels(),
+            usage=await tools.statistics(),
+        )
+
+
+def _largest(categories: tuple[CategoryCount, ...]) -> str:
+    largest = sorted(categories, key=lambda it: (-it.tools, it.category, it.source))
+    shown = [f"{it.category} {it.tools}" for it in largest[:_SHOWN_CATEGORIES]]
+    more = len(largest) - len(shown)
+    return ", ".join([*shown, f"… {more} more"] if more > 0 else shown)
+
+
+def _size(size: int) -> str:
+    if size < _BEFORE_MEGABYTES:
+        return f"{size / 1024:.0f} KiB"
+    return f"{size / _BEFORE_MEGABYTES:.1f} MiB"
+
+
+def _ago(at: float | None) -> str:
+    if at is None:
+        return "never: run pytools-hybrid index"
+    moment = datetime.fromtimestamp(at, UTC)
+    seconds = max((datetime.now(UTC) - moment).total_seconds(), 0.0)
+    for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' * (count != 1)} ago ({moment:%Y-%m-%d %H:%M} UTC)"
+    return "less than a minute ago"
+
+
+def _searches(usage: UsageStatistics) -> str:
+    if not usage.searches:
+        return "none recorded"
+    parts = [f"{usage.searches} recorded", f"{usage.without_results} without results"]
+    if usage.acceptance_rate is not None:
+        parts.append(f"first result accepted in {usage.acceptance_rate:.0%}")
+    if usage.latency_p50_ms is not None:
+        parts.append(f"median {usage.latency_p50_ms:.0f} ms")
+    return ", ".join(parts)

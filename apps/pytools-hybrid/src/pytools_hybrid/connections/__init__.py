@@ -1,0 +1,30 @@
+"""MCP servers of others: where a configuration file names them, and a connection to one.
+
+- **Reading**: `read_servers` gives the `ServerEntry` of each server that a file names, whichever
+  client the file was written for; nothing is expanded yet.
+- **Expanding**: `ServerEntry.parameters` puts the values of variables in, and gives
+  `StdioParameters` or `HttpParameters`.
+- **Secrets**: a `Redactor` knows the values that must not be shown, and blackens them in any text.
+- **Connecting**: `connected` opens a server and gives the client of the `mcp` library.
+"""
+
+from pytools_hybrid.connections._client import StderrTail, connected, explain, innermost
+from pytools_hybrid.connections._errors import ServerError, ServersFileError
+from pytools_hybrid.connections._parameters import HttpParameters, Parameters, StdioParameters
+from pytools_hybrid.connections._secrets import Redactor
+from pytools_hybrid.connections._servers import ServerEntry, read_servers
+
+__all__ = [
+    "HttpParameters",
+    "Parameters",
+    "Redactor",
+    "ServerEntry",
+    "ServerError",
+    "ServersFileError",
+    "StderrTail",
+    "StdioParameters",
+    "connected",
+    "explain",
+    "innermost",
+    "read_servers",
+]

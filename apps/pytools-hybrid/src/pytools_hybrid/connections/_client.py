@@ -1,0 +1,218 @@
+"""An open connection to a server, as the `mcp` library's client."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, TextIO
+
+from pytools_hybrid.connections._errors import ServerError
+from pytools_hybrid.connections._parameters import StdioParameters
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+    from contextlib import AbstractAsyncContextManager
+
+    import httpx2
+    from mcp.client.client import Client
+
+    from pytools_hybrid.connections._parameters import HttpParameters, Parameters
+    from pytools_hybrid.connections._secrets import Redactor
+
+__all__ = ["StderrTail", "connected", "explain", "innermost"]
+
+_LINES = 20
+_LINE_LENGTH = 500
+_CONNECT_SECONDS = 30.0
+# A tool may think for long; how long a call may take is its caller's to say.
+_READ_SECONDS = 24 * 3600.0
+_LOGGERS = (
+    *("mcp.client.stdio", "mcp.client.sse", "mcp.client.streamable_http"),
+    *("mcp.shared.jsonrpc_dispatcher", "client", "httpx2"),
+)
+
+
+class StderrTail:
+    """The last lines that a server has written to its stderr, and whatever answer it refused with.
+
+    Attributes:
+        status: The last HTTP status that was no success, None where there was none.
+    """
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=_LINES)
+        self.status: str | None = None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines so far; they may hold secrets."""
+        return tuple(self._lines)
+
+    @contextmanager
+    def writing(self) -> Generator[TextIO]:
+        """Give a file that a process can have as its stderr."""
+        read, write = os.pipe()
+        # Not joined: a grandchild may hold the other end for ever.
+        threading.Thread(target=self._collect, args=(read,), name="mcp-stderr", daemon=True).start()
+        with os.fdopen(write, "w", encoding="utf-8") as file:
+            yield file
+
+    def _collect(self, read: int) -> None:
+        with os.fdopen(read, "r", encoding="utf-8", errors="replace") as file:
+            # In pieces: a server may write for ever without ending a line.
+            while line := file.readline(64 * 1024):
+                if text := line.strip():
+                    self._lines.append(text[:_LINE_LENGTH])
+
+    async def note(self, response: httpx2.Response) -> None:
+        """Remember an answer that was refused."""
+        if response.is_error:
+            self.status = f"{response.status_code} {response.reason_phrase}"
+
+
+@asynccontextmanager
+async def connected(
+    parameters: Parameters,
+    tail: StderrTail,
+    *,
+    wrapping: Callable[[Transport], Transport] | None = None,
+) -> AsyncGenerator[Client]:
+    """Open a server for as long as the block lasts.
+
+    Args:
+        parameters: What the connection needs.
+        tail: Takes what the server writes to its stderr.
+        wrapping: Put around the transport, to see what goes over it.
+
+    Raises:
+        Exception: Whatever the library raises; `explain` puts it into words.
+    """
+    from mcp.client.client import Client
+
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_without_contents)
+    transport = _transport(parameters, tail)
+    async with Client(wrapping(transport) if wrapping else transport) as client:
+        yield client
+
+
+def _transport(parameters: Parameters, tail: StderrTail) -> Transport:
+    if isinstance(parameters, StdioParameters):
+        return _process(parameters, tail)
+    if parameters.transport == "sse":
+        return _events(parameters, tail)
+    return _streamable(parameters, tail)
+
+
+@asynccontextmanager
+async def _process(
+    parameters: StdioParameters, tail: StderrTail
+) -> AsyncGenerator[TransportStreams]:
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    server = StdioServerParameters(
+        command=parameters.command,
+        args=list(parameters.args),
+        env=dict(parameters.env),
+        cwd=parameters.cwd,
+        encoding_error_handler="replace",
+    )
+    with tail.writing() as errors:
+        async with stdio_client(server, errlog=errors) as streams:
+            # The process has it now; held here too, the lines would never end.
+            errors.close()
+            yield streams
+
+
+@asynccontextmanager
+async def _streamable(
+    parameters: HttpParameters, tail: StderrTail
+) -> AsyncGenerator[TransportStreams]:
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        _http_client(parameters, tail) as client,
+        streamable_http_client(
+            parameters.url, http_client=client, max_sse_event_size=None
+        ) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def _events(parameters: HttpParameters, tail: StderrTail) -> AsyncGenerator[TransportStreams]:
+    from mcp.client.sse import sse_client
+
+    def factory(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return _http_client(parameters, tail)
+
+    async with sse_client(parameters.url, httpx_client_factory=factory) as streams:
+        yield streams
+
+
+def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncClient:
+    import httpx2
+
+    return httpx2.AsyncClient(
+        headers=dict(parameters.headers),
+        timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS),
+        event_hooks={"response": [tail.note]},
+    )
+
+
+def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redactor) -> ServerError:
+    """Put what went wrong with a connection into words, without any secret.
+
+    Args:
+        error: What the library raised.
+        server: The server's name.
+        tail: What the server wrote.
+        redactor: Knows its secrets.
+    """
+    if isinstance(error, ServerError):
+        return error
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
+    error = innermost(error)
+    text = str(error).strip() or type(error).__name__
+    if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED and tail.status is None:
+        return ServerError(server, redactor.text(text))
+    if tail.status is not None:
+        text = f"answered {tail.status}"
+        if tail.status.startswith(("401", "403")):
+            text += "; check its 'headers'"
+    elif type(error).__module__.partition(".")[0] in {"httpx2", "httpcore2"}:
+        text = f"cannot be reached: {text}"
+    elif isinstance(error, MCPError):
+        text = "ended before it answered"
+    with suppress(RuntimeError):  # the thread may be adding one
+        if lines := tail.lines:
+            text += "; its last lines were: " + " | ".join(lines[-5:])
+    return ServerError(server, redactor.text(text))
+
+
+def _without_contents(record: logging.LogRecord) -> bool:
+    """Keep messages and addresses, in which secrets stand, out of the log."""
+    record.exc_info = record.exc_text = None
+    return record.levelno >= logging.WARNING
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Give the first error of a group of errors, whatever groups are in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+    Transport = AbstractAsyncContextManager[TransportStreams]

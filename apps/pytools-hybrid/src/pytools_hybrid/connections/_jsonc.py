@@ -1,0 +1,56 @@
+"""JSON as editors write it: with comments and trailing commas."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.connections._errors import ServersFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["read_json"]
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_COMMENT = r"//[^\n]*|/\*.*?\*/"
+_TOKENS = re.compile(f"({_STRING})|({_COMMENT})", re.DOTALL)
+_TRAILING = re.compile(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
+
+
+def read_json(file: Path) -> object:
+    """Read a file of JSON in which comments and trailing commas are allowed.
+
+    Raises:
+        ServersFileError: It cannot be read, or is no JSON; the error has the position.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ServersFileError(file, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ServersFileError(file, f"is not UTF-8 text: {error.reason}") from error
+    try:
+        return json.loads(_plain(text), parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        # Without the cause: its `doc` is the whole text, secrets and all.
+        raise ServersFileError(
+            file, f"is no JSON here: {error.msg}", line=error.lineno, column=error.colno
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ServersFileError(file, f"is no JSON: {error}") from None
+
+
+def _plain(text: str) -> str:
+    """Blank out what is not JSON, so that every position stays what it was."""
+    without_comments = _TOKENS.sub(lambda found: found[1] or _blank(found[2]), text)
+    return _TRAILING.sub(lambda found: found[1] or " ", without_comments)
+
+
+def _blank(comment: str) -> str:
+    return re.sub(r"[^\n]", " ", comment)
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is no number in JSON")

@@ -1,0 +1,102 @@
+"""Tools that a program holds in memory, as the records that an index is made of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from toolscan import Parameter, ToolId, ToolRecord, embedding_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["ToolDefinition", "identified", "to_record"]
+
+_SOURCE = "held"
+# Where clients put the name of a server before that of its tool.
+_NAMESPACE = re.compile(r"__|[.:/]")
+_NO_CATEGORY = "tools"
+# Neither part of an id nor of a row.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """What a language model is told of a tool.
+
+    Attributes:
+        name: Its name, unique among those it is searched with; what stands before `__`, `.`, `/`
+            or `:` counts as its category.
+        description: What it does.
+        input_schema: JSON Schema of what it takes.
+    """
+
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def identified(tools: Iterable[ToolDefinition]) -> dict[ToolId, ToolDefinition]:
+    """Give each tool an id of its own; of several with one name the last counts."""
+    ids: dict[ToolId, ToolDefinition] = {}
+    for tool in {tool.name: tool for tool in tools}.values():
+        parts = [_plain(part) for part in _NAMESPACE.split(tool.name) if part]
+        category = ".".join(parts[:-1]) or _NO_CATEGORY
+        tool_id = ToolId(source=_SOURCE, category=category, name=parts[-1] if parts else "_")
+        number = 1
+        while tool_id in ids:
+            number += 1
+            tool_id = ToolId(source=_SOURCE, category=category, name=f"{parts[-1]} {number}")
+        ids[tool_id] = tool
+    return ids
+
+
+def to_record(tool_id: ToolId, tool: ToolDefinition) -> ToolRecord:
+    """Make the record that a scan would give, had the tool a module."""
+    description = _plain(tool.description.strip(), keep="\n\t")
+    parameters = _parameters(tool.input_schema)
+    text = embedding_text(tool_id, description, (it.name for it in parameters))
+    everything = repr((text, parameters))
+    return ToolRecord(
+        id=tool_id,
+        path=f"{tool_id.category}/{tool_id.name}",
+        entrypoint="run",
+        signature=f"def run({', '.join(it.name for it in parameters)})",
+        summary=" ".join(_SENTENCE.split(description, maxsplit=1)[0].split()),
+        description=description,
+        parameters=parameters,
+        returns="",
+        is_async=False,
+        file_hash=_hash(everything),
+        text_hash=_hash(text),
+        stamp=None,
+    )
+
+
+def _parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, dict):
+        return ()
+    needed = set(required) if isinstance(required, list | tuple) else set()
+    return tuple(
+        Parameter(
+            name=_plain(str(name)),
+            annotation=str(value.get("type", "")),
+            required=name in needed,
+            description=_plain(str(value.get("description", "")), keep="\n\t"),
+        )
+        for name, value in properties.items()
+        # A schema may also be true, or false.
+        for value in [value if isinstance(value, dict) else {}]
+    )
+
+
+def _plain(text: str, *, keep: str = "") -> str:
+    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else "_", text)
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()

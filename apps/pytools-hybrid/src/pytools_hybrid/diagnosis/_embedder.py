@@ -1,0 +1,95 @@
+"""The embedding model, asked for a vector; and how many tools have one of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.diagnosis._finding import failed, fine, warning
+from pytools_hybrid.embedding import create_embedder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolindex import Coverage
+
+    from pytools_hybrid.diagnosis._commands import Commands
+    from pytools_hybrid.diagnosis._finding import Verdict
+    from pytools_hybrid.settings import Settings
+
+__all__ = ["PROBE", "look_at_embedder", "remedy_of"]
+
+PROBE = "merge two pdf files"
+"""What models are asked for a vector of."""
+
+_COMMANDS = (
+    re.compile(r'(pip install "[^"]+")'),
+    re.compile(r"run: (.+)$"),
+    re.compile(r"\((ollama serve)\)"),
+    re.compile(r"set (PYTOOLS_\w+=\w+)"),
+)
+_KEY = re.compile(r"`([A-Z][A-Z0-9_]*(?:KEY|TOKEN|URL|PROJECT|REGION))`")
+
+
+def look_at_embedder(
+    settings: Settings, database: Path | None, commands: Commands | None
+) -> Verdict:
+    """Check the model by a real call, of four words.
+
+    Args:
+        settings: The settings.
+        database: The index, which may not exist.
+        commands: The commands to name.
+    """
+    from toolindex import EmbeddingError
+
+    embedder = create_embedder(
+        settings.embedding_model,
+        dimensions=settings.embedding_dim,
+        device=settings.device,
+    )
+    if embedder is None:
+        return fine("none is set: searches go by words")
+    if settings.vec_weight == 0:
+        return fine(f"{settings.embedding_model} is not used: PYTOOLS_VEC_WEIGHT is 0")
+    started = time.perf_counter()
+    try:
+        vector = asyncio.run(embedder.embed_query(PROBE))
+    except EmbeddingError as error:
+        return failed(f"{error} (searches go by words meanwhile)", remedy_of(str(error)))
+    milliseconds = 1000 * (time.perf_counter() - started)
+    shown = (
+        f"{embedder.model_id} answers: {len(vector)} dimensions in {milliseconds:.0f} ms, with "
+        "its loading"
+    )
+    coverage = None if database is None else _coverage(database, embedder.model_id)
+    if coverage is None:
+        return fine(shown)
+    counted = f"{coverage.vectors} of {coverage.tools} tools have a vector"
+    if coverage.vectors < coverage.tools:
+        remedy = commands.index() if commands is not None else None
+        return warning(f"{shown}; {counted}", remedy)
+    return fine(f"{shown}; {counted}")
+
+
+def remedy_of(message: str) -> str:
+    """Give the command that the message of a failed call names, or the best there is."""
+    for pattern in _COMMANDS:
+        if command := pattern.search(message):
+            return command[1]
+    if variable := _KEY.search(message):
+        return f"export {variable[1]}=…"
+    return "pytools-hybrid doctor --models"
+
+
+def _coverage(database: Path, model_id: str) -> Coverage | None:
+    from toolindex import ToolIndex, ToolIndexError
+
+    with suppress(ToolIndexError):
+        if database.is_file():
+            with ToolIndex(database, read_only=True) as index, index.reading() as reader:
+                return reader.coverage(model_id)
+    return None

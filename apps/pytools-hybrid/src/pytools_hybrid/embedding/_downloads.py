@@ -1,0 +1,202 @@
+"""Files of models from the Hugging Face hub: which are here, and fetching those that are not."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytools_hybrid.errors import PytoolsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+__all__ = [
+    "DownloadError",
+    "DownloadedModel",
+    "NotDownloadedError",
+    "download_model",
+    "downloaded_models",
+    "is_downloaded",
+    "repository_of",
+]
+
+_PREFIX = "sentence-transformers:"
+# Where models lie whose names have no owner.
+_OWNER = "sentence-transformers"
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+# The same weights for other programs, some of them many times as large.
+_FOR_OTHERS = re.compile(
+    r"(onnx|openvino|coreml|gguf)/|\.(onnx|ot|h5|msgpack|tflite|gguf|mlmodel|pb|xml)(_data)?$|"
+    r"(^|/)(\.gitattributes|.*\.(png|jpe?g|gif|pdf|md))$",
+    re.IGNORECASE,
+)
+_WEIGHTS = ".safetensors"
+_OLD_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt")
+# What every model of sentence-transformers has, and other models have not.
+_MODULES = "modules.json"
+_MARKS = (_MODULES, "config.json")
+
+
+class NotDownloadedError(PytoolsError):
+    """A model is not on this machine, and is not fetched without having been asked for.
+
+    Attributes:
+        model: Its setting.
+    """
+
+    def __init__(self, name: str, *, is_broken: bool = False) -> None:
+        self.model = f"{_PREFIX}{name}"
+        if repository_of(name) is None:
+            state = "its files are broken or missing" if is_broken else "there is no such folder"
+            super().__init__(f"{state}; give the folder of a model of sentence-transformers")
+            return
+        state = "its files are incomplete or broken" if is_broken else "it is not downloaded"
+        super().__init__(f"{state}; run: pytools-hybrid models download {self.model}")
+
+
+class DownloadError(PytoolsError):
+    """A model could not be fetched."""
+
+
+class DownloadedModel(NamedTuple):
+    """A model of sentence-transformers in the local cache of the hub.
+
+    Attributes:
+        model: Its setting, as `sentence-transformers:all-MiniLM-L6-v2`.
+        size: How many bytes it takes.
+    """
+
+    model: str
+    size: int
+
+
+def repository_of(name: str) -> str | None:
+    """Give the hub's repository of a model, or None where the name is that of a folder.
+
+    Args:
+        name: What stands behind `sentence-transformers:`.
+    """
+    if Path(name).expanduser().is_dir():
+        return None
+    repository = name if "/" in name else f"{_OWNER}/{name}"
+    return repository if _REPOSITORY.fullmatch(repository) else None
+
+
+def is_downloaded(name: str) -> bool:
+    """Tell whether a model can be loaded without the network, as far as one look can tell."""
+    repository = repository_of(name)
+    if repository is None:
+        return Path(name).expanduser().is_dir()
+    from huggingface_hub import try_to_load_from_cache
+
+    # One or the other: models that are not made for sentence-transformers can be used too.
+    found = (try_to_load_from_cache(repository, file) for file in _MARKS)
+    return any(isinstance(path, str) for path in found)
+
+
+def downloaded_models() -> tuple[DownloadedModel, ...]:
+    """List the models of sentence-transformers in the local cache of the hub, by name."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        cache = scan_cache_dir()
+    except CacheNotFound:
+        return ()
+    return tuple(
+        DownloadedModel(f"{_PREFIX}{each.repo_id.removeprefix(f'{_OWNER}/')}", each.size_on_disk)
+        for each in sorted(cache.repos, key=lambda repository: repository.repo_id)
+        if each.repo_type == "model"
+        and any(file.file_name == _MODULES for it in each.revisions for file in it.files)
+    )
+
+
+def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
+    """Fetch the files of a model that sentence-transformers needs; those that are here stay.
+
+    Args:
+        name: What stands behind `sentence-transformers:`.
+        progress: Called with the bytes that are here, and those of all files.
+
+    Returns:
+        The folder in the local cache.
+
+    Raises:
+        DownloadError: The hub cannot be reached, has no such model, or demands a login.
+    """
+    repository = repository_of(name)
+    if repository is None:
+        raise DownloadError(f"{name!r} is no model of the hub; give OWNER/MODEL")
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+
+    try:
+        details = huggingface_hub.HfApi().model_info(repository, files_metadata=True)
+        sizes = {it.rfilename: it.size or 0 for it in details.siblings or []}
+        wanted = _needed(sizes)
+        if not wanted:
+            raise DownloadError(f"{repository} has no files that sentence-transformers could load")
+        total = sum(sizes[file] for file in wanted)
+        here, folder = 0, ""
+        progress(here, total)
+        for file in wanted:
+            path = huggingface_hub.hf_hub_download(
+                repository,
+                file,
+                tqdm_class=_counting(partial(_report, progress, here, total)),
+            )
+            folder = path.removesuffix(file)
+            here += sizes[file]
+            progress(here, total)
+    except RepositoryNotFoundError as error:
+        raise DownloadError(
+            f"the hub has no model {repository!r} that you may see; check its name, or log in "
+            "with: hf auth login"
+        ) from error
+    except (HfHubHTTPError, OSError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise DownloadError(f"{repository} cannot be downloaded ({reason})") from error
+    return Path(folder)
+
+
+def _needed(files: Iterable[str]) -> Sequence[str]:
+    """Leave out weights for other programs, and old forms of those that are there in the new."""
+    files = [file for file in files if not _FOR_OTHERS.search(file)]
+    new = {file.rpartition("/")[0] for file in files if file.endswith(_WEIGHTS)}
+    files = [
+        file
+        for file in files
+        if not file.endswith(_OLD_WEIGHTS) or file.rpartition("/")[0] not in new
+    ]
+    # By these a model is known to be here: a download that is broken off must not leave them.
+    return sorted(files, key=lambda file: (file in _MARKS, file))
+
+
+def _report(progress: Callable[[int, int], None], before: int, total: int, done: int) -> None:
+    progress(before + done, total)
+
+
+def _counting(note: Callable[[int], None]) -> type[Any]:
+    """Give a bar of the hub's kind that draws nothing and tells how many bytes it was told."""
+    from huggingface_hub.utils.tqdm import tqdm
+
+    class Counting(tqdm):
+        def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - as it is
+            super().__init__(*arguments, **options | {"disable": True})  # type: ignore[no-untyped-call]
+            self.bytes = int(options.get("initial") or 0)
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self.bytes += int(n or 0)
+            note(self.bytes)
+            return None
+
+        # With these, what passes through the network and what is written share one bar.
+        def update_transfer(self, n: float | None = 1) -> None:
+            pass
+
+        def set_transfer_postfix_str(self, *_: Any, **__: Any) -> None:  # noqa: ANN401
+            pass
+
+    return Counting

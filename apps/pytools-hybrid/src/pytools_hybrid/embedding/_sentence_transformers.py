@@ -1,0 +1,143 @@
+"""Models of sentence-transformers, run in this process from files that are on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
+
+from pytools_hybrid.embedding._downloads import NotDownloadedError, is_downloaded, repository_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic_ai.embeddings import EmbeddingSettings
+    from pydantic_ai.embeddings.result import EmbedInputType
+    from sentence_transformers import SentenceTransformer
+
+__all__ = ["AUTO_DEVICE", "SentenceTransformersModel"]
+
+AUTO_DEVICE = "auto"
+"""CUDA where there is a GPU that PyTorch can use, else MPS, else the processor."""
+
+
+class SentenceTransformersModel(EmbeddingModel):
+    """A model of sentence-transformers that is never downloaded: a search must not wait for that.
+
+    pydantic-ai's own model fetches what is missing with the first text.
+
+    Args:
+        name: The model on the Hugging Face hub (`all-MiniLM-L6-v2`, `BAAI/bge-small-en-v1.5`),
+            or a folder.
+        device: Where it runs: `auto`, `cpu`, `cuda`, `mps`, or another name of PyTorch's.
+
+    Raises:
+        ImportError: The package is not installed.
+        NotDownloadedError: The model is not on this machine.
+    """
+
+    def __init__(self, name: str, *, device: str = AUTO_DEVICE) -> None:
+        super().__init__()
+        # Asked first: the import takes seconds, and would be for nothing.
+        _require_package()
+        if not is_downloaded(name):
+            raise NotDownloadedError(name)
+        self._name = name
+        self._device = device
+        self._model: SentenceTransformer | None = None
+        self._loading = Lock()
+
+    @property
+    def system(self) -> str:
+        """The provider's part of the model's name."""
+        return "sentence-transformers"
+
+    @property
+    def model_name(self) -> str:
+        """The model's part of its name."""
+        return self._name
+
+    async def embed(
+        self,
+        inputs: str | Sequence[str],
+        *,
+        input_type: EmbedInputType,
+        settings: EmbeddingSettings | None = None,
+    ) -> EmbeddingResult:
+        """Embed texts that search, or such as are searched for; the first call loads the model."""
+        texts, settings = self.prepare_embed(inputs, settings)
+        dimensions = settings.get("dimensions")
+        return EmbeddingResult(
+            embeddings=await asyncio.to_thread(self._encode, texts, input_type, dimensions),
+            inputs=texts,
+            input_type=input_type,
+            model_name=self.model_name,
+            provider_name=self.system,
+        )
+
+    def load(self) -> SentenceTransformer:
+        """Load the model, once, from the files of this machine.
+
+        Raises:
+            ValueError: The device is not there.
+            OSError: Files are missing or broken.
+        """
+        with self._loading:
+            if self._model is None:
+                self._model = self._loaded()
+            return self._model
+
+    def _encode(
+        self, texts: Sequence[str], input_type: EmbedInputType, dimensions: int | None
+    ) -> list[list[float]]:
+        model = self.load()
+        encode = model.encode_query if input_type == "query" else model.encode_document
+        vectors: Any = encode(
+            list(texts), show_progress_bar=False, convert_to_numpy=True, truncate_dim=dimensions
+        )
+        rows: list[list[float]] = vectors.tolist()
+        return rows
+
+    def _loaded(self) -> SentenceTransformer:
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
+
+        # Over stdio a server's stderr is the client's log: bars are not for there.
+        logging.disable_progress_bar()
+        device = None if self._device == AUTO_DEVICE else self._device
+        if device is not None:
+            _require_device(device)
+        try:
+            return SentenceTransformer(
+                repository_of(self._name) or str(Path(self._name).expanduser()),
+                device=device,
+                local_files_only=True,
+            )
+        except OSError as error:
+            # As after a download that was broken off.
+            raise NotDownloadedError(self._name, is_broken=True) from error
+
+
+def _require_package() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("sentence_transformers") is None:
+        raise ModuleNotFoundError(
+            "the package sentence-transformers is not installed", name="sentence_transformers"
+        )
+
+
+def _require_device(device: str) -> None:
+    import torch
+
+    try:
+        # An empty tensor needs no memory, and still whatever drives the device.
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"the device {device!r} cannot be used ({reason}); set PYTOOLS_DEVICE=auto"
+        ) from error

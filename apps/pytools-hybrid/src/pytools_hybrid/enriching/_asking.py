@@ -1,0 +1,152 @@
+"""Asking a language model about tools: a few requests at a time, tried again, and what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.enriching._prompt import INSTRUCTIONS, Said, capabilities_of, prompt_of
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.plain_text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_ai.models import Model
+    from pydantic_ai.usage import RunUsage
+
+    from pytools_hybrid.capabilities import Capability
+    from pytools_hybrid.enriching._prompt import Subject
+
+__all__ = ["Answer", "Asker", "NoAnswerError", "Spent"]
+
+_PAUSES = 1.0, 5.0, 20.0
+_TIMEOUT_S = 180.0
+_REASON_LENGTH = 300
+# Too many requests, time-outs and failures of the provider pass; others do not.
+_PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What asking took.
+
+    Attributes:
+        requests: Requests that were sent.
+        input_tokens: Tokens sent, as far as the provider told.
+        output_tokens: Tokens that the model wrote.
+        cost_usd: Their price in US dollars, or None where it is not known.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Spent(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a model said of some tools.
+
+    Attributes:
+        made: By id.
+        spent: What it took.
+    """
+
+    made: Mapping[str, Capability]
+    spent: Spent
+
+
+class NoAnswerError(Exception):
+    """A request without a usable answer.
+
+    Attributes:
+        reason: Why, in one line.
+        spent: What it took all the same.
+    """
+
+    def __init__(self, reason: str, spent: Spent) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.spent = spent
+
+
+class Asker:
+    """Asks one model.
+
+    Args:
+        model: A pydantic-ai model, or the name of one.
+        pauses: Seconds to wait before each new try.
+
+    Raises:
+        SettingsError: The model cannot be used: its name, its package or its key.
+    """
+
+    def __init__(self, model: Model | str, *, pauses: Sequence[float] = _PAUSES) -> None:
+        from pydantic_ai import Agent
+        from pydantic_ai.models import infer_model
+
+        try:
+            resolved = infer_model(model)
+        except ImportError as error:
+            provider = str(model).partition(":")[0]
+            raise SettingsError(
+                "--model",
+                "the package of its provider is missing: install pydantic-ai-slim"
+                f"[{provider}] where pytools-hybrid is installed",
+            ) from error
+        except Exception as error:
+            # Unknown names and missing keys have no common root.
+            reason = one_line(str(error), _REASON_LENGTH)
+            raise SettingsError("--model", f"cannot use {model!r}: {reason}") from error
+        # Once more where the answer has another form than asked for.
+        self._agent = Agent(
+            resolved, name="enrich", instructions=INSTRUCTIONS, output_type=Said, retries=1
+        )
+        self._pauses = tuple(pauses)
+
+    async def ask(self, subjects: Sequence[Subject]) -> Answer:
+        """Ask about some tools.
+
+        Raises:
+            NoAnswerError: The model failed, also when it was asked again.
+        """
+        from pydantic_ai.exceptions import ModelHTTPError
+        from pydantic_ai.usage import RunUsage
+
+        used = RunUsage()
+        prompt = prompt_of(subjects)
+        for pause in (*self._pauses, None):
+            try:
+                async with asyncio.timeout(_TIMEOUT_S):
+                    run = await self._agent.run(prompt, usage=used)
+            except Exception as error:
+                # Providers' errors have no common root; a cancellation is none of them.
+                passes = not isinstance(error, ModelHTTPError) or error.status_code in _PASSING
+                if pause is None or not passes:
+                    reason = one_line(f"{type(error).__name__}: {error}", _REASON_LENGTH)
+                    raise NoAnswerError(reason, _spent(used)) from error
+                await asyncio.sleep(pause)
+            else:
+                return Answer(made=capabilities_of(run.output, subjects), spent=_spent(used))
+        raise AssertionError("the last try returns or raises")
+
+
+def _spent(used: RunUsage) -> Spent:
+    cost = used.cost
+    return Spent(
+        requests=used.requests,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cost_usd=None if cost is None else float(cost),
+    )

@@ -1,0 +1,184 @@
+"""Writing what a model said of tools into `capabilities.toml`, and leaving all else as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.capabilities import (
+    FILE_NAME,
+    Capabilities,
+    CapabilitiesError,
+    Capability,
+    parse_capabilities,
+    read_text,
+)
+from pytools_hybrid.toml_blocks import is_whole, lines_of, split_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CapabilityFile", "with_capabilities"]
+
+_PREAMBLE = """\
+# What people call the tools in this folder, and what they use them for: searched beside what the
+# tools say themselves. Entries with a text_hash were written by `pytools-hybrid enrich`, and are
+# asked for anew when the tool's text changes; without one, an entry is yours and is left alone.
+
+"""
+_KEYS = "use_cases", "synonyms", "text_hash"
+
+
+class CapabilityFile:
+    """The file of one root, to which entries are added while others may edit it.
+
+    Args:
+        root: The root.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.path = root / FILE_NAME
+
+    def read(self) -> Capabilities:
+        """Give what it says now.
+
+        Raises:
+            CapabilitiesError: It is broken, or cannot be read.
+        """
+        return parse_capabilities(read_text(self.path), self.path)
+
+    def add(self, made: Mapping[str, Capability]) -> None:
+        """Add entries, or replace those that a model made before; a person's are left alone.
+
+        The file is replaced as a whole, so that a kill leaves it as it was before or after.
+
+        Raises:
+            CapabilitiesError: It is broken, or cannot be written.
+        """
+        # Read anew each time: somebody may be editing it meanwhile.
+        text = read_text(self.path)
+        changed = with_capabilities(text, made, self.path)
+        if changed != text:
+            try:
+                _replace(Path(os.path.realpath(self.path)), changed)
+            except OSError as error:
+                reason = f"cannot be written: {error.strerror or error}"
+                raise CapabilitiesError(self.path, reason) from error
+
+
+def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> str:
+    """Give the text of a file with entries added or replaced, and all else as it was.
+
+    New entries are sorted by id among those that were made; what people wrote, comments too,
+    keeps its place.
+
+    Raises:
+        CapabilitiesError: The text is broken.
+    """
+    before = parse_capabilities(text, path).entries
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    blocks = [block.text for block in split_tables(text.removeprefix(mark))]
+    keys = [next(iter(tomllib.loads(block)), "") for block in blocks]
+    keys[0] = ""
+    expected = dict(before)
+    for id_, capability in sorted(made.items()):
+        known = before.get(id_)
+        if known is not None and known.text_hash is None:
+            continue
+        expected[id_] = capability
+        written = _written(capability, newline)
+        if known is not None and id_ in keys:
+            place = keys.index(id_)
+            blocks[place] = _rewritten(blocks[place], written)
+        elif known is None:
+            place = _place(id_, keys, expected)
+            blocks[place - 1] = _ended(blocks[place - 1], newline)
+            ending = newline if place < len(blocks) else ""
+            blocks.insert(place, f"[{_quoted(id_)}]{newline}{written}{ending}")
+            keys.insert(place, id_)
+    preamble = "" if text else _PREAMBLE
+    changed = f"{mark}{preamble}{''.join(blocks)}"
+    if dict(parse_capabilities(changed, path).entries) != expected:
+        raise CapabilitiesError(
+            path, "cannot be changed at one place only; write each id as a table of its own"
+        )
+    return changed
+
+
+def _place(id_: str, keys: list[str], entries: Mapping[str, Capability]) -> int:
+    for place, key in enumerate(keys):
+        if place and key > id_ and entries[key].text_hash is not None:
+            return place
+    return len(keys)
+
+
+def _ended(block: str, newline: str) -> str:
+    """Have a block end in an empty line, so that the next table stands apart."""
+    if not block or block.endswith(newline * 2):
+        return block
+    return f"{block}{newline}" if block.endswith(newline) else f"{block}{newline * 2}"
+
+
+def _rewritten(block: str, written: str) -> str:
+    """Put other values into a table; comments on lines of their own stay."""
+    kept: list[str] = []
+    place = None
+    statement = ""
+    for line in lines_of(block):
+        statement += line
+        if not is_whole(statement):
+            continue
+        if tomllib.loads(statement).keys() & set(_KEYS):
+            place = len(kept) if place is None else place
+        else:
+            kept.append(statement)
+        statement = ""
+    kept.insert(len(kept) if place is None else place, written)
+    return "".join(kept)
+
+
+def _written(capability: Capability, newline: str) -> str:
+    # A use case a line: that is what a person reads in a diff.
+    cases = "".join(f"    {_quoted(text)},{newline}" for text in capability.use_cases)
+    synonyms = ", ".join(map(_quoted, capability.synonyms))
+    lines = [
+        f"use_cases = [{newline}{cases}]" if cases else "use_cases = []",
+        f"synonyms = [{synonyms}]",
+    ]
+    if capability.text_hash is not None:
+        lines.append(f"text_hash = {_quoted(capability.text_hash)}")
+    return "".join(f"{line}{newline}" for line in lines)
+
+
+def _quoted(text: str) -> str:
+    # A string of JSON is one of TOML, but for a character that only TOML has escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _replace(path: Path, text: str) -> None:
+    content = text.encode("utf-8")
+    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode if mode is not None else 0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,292 @@
+"""From a file of servers to packages of tools."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pytools_hybrid.connections import ServerError, read_servers
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.importing._clients import initial_for_mcpygen, initial_for_pytools
+from pytools_hybrid.importing._listing import list_tools, without_logs
+from pytools_hybrid.importing._models import generator_version, require_generator
+from pytools_hybrid.importing._modules import Runtime, package_of
+from pytools_hybrid.importing._names import distinct_names
+from pytools_hybrid.importing._report import ServerReport
+from pytools_hybrid.importing._writing import (
+    Manifest,
+    clear_leftovers,
+    digest,
+    remove_package,
+    write_package,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from pytools_hybrid.connections import ServerEntry
+    from pytools_hybrid.importing._listing import Listing
+    from pytools_hybrid.importing._modules import Tool
+
+__all__ = ["ImportOptions", "Stage", "import_servers"]
+
+Stage = Literal["waiting", "connecting", "generating"]
+
+_AT_ONCE = 4
+# Part of each package's state: what it makes differently is made anew.
+_GENERATION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What to import, and how.
+
+    Attributes:
+        only: Names of servers; all where there are none.
+        include: Patterns of tools; all where there are none.
+        exclude: Patterns of tools that are left out.
+        runtime: What calls the tools: this package, or the tool server of mcpygen.
+        seconds: How long a server may take to list its tools.
+        prune: Remove the packages of servers that are gone from the file.
+        force: Overwrite and remove also what was not generated from this file.
+    """
+
+    only: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    runtime: Runtime = "pytools"
+    seconds: float = 60.0
+    prune: bool = False
+    force: bool = False
+
+    def takes(self, category: str, tool: str, module: str) -> bool:
+        """Tell whether a tool is wanted, by its name, its module's, or its id."""
+        names = (tool, module, f"mcptools:{category}:{module}")
+
+        def is_one(patterns: Iterable[str]) -> bool:
+            return any(fnmatchcase(name, it) for it in patterns for name in names)
+
+        return (not self.include or is_one(self.include)) and not is_one(self.exclude)
+
+
+async def import_servers(
+    file: Path,
+    root: Path,
+    options: ImportOptions,
+    *,
+    on_stage: Callable[[str, Stage], object] = lambda _server, _stage: None,
+    on_done: Callable[[ServerReport], Awaitable[object]] | None = None,
+) -> tuple[ServerReport, ...]:
+    """Import the servers that a file names, a few at a time; one that fails stops no other.
+
+    Args:
+        file: The file.
+        root: The tree of tools; made if it is not there.
+        options: What to import, and how.
+        on_stage: Told what is being done for each server.
+        on_done: Told of each server when it is finished, one after the other.
+
+    Returns:
+        A report for each server, in the file's order; last those that are gone from it.
+
+    Raises:
+        ServersFileError: The file cannot be used.
+        SettingsError: `only` has a name that the file has not, or the generator is missing.
+        OSError: The tree cannot be written.
+    """
+    require_generator()
+    entries = read_servers(file)
+    _check_names(file, entries, options.only)
+    folder = root / "mcptools"
+    folder.mkdir(parents=True, exist_ok=True)
+    clear_leftovers(folder)
+    categories = distinct_names([entry.name for entry in entries])
+    asked = [entry for entry in entries if not options.only or entry.name in options.only]
+    # One thread: the generator keeps the processor busy, and shares what it has read.
+    with without_logs(), ThreadPoolExecutor(1, thread_name_prefix="generator") as generator:
+        if any(Manifest.read(folder / categories[entry.name]) is None for entry in asked):
+            # While the servers start.
+            generator.submit(_warm_up)
+        work = _Work(folder, options, generator, on_stage, on_done)
+        jobs = (work.one(entry, categories[entry.name]) for entry in asked)
+        reports = await asyncio.gather(*jobs)
+        if not options.only:
+            names = {entry.name for entry in entries}
+            reports += await work.gone(entries[0].file if entries else file, names)
+    return tuple(reports)
+
+
+class _Work:
+    """One run: what all servers share."""
+
+    def __init__(
+        self,
+        folder: Path,
+        options: ImportOptions,
+        generator: ThreadPoolExecutor,
+        on_stage: Callable[[str, Stage], object],
+        on_done: Callable[[ServerReport], Awaitable[object]] | None,
+    ) -> None:
+        self._folder = folder
+        self._options = options
+        self._generator = generator
+        self._on_stage = on_stage
+        self._on_done = on_done
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._telling = asyncio.Lock()
+
+    async def one(self, entry: ServerEntry, category: str) -> ServerReport:
+        """Import one server, whatever happens to it."""
+        if entry.disabled:
+            report = ServerReport(server=entry.name, category=category, status="disabled")
+        else:
+            self._on_stage(entry.name, "waiting")
+            async with self._turns:
+                started = time.perf_counter()
+                report = await self._imported(entry, category)
+                report = replace(report, seconds=time.perf_counter() - started)
+        await self._tell(report)
+        return report
+
+    async def gone(self, file: Path, names: set[str]) -> list[ServerReport]:
+        """Report the packages whose servers the file has no more, and remove them if asked to."""
+        reports = []
+        for folder in sorted(self._folder.iterdir()):
+            manifest = Manifest.read(folder)
+            if manifest is None or manifest.source != str(file) or manifest.server in names:
+                continue
+            report = ServerReport(
+                server=manifest.server,
+                category=folder.name,
+                status="gone",
+                tools=len(manifest.tools),
+            )
+            if self._options.prune:
+                written = remove_package(folder, manifest, force=self._options.force)
+                report = replace(
+                    report, status="removed", removed=written.removed, kept=written.kept, tools=0
+                )
+            reports.append(report)
+            await self._tell(report)
+        return reports
+
+    async def _imported(self, entry: ServerEntry, category: str) -> ServerReport:
+        folder = self._folder / category
+        try:
+            self._check_owner(folder, entry)
+            self._on_stage(entry.name, "connecting")
+            listing = await list_tools(entry, self._options.seconds)
+            if not listing.tools:
+                raise ServerError(entry.name, "lists no tools")
+            self._on_stage(entry.name, "generating")
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(
+                self._generator, self._written, entry, category, listing
+            )
+        except ServerError as error:
+            problem = error.detail
+        except OSError as error:
+            problem = f"{folder} cannot be written: {error.strerror or error}"
+        return ServerReport(server=entry.name, category=category, status="failed", error=problem)
+
+    def _written(self, entry: ServerEntry, category: str, listing: Listing) -> ServerReport:
+        options, folder = self._options, self._folder / category
+        modules = distinct_names([tool.name for tool in listing.tools])
+        tools = [it for it in listing.tools if options.takes(category, it.name, modules[it.name])]
+        initial, variables = _initial(entry, listing.about, options.runtime)
+        state = _state(entry.name, tools, modules, initial, options.runtime)
+        known = Manifest.read(folder)
+        if known and known.state == state and known.is_whole(folder) and not options.force:
+            return ServerReport(
+                server=entry.name,
+                category=category,
+                status="unchanged",
+                tools=len(known.tools),
+                variables=variables,
+            )
+        package = package_of(entry.name, tools, modules, initial, options.runtime)
+        manifest = Manifest(
+            server=entry.name,
+            source=str(entry.file),
+            # With a tool left out it is tried again.
+            state="" if package.failed else state,
+            tools={modules[it.name]: it.name for it in tools if it.name not in package.failed},
+        )
+        written = write_package(folder, package.files, manifest, force=options.force)
+        return ServerReport(
+            server=entry.name,
+            category=category,
+            status="imported" if known is None else "updated",
+            tools=len(manifest.tools),
+            added=_modules_of(written.added),
+            changed=_modules_of(written.changed),
+            removed=_modules_of(written.removed),
+            kept=written.kept,
+            notes=package.notes,
+            failed=package.failed,
+            variables=variables,
+        )
+
+    def _check_owner(self, folder: Path, entry: ServerEntry) -> None:
+        """Refuse to write where something lies that was not made from this file."""
+        if self._options.force or not folder.exists():
+            return
+        known = Manifest.read(folder)
+        if known is None:
+            if any(it.name != "__pycache__" for it in folder.iterdir()):
+                raise ServerError(
+                    entry.name,
+                    f"{folder} was not made by this command; move it away, or give --force",
+                )
+        elif known.source != str(entry.file) and _still_names(Path(known.source), known.server):
+            raise ServerError(
+                entry.name,
+                f"{folder} has the tools of {known.server!r} from {known.source}; rename one of "
+                "the servers, or give --force",
+            )
+
+    async def _tell(self, report: ServerReport) -> None:
+        if self._on_done is not None:
+            async with self._telling:
+                await self._on_done(report)
+
+
+def _check_names(file: Path, entries: Iterable[ServerEntry], only: Iterable[str]) -> None:
+    names = [entry.name for entry in entries]
+    if unknown := [name for name in only if name not in names]:
+        listed = ", ".join(names) or "none at all"
+        raise SettingsError("--only", f"{file} has no server {unknown[0]!r}; it has {listed}")
+
+
+def _initial(entry: ServerEntry, about: str, runtime: Runtime) -> tuple[str, tuple[str, ...]]:
+    if runtime == "mcpygen":
+        return initial_for_mcpygen(entry, about)
+    return initial_for_pytools(entry, about), ()
+
+
+def _state(
+    server: str, tools: list[Tool], modules: dict[str, str], initial: str, runtime: Runtime
+) -> str:
+    made_from = [_GENERATION, generator_version(), server, runtime, initial]
+    return digest([*made_from, [(modules[tool.name], asdict(tool)) for tool in tools]])
+
+
+def _modules_of(files: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name.removesuffix(".py") for name in files if name != "__init__.py")
+
+
+def _still_names(file: Path, server: str) -> bool:
+    try:
+        return any(entry.name == server for entry in read_servers(file))
+    except SettingsError:
+        return False
+
+
+def _warm_up() -> None:
+    import datamodel_code_generator.format
+    import datamodel_code_generator.parser.jsonschema  # noqa: F401

@@ -1,0 +1,143 @@
+"""The text of a generated package: one module for each tool, and what they call it with."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from toolscan import ToolReadError, read_tool
+
+from pytools_hybrid.importing._models import models_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Package", "Runtime", "Tool", "docstring", "package_of"]
+
+Runtime = Literal["pytools", "mcpygen"]
+
+_DESCRIPTION = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool as its server lists it.
+
+    Attributes:
+        name: Its name there.
+        description: What it says of itself; "" where it says nothing.
+        title: A short name for people; "" where there is none.
+        input_schema: What it takes.
+        output_schema: What it gives, where that is more than text.
+    """
+
+    name: str
+    description: str = ""
+    title: str = ""
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """The files of one server.
+
+    Attributes:
+        files: The text of each by its name.
+        notes: What could not be done as a schema says, by the tool's name.
+        failed: Why a tool could not be made at all, by its name.
+    """
+
+    files: Mapping[str, str]
+    notes: Mapping[str, str]
+    failed: Mapping[str, str]
+
+
+def package_of(
+    server: str,
+    tools: Sequence[Tool],
+    modules: Mapping[str, str],
+    initial: str,
+    runtime: Runtime,
+) -> Package:
+    """Write all files of a server.
+
+    Args:
+        server: Its name.
+        tools: Its tools.
+        modules: The name of each one's module.
+        initial: The text of `__init__.py`.
+        runtime: What calls the tools.
+    """
+    files = {"__init__.py": initial}
+    notes: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for tool in tools:
+        models = models_of(tool.input_schema, tool.output_schema)
+        text = _module(server, tool, models.params, models.result, runtime, models.has_aliases)
+        if problem := _problem(text, modules[tool.name]):
+            failed[tool.name] = problem
+            continue
+        files[f"{modules[tool.name]}.py"] = text
+        if models.notes:
+            notes[tool.name] = "; ".join(models.notes)
+    return Package(files=files, notes=notes, failed=failed)
+
+
+def _module(
+    server: str, tool: Tool, params: str, result: str, runtime: Runtime, has_aliases: bool
+) -> str:
+    description = tool.description.strip() or tool.title.strip() or f"{tool.name} of {server}"
+    arguments = "params"
+    if runtime == "mcpygen":
+        by_alias = ", by_alias=True" if has_aliases else ""
+        arguments = f"params.model_dump(exclude_none=True{by_alias})"
+    call = f"CLIENT.run_sync(tool_name={_quoted(tool.name)}, tool_args={arguments})"
+    if result:
+        returns, body = "Result", f"    result = {call}\n    return Result.model_validate(result)\n"
+    else:
+        returns, body = "str", f"    return {call}\n"
+    models = f"{params}\n\n{result}\n\n" if result else f"{params}\n\n"
+    return (
+        f"{models}from . import CLIENT\n\n"
+        f"def run(params: Params) -> {returns}:\n    {docstring(description)}\n{body}"
+    )
+
+
+def docstring(text: str) -> str:
+    """Quote a text of any content as the docstring of a function."""
+    made = text[:_DESCRIPTION].replace("\r\n", "\n").replace("\\", "\\\\").replace('"""', '""\\"')
+    made = "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in made)
+    first, *others = made.split("\n")
+    lines = [first, *(f"    {line}" if line.strip() else "" for line in others)]
+    return '"""' + "\n".join(lines) + '\n    """'
+
+
+def _escaped(char: str) -> str:
+    if char == "\t":
+        return char
+    # Nothing can store a NUL or half a character.
+    return "" if char == "\0" or "\ud800" <= char <= "\udfff" else repr(char)[1:-1]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)
+
+
+def _problem(text: str, name: str) -> str:
+    """Say why a module would be no tool, "" where it is one."""
+    try:
+        compile(text, f"{name}.py", "exec")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "mcptools", "category", f"{name}.py")
+            path.parent.mkdir(parents=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            read_tool(path, root=folder)
+    except ToolReadError as error:
+        return error.issue.detail
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

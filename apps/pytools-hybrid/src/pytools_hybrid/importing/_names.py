@@ -1,0 +1,63 @@
+"""Names of folders and modules for servers and tools, whatever those are called."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import unicodedata
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["distinct_names", "module_name"]
+
+_LONGEST = 100
+# What no file may be called on Windows.
+_TAKEN = re.compile(r"con|prn|aux|nul|com\d|lpt\d")
+
+
+def module_name(name: str) -> str:
+    """Make a name that can be imported, and that no scan takes for private.
+
+    As mcpygen does, in lower case with `_` for what cannot stand in a name; what Python could not
+    import gets a word before it or an underscore behind.
+    """
+    composed = unicodedata.normalize("NFKC", name).lower()
+    # Once more: some letters are composed anew in lower case.
+    composed = unicodedata.normalize("NFKC", composed)
+    made = "".join(char if f"a{char}".isidentifier() else "_" for char in composed).lstrip("_")
+    if len(made.encode("utf-8", "replace")) > _LONGEST:
+        digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        made = f"{_cut(made, _LONGEST - 9).rstrip('_')}_{digest}"
+    if not made.isidentifier():
+        made = f"tool_{made}" if made else "tool"
+    if keyword.iskeyword(made) or _TAKEN.fullmatch(made):
+        made += "_"
+    return made
+
+
+def distinct_names(names: Collection[str]) -> dict[str, str]:
+    """Give each name a module name of its own, the same whatever their order.
+
+    Where several fall together, the one that is spelled like its module keeps it, else the first
+    by the alphabet; the others are numbered.
+    """
+    wanted = {name: module_name(name) for name in names}
+    ordered = sorted(wanted, key=lambda name: (name != wanted[name], name))
+    taken = set(wanted.values())
+    given: dict[str, str] = {}
+    used: set[str] = set()
+    for name in ordered:
+        made, number = wanted[name], 1
+        while made in used or (number > 1 and made in taken):
+            number += 1
+            made = f"{wanted[name]}_{number}"
+        used.add(made)
+        given[name] = made
+    return {name: given[name] for name in names}
+
+
+def _cut(text: str, length: int) -> str:
+    return text.encode()[:length].decode(errors="ignore")

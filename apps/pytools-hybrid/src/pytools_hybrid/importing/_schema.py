@@ -1,0 +1,97 @@
+"""Schemas of strangers, freed of all that is no description of data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["cleaned_schema", "without_patterns"]
+
+_ONE = frozenset(
+    {
+        *("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then"),
+        *("else", "additionalItems", "unevaluatedProperties", "unevaluatedItems"),
+    }
+)
+_MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_PLAIN = frozenset(
+    {
+        *("type", "enum", "const", "default", "title", "description", "required"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems"),
+        *("minProperties", "maxProperties", "minContains", "maxContains", "nullable"),
+        *("dependentRequired", "deprecated", "readOnly", "writeOnly", "discriminator"),
+    }
+)
+# Others change a value on its way (an address gets a slash, a password stars), or want a library.
+_FORMATS = frozenset({"date-time", "date", "time", "uuid", "ipv4", "ipv6"})
+_DEEPEST = 60
+
+
+def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Keep the keywords of JSON Schema, and of references those that lead into the schema itself.
+
+    The generator has keywords of its own, by which a server could have any module imported; and it
+    would follow references to files and addresses.
+
+    Args:
+        schema: What a server gave.
+
+    Returns:
+        The schema of an object, and sentences about what was left out of it.
+
+    Raises:
+        ValueError: It is nested too deeply.
+    """
+    notes: dict[str, None] = {}
+    made = _cleaned(schema, notes, 0)
+    cleaned = made if isinstance(made, dict) else {}
+    if not {"type", "properties", "anyOf", "oneOf", "allOf", "$ref"} & cleaned.keys():
+        cleaned["type"] = "object"
+    if cleaned.get("type") == "object":
+        cleaned.setdefault("properties", {})
+    return cleaned, tuple(notes)
+
+
+def without_patterns(schema: Any) -> Any:  # noqa: ANN401
+    """Leave the regular expressions out: not all of them are such for pydantic."""
+    if isinstance(schema, list):
+        return [without_patterns(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: without_patterns(item) for name, item in value.items()}
+        if key in _NAMED and isinstance(value, dict)
+        else without_patterns(value)
+        for key, value in schema.items()
+        if key not in {"pattern", "patternProperties"}
+    }
+
+
+def _cleaned(schema: object, notes: dict[str, None], depth: int) -> Any:  # noqa: ANN401
+    if isinstance(schema, bool) or not isinstance(schema, dict):
+        return schema is not False
+    if depth > _DEEPEST:
+        raise ValueError("its schema is nested too deeply")
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "$ref":
+            if isinstance(value, str) and value.startswith("#"):
+                kept[key] = value
+            else:
+                notes["a reference that leads out of its schema was left out"] = None
+        elif key in _ONE:
+            kept[key] = (
+                [_cleaned(item, notes, depth + 1) for item in value]
+                if isinstance(value, list)
+                else value
+                if isinstance(value, bool)
+                else _cleaned(value, notes, depth + 1)
+            )
+        elif key in _MANY and isinstance(value, list):
+            kept[key] = [_cleaned(item, notes, depth + 1) for item in value]
+        elif key in _NAMED and isinstance(value, dict):
+            kept[key] = {name: _cleaned(item, notes, depth + 1) for name, item in value.items()}
+        elif key in _PLAIN or (key == "format" and value in _FORMATS):
+            kept[key] = value
+    return kept

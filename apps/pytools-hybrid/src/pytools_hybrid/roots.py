@@ -1,0 +1,98 @@
+"""Which trees of tools there are, and where in them a path lies that an index holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytools_hybrid.errors import SettingsError
+
+__all__ = ["Roots", "RootsLike"]
+
+RootsLike = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""One tree, or several in order of precedence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """The trees that one index holds, in order of precedence.
+
+    A tool that several of them have is taken from the first. An index knows a tool by its path
+    below its tree; where there are several trees, their number and a slash come before it, as in
+    `0/mcptools/github/create_issue.py`.
+
+    Attributes:
+        paths: The trees, as they were named. None is there twice; none need exist. One may lie
+            inside another, for where tools lie is looked up from each anew.
+    """
+
+    paths: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, roots: RootsLike) -> Roots:
+        """Take one tree or several; one that is named twice counts where it is named first.
+
+        Raises:
+            SettingsError: There is none.
+        """
+        if isinstance(roots, Roots):
+            return roots
+        if isinstance(roots, str | os.PathLike):
+            return cls((Path(roots),))
+        paths = [Path(root) for root in roots]
+        if not paths:
+            raise SettingsError("--root", "names no folder; give at least one")
+        if len(paths) == 1:
+            return cls((paths[0],))
+        first: dict[str, Path] = {}
+        for path in paths:
+            first.setdefault(os.path.realpath(path), path)
+        return cls(tuple(first.values()))
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.paths))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self.paths)
+
+    @property
+    def full_names(self) -> str:
+        """What the index is of: the full paths, links resolved, as `PYTOOLS_DIR` names several."""
+        return os.pathsep.join(os.path.realpath(path) for path in self.paths)
+
+    def stored(self, number: int, relative: str) -> str:
+        """Give the path that the index has for a path below one of the trees."""
+        return relative if len(self.paths) == 1 else f"{number}/{relative}"
+
+    def stored_everywhere(self, relative: Iterable[str]) -> list[str]:
+        """Give the paths that the index has for some paths, below whichever tree they are."""
+        paths = list(relative)
+        return [self.stored(number, path) for number in range(len(self.paths)) for path in paths]
+
+    def locate(self, stored_path: str) -> tuple[Path, str]:
+        """Give the tree that a path of the index lies in, and the path below that tree.
+
+        A path that an index of other trees has left lies in the first.
+        """
+        if len(self.paths) > 1:
+            number, _, relative = stored_path.partition("/")
+            if number.isdecimal() and int(number) < len(self.paths):
+                return self.paths[int(number)], relative
+        return self.paths[0], stored_path
+
+    def shown(self, stored_path: str) -> str:
+        r"""Give a path of the index as text: posix, below its tree as that was named.
+
+        Bytes of a folder's name that are not UTF-8 appear as `\xNN`.
+        """
+        root, relative = self.locate(stored_path)
+        return os.fsencode((root / relative).as_posix()).decode("utf-8", "backslashreplace")
+
+    def brief(self, stored_path: str) -> str:
+        """Give a path of the index as text: below its tree, which is named where there are more."""
+        return stored_path if len(self.paths) == 1 else self.shown(stored_path)

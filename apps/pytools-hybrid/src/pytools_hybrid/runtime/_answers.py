@@ -1,0 +1,39 @@
+"""From a server's answer to what `run` gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ContentBlock
+
+__all__ = ["answer_of", "text_of"]
+
+
+def answer_of(result: CallToolResult) -> dict[str, Any] | str:
+    """Give the structured answer where there is one, else the text."""
+    if isinstance(result.structured_content, dict):
+        return result.structured_content
+    return text_of(result)
+
+
+def text_of(result: CallToolResult) -> str:
+    """Give an answer as text: pictures and the like are named, and not silently left out."""
+    return "\n".join(_text(block) for block in result.content)
+
+
+def _text(block: ContentBlock) -> str:
+    match block.type:
+        case "text":
+            return block.text
+        case "image" | "audio":
+            return f"[{block.type}: {block.mime_type}, {len(block.data)} characters of base64]"
+        case "resource_link":
+            return f"[{block.name}: {block.uri}]"
+        case "resource":
+            resource = block.resource
+            if resource_text := getattr(resource, "text", None):
+                return str(resource_text)
+            length = len(getattr(resource, "blob", ""))
+            kind = resource.mime_type or "resource"
+            return f"[{kind}: {resource.uri}, {length} characters of base64]"

@@ -1,0 +1,60 @@
+"""From the parameters of a generated module to the arguments that a server takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["arguments_of"]
+
+
+def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's model
+    """Give what is sent for parameters: names as the server has them, nothing that was left out.
+
+    A field that may be left out and is None was left out: most servers refuse null there. A
+    required one that is None is meant so.
+
+    Args:
+        params: An instance of a module's `Params`, or a mapping.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(params, Mapping):
+        return dict(params)
+    if not hasattr(params, "model_dump"):
+        raise TypeError(f"parameters must be a Params object or a mapping, not {params!r}")
+    # A default of an enum is a plain text in generated models, which pydantic would warn of.
+    dumped = params.model_dump(mode="json", by_alias=True, warnings=False)
+    arguments = _without_absent(params, dumped)
+    if not isinstance(arguments, dict):
+        raise TypeError(f"parameters must be an object, not {arguments!r}")
+    return arguments
+
+
+def _without_absent(value: Any, dumped: Any) -> Any:  # noqa: ANN401
+    """Walk a value and its JSON side by side, and drop the fields that were left out."""
+    fields = getattr(type(value), "model_fields", None)
+    if fields is None:
+        return _without_absent_in_container(value, dumped)
+    if "root" in fields and hasattr(value, "root"):
+        return _without_absent(value.root, dumped)
+    kept: dict[str, Any] = dict(dumped)
+    for name, field in fields.items():
+        key = field.serialization_alias or field.alias or name
+        item = getattr(value, name)
+        if item is None and not field.is_required():
+            kept.pop(key, None)
+        elif key in kept:
+            kept[key] = _without_absent(item, dumped[key])
+    return kept
+
+
+def _without_absent_in_container(value: Any, dumped: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, list | tuple) and isinstance(dumped, list):
+        return [_without_absent(*pair) for pair in zip(value, dumped, strict=True)]
+    if isinstance(value, dict) and isinstance(dumped, dict) and len(value) == len(dumped):
+        # JSON has texts for keys; the order is the same.
+        pairs = zip(value.values(), dumped.items(), strict=True)
+        return {key: _without_absent(item, side) for item, (key, side) in pairs}
+    return dumped

@@ -1,0 +1,143 @@
+"""The one thread of a process in which all connections live."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import selectors
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytools_hybrid.runtime._link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Hashable
+    from concurrent.futures import Future
+
+    from pytools_hybrid.connections import Parameters
+
+__all__ = ["Background", "background"]
+
+T = TypeVar("T")
+
+_CLOSE_SECONDS = 12.0
+
+
+class Background:
+    """An event loop in a thread, and the links that live in it; made at the first call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._links: dict[Hashable, Link] = {}
+
+    def run(self, job: Coroutine[Any, Any, T]) -> T:
+        """Run a job in the loop, and wait for it; an interrupt of the waiting cancels it.
+
+        Raises:
+            RuntimeError: It is called from a job: it would wait for itself.
+        """
+        if threading.current_thread() is self._thread:
+            job.close()
+            raise RuntimeError("a tool is called from inside the thread that has the connections")
+        future: Future[T] = asyncio.run_coroutine_threadsafe(job, self._started())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def link(self, key: Hashable, name: str, find: Callable[[], Parameters]) -> Link:
+        """Give the one link of a server; to be called in the loop."""
+        if key not in self._links:
+            self._links[key] = Link(name, find)
+        return self._links[key]
+
+    def close(self) -> None:
+        """End all connections and the thread; the next call starts anew."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        closing = asyncio.run_coroutine_threadsafe(self._close_links(), loop)
+        try:
+            closing.result(_CLOSE_SECONDS)
+        except TimeoutError:
+            closing.cancel()
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_CLOSE_SECONDS)
+
+    async def _close_links(self) -> None:
+        links = list(self._links.values())
+        self._links.clear()
+        # At once: a server that does not end by itself has seconds until it is killed.
+        await asyncio.gather(*(link.close() for link in links), return_exceptions=True)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = _new_loop()
+                self._thread = threading.Thread(
+                    target=_serve, args=(self._loop,), name="pytools-runtime", daemon=True
+                )
+                self._thread.start()
+                _at_exit(self)
+            return self._loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    if sys.platform == "win32":
+        return asyncio.ProactorEventLoop()
+    # Not epoll or kqueue: a forked process shares those with its parent, and by letting go of what
+    # it has inherited would make the parent deaf.
+    return asyncio.SelectorEventLoop(selectors.PollSelector())
+
+
+_EXITING: set[int] = set()
+
+
+def _at_exit(running: Background) -> None:
+    """Have the connections closed when the interpreter ends."""
+    if id(running) in _EXITING:
+        return
+    _EXITING.add(id(running))
+    # `atexit` comes after the threads of executors have ended, and a connection that is being
+    # closed may need one to look an address up.
+    register = getattr(threading, "_register_atexit", atexit.register)
+    register(running.close)
+
+
+_background = Background()
+
+
+def background() -> Background:
+    """Give the background of this process."""
+    return _background
+
+
+def _forget() -> None:
+    """Begin anew in a forked process: the threads are its parent's, and so are the servers."""
+    global _background
+    # Kept, so that nothing of it is closed: the other ends listen to the parent.
+    _KEPT.append(_background)
+    _background = Background()
+
+
+_KEPT: list[Background] = []
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,26 @@
+"""The state of an index, as several answers tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolindex import Coverage
+
+__all__ = ["IndexState"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexState:
+    """What an index holds at one moment.
+
+    Attributes:
+        generation: The number of the state; it moves with every change.
+        changed_at: When a tool was last added or updated, in seconds since 1970, UTC; None without any.
+        coverage: How many tools there are, and how many of them the model has given vectors.
+    """
+
+    generation: int
+    changed_at: float | None
+    coverage: Coverage

@@ -1,0 +1,154 @@
+"""One report of several trees: the only place that knows what the first of two equal ids hides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from toolscan import Reason, RootNotFoundError, ScanIssue, ScanReport, scan
+
+from pytools_hybrid.errors import RootUnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from toolindex import StoredFiles
+    from toolscan import FileStamp, ToolRecord
+
+    from pytools_hybrid.roots import Roots
+
+__all__ = ["UnionReport", "scan_roots"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionReport:
+    """What a scan of some trees found.
+
+    Attributes:
+        scanned: All of it as one report, with paths as the index has them. What the index holds
+            of a tree that could not be listed is reported as unchanged.
+        unreadable: Why trees could not be listed; at least one could.
+    """
+
+    scanned: ScanReport
+    unreadable: tuple[RootUnreadableError, ...] = ()
+
+
+def scan_roots(
+    roots: Roots,
+    within: Collection[str] | None,
+    *,
+    stored: StoredFiles,
+    known: Mapping[str, FileStamp],
+    outside_links: bool,
+    progress: Callable[[int], object] | None = None,
+) -> UnionReport:
+    """Scan all trees; of tools with one id only that of the first tree counts.
+
+    The id of a tool is in its path, so trees have the same tool where they have it at the same
+    path: it is enough to look at one path in all trees to know which has the tool now.
+
+    Args:
+        roots: The trees. One that does not exist holds no tools.
+        within: Look only at these paths, relative to each of the trees.
+        stored: What the index holds of these paths.
+        known: The stamps of files, by their paths in the index, that need not be read again.
+        outside_links: Whether tools count too that symbolic links lead to outside of their tree.
+        progress: Called with the number of files looked at so far, of one tree after the other.
+
+    Raises:
+        RootUnreadableError: No tree can be listed.
+    """
+    if len(roots) == 1:
+        scanned = _scan(
+            roots.paths[0], within, known, outside_links=outside_links, progress=progress
+        )
+        return UnionReport(scanned=scanned)
+    union = _Union(roots)
+    unreadable: list[RootUnreadableError] = []
+    for number, root in enumerate(roots):
+        stamps = _below(number, known)
+        try:
+            union.add(
+                number, _scan(root, within, stamps, outside_links=outside_links, progress=progress)
+            )
+        except RootUnreadableError as error:
+            unreadable.append(error)
+            paths = {entry.path: None for entry in stored.entries.values()}
+            union.add(number, ScanReport(unchanged=tuple(_below(number, paths))))
+    if len(unreadable) == len(roots):
+        raise unreadable[0]
+    return UnionReport(scanned=union.report(), unreadable=tuple(unreadable))
+
+
+class _Union:
+    """Takes the reports of trees, the first tree's first."""
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._taken: dict[str, int] = {}
+        self._records: list[ToolRecord] = []
+        self._issues: list[ScanIssue] = []
+        self._unchanged: list[str] = []
+        self._categories: dict[str, str] = {}
+
+    def add(self, number: int, report: ScanReport) -> None:
+        stored = self._roots.stored
+        for record in report.records:
+            if self._takes(number, record.path):
+                self._records.append(replace(record, path=stored(number, record.path)))
+        self._unchanged += [
+            stored(number, path) for path in report.unchanged if self._takes(number, path)
+        ]
+        self._issues += [replace(issue, path=stored(number, issue.path)) for issue in report.issues]
+        self._categories = {**report.categories, **self._categories}
+
+    def _takes(self, number: int, path: str) -> bool:
+        """Tell whether a tree is the first that has a tool; it is an issue if not."""
+        first = self._taken.setdefault(path, number)
+        if first == number:
+            return True
+        by = self._roots.shown(self._roots.stored(first, path))
+        detail = f"It is shadowed by {by}, which has the same id and comes first."
+        place = self._roots.stored(number, path)
+        self._issues.append(ScanIssue(path=place, reason=Reason.DUPLICATE_ID, detail=detail))
+        return False
+
+    def report(self) -> ScanReport:
+        return ScanReport(
+            records=tuple(sorted(self._records, key=lambda record: record.id)),
+            issues=tuple(sorted(self._issues, key=lambda issue: issue.path)),
+            unchanged=tuple(sorted(self._unchanged)),
+            categories=dict(sorted(self._categories.items())),
+        )
+
+
+def _below(number: int, paths: Mapping[str, T]) -> dict[str, T]:
+    """Give what there is of one tree, by the path below it."""
+    prefix = f"{number}/"
+    return {
+        path.removeprefix(prefix): value for path, value in paths.items() if path.startswith(prefix)
+    }
+
+
+def _scan(
+    root: Path,
+    within: Collection[str] | None,
+    known: Mapping[str, FileStamp],
+    *,
+    outside_links: bool,
+    progress: Callable[[int], object] | None,
+) -> ScanReport:
+    try:
+        report = scan(
+            root, within=within, known=known, outside_links=outside_links, progress=progress
+        )
+    except RootNotFoundError:
+        return ScanReport()
+    for issue in report.issues:
+        if not issue.path:
+            raise RootUnreadableError(root, issue.detail)
+    return report

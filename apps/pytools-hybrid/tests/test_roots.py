@@ -1,0 +1,473 @@
+"""Several trees of tools in one index: the first that has a tool counts, whatever changes."""
+
+import asyncio
+import os
+import tempfile
+from contextlib import asynccontextmanager, closing
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from pytools_hybrid import DetailLevel, SearchMode, SettingsError, ToolSearch
+from pytools_hybrid.basic import ToolBrowser, Tools
+from pytools_hybrid.errors import RootUnreadableError
+from pytools_hybrid.evaluation import Evaluator, configurations
+from pytools_hybrid.evaluation._queries import EvaluationQuery
+from pytools_hybrid.refresh import refresh
+from pytools_hybrid.results import tool_results
+from pytools_hybrid.roots import Roots
+from pytools_hybrid.server import create_server
+from pytools_hybrid.store import SQLiteStore, open_store
+from pytools_hybrid.upkeep import Upkeep
+from toolindex import ForeignRootError, ToolFilter
+from toolscan import Reason, RootNotFoundError, scan
+
+SEND = "mcptools/mail/send.py"
+READ = "mcptools/mail/read.py"
+SPLIT = "gentools/pdf/split/api.py"
+
+
+def module(words):
+    return f"def run(text: str) -> str:\n    '''{words}'''\n"
+
+
+def write(root, path, words):
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(module(words), encoding="utf-8")
+
+
+@pytest.fixture
+def own(tmp_path):
+    """The tree that comes first."""
+    write(tmp_path / "own", SEND, "Send a letter of mine.")
+    return tmp_path / "own"
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """The tree that comes second, with one tool that the first has too."""
+    write(tmp_path / "shared", SEND, "Send a letter of all.")
+    write(tmp_path / "shared", READ, "Read the letters in a mailbox.")
+    write(tmp_path / "shared", SPLIT, "Split a document into pages.")
+    return tmp_path / "shared"
+
+
+@pytest.fixture
+def store(tmp_path):
+    with SQLiteStore(tmp_path / "index.db") as store:
+        yield store
+
+
+def in_index(store):
+    """Give the path and the bytes' hash of every tool, by id."""
+    held = store.stored(reader_version="any")
+    return {entry.id: (entry.path, entry.file_hash) for entry in held.entries.values()}
+
+
+def paths_in(store):
+    return {path for path, _ in in_index(store).values()}
+
+
+def on_disk(roots):
+    found = {}
+    for number, root in enumerate(roots):
+        try:
+            records = scan(root, outside_links=False).records
+        except RootNotFoundError:
+            continue
+        for record in records:
+            found.setdefault(str(record.id), (f"{number}/{record.path}", record.file_hash))
+    return found
+
+
+@pytest.fixture
+def unlistable(monkeypatch):
+    """Take the permission to list some folders away, also from the superuser."""
+    refused, listed = set(), os.scandir
+
+    def scandir(path):
+        if Path(os.fspath(path)) in refused:
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    return refused
+
+
+@asynccontextmanager
+async def kept_up(settings, roots):
+    async with ToolSearch(roots, settings, refresh=False) as search:
+        upkeep = Upkeep(search)
+        task = asyncio.create_task(upkeep.run())
+        try:
+            await upkeep.ready()
+            yield search
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def eventually(search, holds):
+    async with asyncio.timeout(20):
+        while not holds(paths_in(search.index)):
+            await asyncio.sleep(0.01)
+
+
+def test_what_all_roots_hold_is_found_each_tool_at_its_own_root(settings, own, shared):
+    async def main():
+        async with ToolSearch([own, shared], settings(), refresh=False) as search:
+            await search.refresh()
+            response = await search.search("letter", mode=SearchMode.BM25)
+            return {it.id: it.path for it in tool_results(response, search.roots)}
+
+    assert asyncio.run(main()) == {
+        "mcptools:mail:send": f"{own.as_posix()}/{SEND}",
+        "mcptools:mail:read": f"{shared.as_posix()}/{READ}",
+    }
+
+
+def test_paths_begin_with_roots_as_they_were_named(settings, own, shared):
+    async def main():
+        async with ToolSearch([own.name, shared.name], settings(), refresh=False) as search:
+            await search.refresh()
+            described = await search.describe("mcptools:mail:read", DetailLevel.FULL)
+            return str(search.roots), described.path
+
+    assert asyncio.run(main()) == ("own, shared", f"shared/{READ}")
+
+
+def test_a_tool_of_several_roots_is_taken_from_the_first_and_the_others_are_told(
+    store, own, shared
+):
+    report = refresh(store, [own, shared])
+
+    assert paths_in(store) == {f"0/{SEND}", f"1/{READ}", f"1/{SPLIT}"}
+    (issue,) = report.issues
+    assert (issue.path, issue.reason) == (f"1/{SEND}", Reason.DUPLICATE_ID)
+    assert f"shadowed by {own.as_posix()}/{SEND}" in issue.detail
+
+
+def test_looking_again_at_what_has_not_changed_changes_nothing(store, own, shared):
+    refresh(store, [own, shared])
+    with store.reading() as reader:
+        before = reader.generation()
+
+    report = refresh(store, [own, shared])
+
+    assert (report.added, report.updated, report.removed, report.unchanged) == (0, 0, 0, 3)
+    with store.reading() as reader:
+        assert reader.generation() == before
+
+
+def test_a_tool_that_leaves_the_first_root_appears_from_the_next(store, own, shared):
+    roots = [own, shared]
+    refresh(store, roots)
+
+    (own / SEND).unlink()
+    report = refresh(store, roots, [PurePosixPath(SEND)])
+    assert f"1/{SEND}" in paths_in(store)
+    assert (report.updated, report.removed, report.issues) == (1, 0, ())
+
+    write(own, SEND, "Send a letter once more.")
+    refresh(store, roots, [PurePosixPath("mcptools/mail")])
+    assert f"0/{SEND}" in paths_in(store)
+    assert f"1/{SEND}" not in paths_in(store)
+
+
+def test_a_file_of_the_first_root_that_is_no_tool_hides_none_of_the_next(store, own, shared):
+    (own / SEND).write_text("def run(:\n")
+
+    report = refresh(store, [own, shared])
+
+    assert f"1/{SEND}" in paths_in(store)
+    assert [issue.path for issue in report.issues] == [f"0/{SEND}"]
+
+
+def test_one_root_is_stored_without_a_number(store, own):
+    refresh(store, [own])
+
+    assert paths_in(store) == {SEND}
+
+
+FILES = [SEND, READ, SPLIT, "mcptools/pdf/merge.py"]
+# Of one length: only the bytes tell an edit from none.
+CONTENTS = [module("Send mail. "), module("Read mail. "), "def run(:\n", None]
+edits = st.tuples(st.integers(0, 1), st.sampled_from(FILES), st.sampled_from(CONTENTS))
+
+
+def apply(roots, edit):
+    number, path, content = edit
+    file = roots[number] / path
+    if content is None:
+        file.unlink(missing_ok=True)
+    else:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+
+
+@hypothesis_settings(max_examples=60)
+@given(
+    trees=st.lists(edits, max_size=8),
+    steps=st.lists(st.lists(edits, min_size=1, max_size=3), max_size=6),
+)
+def test_after_any_edits_looking_where_they_were_is_as_good_as_looking_at_everything(trees, steps):
+    with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder, "index.db")) as store:
+        roots = [Path(folder, "one"), Path(folder, "two")]
+        for edit in trees:
+            apply(roots, edit)
+        refresh(store, roots)
+        for step in steps:
+            for edit in step:
+                apply(roots, edit)
+            refresh(store, roots, sorted({PurePosixPath(path) for _, path, _ in step}))
+            assert in_index(store) == on_disk(roots)
+        with SQLiteStore(Path(folder, "fresh.db")) as fresh:
+            refresh(fresh, roots)
+            assert in_index(store) == in_index(fresh)
+
+
+def test_all_roots_are_followed_also_one_that_does_not_exist_yet(settings, own, shared, tmp_path):
+    later = tmp_path / "later"
+
+    async def main():
+        async with kept_up(settings(), [own, shared, later]) as search:
+            write(shared, "mcptools/zoo/feed.py", "Feed the penguins.")
+            await eventually(search, lambda paths: "1/mcptools/zoo/feed.py" in paths)
+            write(later, "mcptools/zoo/clean.py", "Clean the cages.")
+            await eventually(search, lambda paths: "2/mcptools/zoo/clean.py" in paths)
+            (own / SEND).unlink()
+            await eventually(search, lambda paths: f"1/{SEND}" in paths)
+            write(own, SEND, "Send a letter of mine.")
+            await eventually(search, lambda paths: f"0/{SEND}" in paths)
+            assert f"1/{SEND}" not in paths_in(search.index)
+
+    asyncio.run(main())
+
+
+def test_an_index_inside_one_of_the_roots_is_not_followed(settings, own, shared):
+    async def main():
+        chosen = settings(db_path=shared / "index.db")
+        async with kept_up(chosen, [own, shared]) as search:
+            refreshes = []
+            refreshed = search.refresh
+
+            async def counted(within=None):
+                refreshes.append(within)
+                return await refreshed(within)
+
+            search.refresh = counted
+            write(own, READ, "Read my letters.")
+            await eventually(search, lambda paths: f"0/{READ}" in paths)
+            # It has been written, and whatever that sets off comes before this is seen.
+            write(shared, "mcptools/zoo/feed.py", "Feed the penguins.")
+            await eventually(search, lambda paths: "1/mcptools/zoo/feed.py" in paths)
+            return {str(path) for within in refreshes for path in within or ()}
+
+    assert not [path for path in asyncio.run(main()) if "index.db" in path]
+
+
+@pytest.mark.parametrize("within", [None, [PurePosixPath(SEND), PurePosixPath(READ)]])
+@pytest.mark.parametrize("refused", ["own", "shared"])
+def test_a_root_that_cannot_be_listed_keeps_its_tools_and_holds_no_other_up(
+    store, own, shared, unlistable, refused, within, tmp_path
+):
+    roots = [own, shared]
+    refresh(store, roots)
+    before = in_index(store)
+    other = {"own": shared, "shared": own}[refused]
+    write(other, READ, "Read the letters in another way.")
+    unlistable.add(tmp_path / refused)
+
+    with pytest.raises(RootUnreadableError, match="Permission denied") as raised:
+        refresh(store, roots, within)
+
+    assert raised.value.root == tmp_path / refused
+    after = in_index(store)
+    assert after["mcptools:mail:send"] == before["mcptools:mail:send"]
+    assert after["gentools:pdf:split"] == before["gentools:pdf:split"]
+    assert after["mcptools:mail:read"][0] == f"{roots.index(other)}/{READ}"
+    assert after["mcptools:mail:read"] != before["mcptools:mail:read"]
+
+    unlistable.clear()
+    refresh(store, roots)
+    assert in_index(store) == on_disk(roots)
+
+
+def test_where_no_root_can_be_listed_nothing_changes(store, own, shared, unlistable):
+    refresh(store, [own, shared])
+    before = in_index(store)
+    unlistable.update([own, shared])
+
+    with pytest.raises(RootUnreadableError):
+        refresh(store, [own, shared])
+
+    assert in_index(store) == before
+
+
+def test_an_index_of_another_version_is_read_anew_but_for_a_root_that_cannot_be_listed(
+    store, own, shared, unlistable
+):
+    refresh(store, [own, shared])
+    before = in_index(store)
+    with closing(_connection(store)) as connection:
+        connection.execute("UPDATE meta SET value = 'older' WHERE key = 'reader_version'")
+    unlistable.add(shared)
+
+    with pytest.raises(RootUnreadableError):
+        refresh(store, [own, shared])
+
+    assert in_index(store) == before
+    unlistable.clear()
+    assert refresh(store, [own, shared]).updated == 3
+
+
+def _connection(store):
+    import apsw
+
+    return apsw.Connection(str(store.path))
+
+
+def test_new_tools_of_the_other_roots_are_embedded_while_one_cannot_be_listed(
+    settings, own, shared, unlistable
+):
+    async def main():
+        unlistable.add(shared)
+        async with ToolSearch([own, shared], settings(), refresh=False) as search:
+            upkeep = Upkeep(search)
+            task = asyncio.create_task(upkeep.run())
+            try:
+                async with asyncio.timeout(20):
+                    while (await search.coverage()).vectors != 1:
+                        await asyncio.sleep(0.01)
+                return await search.search("letter")
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+
+    response = asyncio.run(main())
+
+    assert [str(tool.entry.id) for tool in response.tools] == ["mcptools:mail:send"]
+    assert any(str(shared) in note for note in response.notes)
+
+
+def test_one_root_named_twice_is_one(own, tmp_path):
+    (tmp_path / "link").symlink_to(own, target_is_directory=True)
+
+    assert Roots.of([own, own.parent / "own", tmp_path / "link"]) == Roots.of(own)
+
+
+def test_no_root_at_all_is_refused(settings):
+    with pytest.raises(SettingsError, match="--root"):
+        ToolSearch([], settings(), refresh=False)
+
+
+def test_a_root_inside_another_holds_tools_of_its_own(store, own):
+    inner = own / "mcptools"
+    write(inner, READ, "Read the letters in a mailbox.")
+
+    report = refresh(store, [own, inner])
+
+    assert paths_in(store) == {f"0/{SEND}", f"1/{READ}"}
+    assert report.issues == ()
+
+
+def test_a_tool_of_any_root_is_described_from_its_file(settings, own, shared):
+    async def main():
+        async with ToolSearch([own, shared], settings(), refresh=False) as search:
+            await search.refresh()
+            return await search.describe("mail.read", DetailLevel.FULL)
+
+    described = asyncio.run(main())
+
+    assert described.notes is None
+    assert described.path == f"{shared.as_posix()}/{READ}"
+    assert "from mcptools.mail.read import run" in described.stub
+
+
+def test_links_from_one_root_into_another_lead_outside(store, own, shared):
+    (own / "mcptools" / "mail" / "alias.py").symlink_to(shared / READ)
+
+    report = refresh(store, [own, shared])
+    assert f"0/{'mcptools/mail/alias.py'}" not in paths_in(store)
+    assert Reason.OUTSIDE_ROOT in {issue.reason for issue in report.issues}
+
+    refresh(store, [own, shared], outside_links=True)
+    assert "0/mcptools/mail/alias.py" in paths_in(store)
+
+
+def test_browsing_lists_the_tools_of_all_roots_each_once(own, shared):
+    browser = ToolBrowser([own, shared], ToolFilter())
+
+    assert browser.categories().model_dump() == {"gentools": ["pdf"], "mcptools": ["mail"]}
+    assert browser.tools("mail")["mail"] == Tools(
+        gentools=[], mcptools=[f"{shared.as_posix()}/{READ}", f"{own.as_posix()}/{SEND}"]
+    )
+
+
+def test_browsing_tells_which_root_cannot_be_listed(own, shared, unlistable):
+    unlistable.update([shared, Path(os.path.realpath(shared))])
+
+    with pytest.raises(RootUnreadableError) as raised:
+        ToolBrowser([own, shared], ToolFilter()).categories()
+
+    assert raised.value.root == shared
+
+
+def test_an_index_of_several_roots_is_refused_to_one_of_them(tmp_path, own, shared):
+    database = tmp_path / "index.db"
+    with closing(open_store(database, [own, shared])):
+        pass
+
+    with closing(open_store(database, [own, shared])):
+        pass
+    with pytest.raises(ForeignRootError, match=r"choose another path"):
+        open_store(database, own)
+    with pytest.raises(ForeignRootError):
+        open_store(database, [shared, own])
+
+
+@pytest.mark.parametrize("path", ["mcptools/mail/send.py", "7/mcptools/x/y.py", "x", ""])
+def test_a_path_that_an_index_of_other_roots_has_left_lies_in_the_first(path):
+    assert Roots.of(["one", "two"]).locate(path) == (Path("one"), path)
+
+
+def test_the_model_of_a_path_is_its_root_and_the_rest():
+    roots = Roots.of(["one", "two"])
+
+    assert roots.locate("1/mcptools/x/y.py") == (Path("two"), "mcptools/x/y.py")
+    assert roots.shown("1/mcptools/x/y.py") == roots.brief("1/mcptools/x/y.py")
+    assert roots.shown("1/mcptools/x/y.py") == "two/mcptools/x/y.py"
+    assert Roots.of("one").brief("mcptools/x/y.py") == "mcptools/x/y.py"
+
+
+def test_an_evaluation_says_why_a_gold_tool_of_any_root_is_missing(settings, own, shared):
+    write(shared, "mcptools/zoo/feed.py", "Feed the penguins.")
+    (shared / "mcptools" / "zoo" / "feed.py").write_text("def run(:\n")
+    queries = [
+        EvaluationQuery(id="q", text="letter", gold=("mcptools:mail:read", "mcptools:zoo:feed"))
+    ]
+    chosen = settings(embedding_model="none")
+
+    async def main():
+        evaluator = Evaluator(chosen, Roots.of([own, shared]))
+        return await evaluator.evaluate(
+            queries, configurations(chosen, SearchMode.BM25), recall_at=(1,)
+        )
+
+    unknown = asyncio.run(main()).unknown
+
+    assert list(unknown.examples) == ["mcptools:zoo:feed"]
+    assert "mcptools/zoo/feed.py was left out" in unknown.examples["mcptools:zoo:feed"]
+
+
+def test_a_server_over_the_files_lists_all_roots(settings, own, shared):
+    server = create_server(None, None, settings=settings(tools="basic"), root=[own, shared])
+
+    listed = str(asyncio.run(server.call_tool("list_tools", {"categories": "mail"})))
+
+    assert f"{own.as_posix()}/{SEND}" in listed
+    assert f"{shared.as_posix()}/{READ}" in listed
+    assert f"{shared.as_posix()}/{SEND}" not in listed

@@ -1,0 +1,87 @@
+"""Looking an index through for what does not agree, and making again what can be made of the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import apsw
+
+from toolindex._meta import bump_generation, set_meta
+from toolindex._vectors import fill, vector_tables
+
+if TYPE_CHECKING:
+    from toolindex._vectors import VectorTable
+
+__all__ = ["disagreements", "is_sound", "rebuild"]
+
+_FTS = "entries_fts"
+
+
+def is_sound(connection: apsw.Connection) -> bool:
+    """Tell whether all pages of the database can be read and hang together."""
+    return bool(connection.execute("PRAGMA integrity_check(1)").get == "ok")
+
+
+def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
+    """Say in sentences where the search tables are not as the entries and the kept vectors are.
+
+    Args:
+        connection: A connection inside a write transaction; nothing is changed.
+    """
+    found: list[str] = []
+    try:
+        # With this rank it compares with the entries, too.
+        connection.execute(f"INSERT INTO {_FTS} ({_FTS}, rank) VALUES ('integrity-check', 1)")
+    except (apsw.CorruptError, apsw.SQLError):
+        found.append("the full-text table is not as the tools are")
+    for table in vector_tables(connection):
+        found += _of_vectors(connection, table)
+    return tuple(found)
+
+
+def rebuild(connection: apsw.Connection, *, forget_vectors: bool = False) -> None:
+    """Make the search tables again from the entries and the kept vectors.
+
+    The next scan reads all files anew. The usage record stays.
+
+    Args:
+        connection: A connection inside a write transaction.
+        forget_vectors: Forget the kept vectors as well, of every model.
+    """
+    connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")
+    for table in vector_tables(connection):
+        connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 - our own name
+    if forget_vectors:
+        for forgotten in ("embeddings", "refusals", "query_embeddings"):
+            connection.execute(f"DELETE FROM {forgotten}")  # noqa: S608
+    for table in vector_tables(connection):
+        fill(connection, table)
+    set_meta(connection, "reader_version", "")
+    bump_generation(connection)
+
+
+def _of_vectors(connection: apsw.Connection, table: VectorTable) -> list[str]:
+    kept = (
+        "FROM entries AS e JOIN embeddings AS v ON v.model_id = ? AND v.text_hash = e.text_hash "
+        f"AND length(v.vector) = {4 * table.dimensions}"
+    )
+    counts = {
+        "have no vector that is kept for them": (
+            f"SELECT count(*) {kept} "  # noqa: S608 - our own names
+            f"WHERE NOT EXISTS (SELECT 1 FROM {table.name}_rowids AS r WHERE r.rowid = e.rowid)"
+        ),
+        "have another vector than the one that is kept": (
+            f"SELECT count(*) {kept} JOIN {table.name} AS t ON t.rowid = e.rowid "  # noqa: S608
+            "WHERE t.embedding <> v.vector"
+        ),
+    }
+    found = [
+        f"{count} tools {what} ({table.model_id})"
+        for what, sql in counts.items()
+        if (count := connection.execute(sql, (table.model_id,)).get)
+    ]
+    orphans = connection.execute(
+        f"SELECT count(*) FROM {table.name}_rowids "  # noqa: S608
+        "WHERE rowid NOT IN (SELECT rowid FROM entries)"
+    ).get
+    return [*found, f"{orphans} vectors are of no tool ({table.model_id})"] if orphans else found

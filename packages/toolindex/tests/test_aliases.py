@@ -1,0 +1,137 @@
+"""Aliases: what tools are also found by, beside what their files say."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toolindex import ReadOnlyIndexError, ToolIndex
+from toolindex._rows import alias_words
+
+SHELL, FETCH = "mcptools:shell:run_command", "mcptools:web:fetch"
+TOOLS = {SHELL: "Run a command.", FETCH: "Fetch a page."}
+
+
+@pytest.fixture
+def filled(index, fill):
+    """An index of two tools."""
+    fill(index, TOOLS, model_id="m")
+    return index
+
+
+def generation(index):
+    with index.reading() as reader:
+        return reader.generation()
+
+
+def aliases_of(index):
+    with index.reading() as reader:
+        return {id_: entry.aliases for id_, entry in reader.entries(list(TOOLS)).items()}
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ([], ""),
+        (["commit with git", "git push"], "commit with git push"),
+        (["runCommand", "s3_upload"], "runcommand run command s3 s 3 upload"),
+        (["メール送信", "mail"], "メール送信 mail メー ール ル送 送信"),
+        (["  ", "-"], ""),
+    ],
+)
+def test_aliases_are_split_as_names_are_and_each_word_counts_once(texts, words):
+    assert set(alias_words(texts).split()) == set(words.split())
+    assert len(alias_words(texts).split()) == len(set(words.split()))
+
+
+def test_a_tool_is_found_by_its_aliases_in_their_own_column(filled, matches):
+    filled.annotate({SHELL: ["commit changes with git", "terminal"]})
+    assert matches(filled, "alias_words: committing") == {SHELL}
+    assert matches(filled, "description: git") == set()
+    assert matches(filled, "terminal") == {SHELL}
+
+
+def test_aliases_without_spaces_are_found_by_a_part(filled, matches):
+    filled.annotate({SHELL: ["端末を開く"]})
+    assert matches(filled, '"端末"') == {SHELL}
+
+
+def test_what_was_an_alias_is_not_found_any_more(filled, matches, check_sound):
+    filled.annotate({SHELL: ["terminal"], FETCH: ["download"]})
+    filled.annotate({SHELL: ["console"]})
+    assert matches(filled, "terminal OR download") == set()
+    assert aliases_of(filled) == {SHELL: ("console",), FETCH: ()}
+    check_sound(filled.path)
+
+
+def test_a_changed_tool_keeps_its_aliases_and_a_removed_one_loses_them(filled, fill, check_sound):
+    filled.annotate({SHELL: ["terminal"], FETCH: ["download"]})
+    fill(filled, {SHELL: "Run a command elsewhere."})
+    fill(filled, TOOLS)
+    assert aliases_of(filled) == {SHELL: ("terminal",), FETCH: ()}
+    check_sound(filled.path)
+
+
+def test_aliases_change_no_vector_and_need_none(filled):
+    filled.annotate({SHELL: ["terminal"]})
+    assert filled.count_pending("m") == 0
+    with filled.reading() as reader:
+        assert reader.coverage("m").vectors == 2
+
+
+def test_the_same_aliases_again_change_nothing(filled):
+    filled.annotate({SHELL: ["terminal"]})
+    before = generation(filled)
+    assert filled.annotate({SHELL: ("terminal",), FETCH: [], "gone": ["x"]}) == 0
+    assert generation(filled) == before
+
+
+def test_without_aliases_no_row_is_read(filled):
+    with filled.reading() as reader:
+        plan = reader.connection.execute(
+            "EXPLAIN QUERY PLAN SELECT id, aliases FROM entries WHERE aliases != '[]'"
+        ).fetchall()
+    assert "entries_with_aliases" in str(plan)
+
+
+def test_an_index_that_may_only_be_read_takes_no_aliases_but_those_it_has(filled):
+    filled.annotate({SHELL: ["terminal"]})
+    filled.close()
+    with ToolIndex(filled.path, read_only=True) as index:
+        assert index.annotate({SHELL: ["terminal"]}) == 0
+        with pytest.raises(ReadOnlyIndexError):
+            index.annotate({})
+        assert aliases_of(index)[SHELL] == ("terminal",)
+
+
+def test_two_processes_that_annotate_alike_change_the_index_once(filled, start):
+    program = """
+import sys
+from toolindex import ToolIndex
+with ToolIndex(sys.argv[1]) as index:
+    print(index.annotate({sys.argv[2]: ["terminal"]}))
+"""
+    processes = [start(program, filled.path, SHELL) for _ in range(2)]
+    outputs = [process.communicate(timeout=60) for process in processes]
+    assert sorted(out for out, _ in outputs) == ["0\n", "1\n"], outputs
+
+
+@given(
+    annotations=st.lists(
+        st.dictionaries(st.sampled_from([*TOOLS, "gone"]), st.lists(st.text(), max_size=3)),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(max_examples=60)
+def test_whatever_was_stored_before_the_stored_aliases_are_the_last_mapping(
+    annotations, tmp_path_factory, fill, check_sound
+):
+    path = tmp_path_factory.mktemp("aliases") / "search.db"
+    with ToolIndex(path) as index:
+        fill(index, TOOLS)
+        for aliases in annotations:
+            index.annotate(aliases)
+        assert aliases_of(index) == {
+            id_: tuple(text.encode("utf-8", "replace").decode() for text in aliases.get(id_, ()))
+            for id_ in TOOLS
+        }
+    check_sound(path)

@@ -1,0 +1,112 @@
+"""Looking an index through, and making it again."""
+
+import apsw
+import pytest
+import sqlite_vec
+from toolindex import DamagedDatabaseError, SearchRecord, ToolFilter, ToolIndex
+from toolscan import scan
+
+MODEL = "test-model"
+
+
+@pytest.fixture
+def index(tmp_path):
+    """An index of three tools with vectors, and a record of one search."""
+    for number, name in enumerate(("send", "read", "merge")):
+        file = tmp_path / "tools" / "mcptools" / "mail" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'def run():\n    "{name.title()} mail {number}."\n')
+    with ToolIndex(tmp_path / "index.db") as index:
+        index.sync(scan(tmp_path / "tools"), reader_version="1")
+        texts = index.pending(MODEL, limit=10)
+        index.put_vectors(MODEL, {hash_: [1.0, float(n)] for n, hash_ in enumerate(texts)})
+        yield index
+
+
+@pytest.fixture
+def change(index):
+    """Run a statement on the database, as nobody should."""
+
+    def run(sql):
+        connection = apsw.Connection(str(index.path))
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        connection.execute(sql)
+        connection.close()
+
+    return run
+
+
+def vectors(index):
+    with index.reading() as reader:
+        return reader.coverage(MODEL).vectors
+
+
+def test_a_sound_index_has_nothing_to_tell(index):
+    assert index.check() == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("DELETE FROM entries_vec WHERE rowid = 1", "1 tools have no vector that is kept"),
+        ("UPDATE embeddings SET vector = zeroblob(8)", "3 tools have another vector"),
+        ("INSERT INTO entries_fts (entries_fts, rowid, name_words) VALUES ('delete', 1, 'x')",
+         "full-text table"),
+        ("INSERT INTO entries_fts (rowid, name_words) VALUES (99, 'nobody')", "full-text table"),
+    ],
+)  # fmt: skip
+def test_what_does_not_agree_is_told_and_made_again(index, change, sql, told):
+    change(sql)
+    before = index.check()
+
+    index.rebuild(forget_vectors="UPDATE" in sql)
+
+    assert any(told in problem for problem in before)
+    assert index.check() == ()
+
+
+def test_vectors_of_no_tool_are_told(index, change):
+    change("INSERT INTO entries_vec (rowid, embedding) VALUES (77, zeroblob(8))")
+
+    assert any("1 vectors are of no tool" in problem for problem in index.check())
+    index.rebuild()
+    assert index.check() == ()
+
+
+def test_a_rebuilt_index_keeps_vectors_and_the_record_of_use(index):
+    index.usage.record_searches(
+        [SearchRecord(at=1.0, id="s", query="q", mode="hybrid", results=(), latency_ms=1)]
+    )
+
+    index.rebuild()
+
+    assert vectors(index) == 3
+    assert index.usage.statistics().searches == 1
+    assert index.pending(MODEL, limit=10) == {}
+
+
+def test_after_a_rebuild_every_file_is_read_anew(index):
+    index.rebuild()
+
+    assert index.stored(reader_version="1").stamps == {}
+
+
+def test_vectors_are_asked_for_again_where_they_are_forgotten(index):
+    index.rebuild(forget_vectors=True)
+
+    assert vectors(index) == 0
+    assert len(index.pending(MODEL, limit=10)) == 3
+
+
+def test_a_damaged_file_is_an_error_that_says_so(index):
+    with index.reading() as reader:
+        assert reader.ids(ToolFilter())
+    size = index.path.stat().st_size
+    apsw.Connection(str(index.path)).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with index.path.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(b"\xff" * (size // 2))
+
+    with pytest.raises(DamagedDatabaseError):
+        index.check()

@@ -1,0 +1,274 @@
+"""What the documents show is what happens: every block of code is run, compared or parsed.
+
+A document is followed from top to bottom, by one shell, in a folder with the example tools:
+
+- `console`: what stands after `$ ` is run, and what follows is what it prints;
+- `python`: is run, and a `text` block right after it is what it prints;
+- `json`, `jsonl`, `toml`, `ini`: is parsed; below a line that ends with a file's name in backticks
+  and a colon, any block is that file, and is written;
+- `sh`: is not run. The commands of ours in it, as those in running text, have to exist.
+
+`…` stands for any text, and alone on a line for any lines.
+"""
+
+import configparser
+import json
+import os
+import re
+import runpy
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import typer
+
+from pytools_hybrid.cli import app
+
+ROOT = Path(__file__).parents[1]
+SITE = runpy.run_path(str(ROOT / "docs" / "make" / "site.py"))
+DOCUMENTS = sorted(SITE["documents"](ROOT))
+# Where the blocks of a document have a test of their own.
+ELSEWHERE = {
+    "README.md": "tests/test_readme.py",
+    "docs/cli.md": "tests/test_docs_pages.py",
+    "docs/datum.md": "tests/test_docs_pages.py",
+    "docs/guides/agents.md": "tests/test_guides.py",
+    "docs/guides/freeact.md": "tests/clients/test_configurations.py",
+    "docs/guides/http.md": "tests/test_guides.py",
+    "docs/transcripts/agent.md": "tests/test_guides.py",
+    "examples/clients/README.md": "tests/clients/test_configurations.py",
+    "packages/toolindex/README.md": "packages/toolindex/tests/test_readme.py",
+    "packages/toolrank/README.md": "packages/toolrank/tests/test_readme.py",
+    "packages/toolscan/README.md": "packages/toolscan/tests/test_package.py",
+    "packages/toolwatch/README.md": "packages/toolwatch/tests/test_readme.py",
+}
+# A block by its document and first line, and why nothing is done with it.
+LEFT_ALONE = {
+    ("docs/guides/team.md", "FROM python:3.13-slim"): "wants a daemon, and the network",
+}
+PATIENCE = 60
+_END = "\x1e"
+_FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.M | re.S)
+_NAMED = re.compile(r"`([\w./-]+)`:\s*\Z")
+_COMMAND = re.compile(r"pytools-hybrid(?: [^`\n|&>)]*)?")
+
+
+class Block(NamedTuple):
+    """A block of code.
+
+    Attributes:
+        language: As the fence names it.
+        text: The code.
+        file: The file that the text before says it is.
+        line: Its place in the document.
+    """
+
+    language: str
+    text: str
+    file: str
+    line: int
+
+
+class Step(NamedTuple):
+    """A command to be run, and what is shown of its output; None where nothing is."""
+
+    command: str
+    shown: str | None
+    line: int
+
+
+def blocks(document):
+    text = (ROOT / document).read_text("utf-8")
+    found = []
+    for fence in _FENCE.finditer(text):
+        before = text[: fence.start()]
+        indent, language, _, code = fence.groups()
+        named = _NAMED.search(before)
+        code = re.sub(rf"^{indent}", "", code, flags=re.M)
+        found.append(Block(language, code, named[1] if named else "", before.count("\n") + 1))
+    return found
+
+
+def steps(document):
+    """Give what a shell is told, one after the other."""
+    told = []
+    for block in blocks(document):
+        told += steps_of(document, block, told)
+    return told
+
+
+def steps_of(document, block, before):
+    if (document, block.text.partition("\n")[0]) in LEFT_ALONE:
+        return []
+    if block.file and not block.file.startswith("/"):
+        check_syntax(block)
+        return [Step(f"mkdir -p {Path(block.file).parent} && {fed('cat > ' + block.file, block)}", "", block.line)]
+    match block.language:
+        case "":
+            # A drawing, or a layout.
+            return []
+        case "console":
+            return list(commands(block))
+        case "python":
+            return [Step(fed(f"{shlex.quote(sys.executable)} -", block), None, block.line)]
+        case "text" if before and before[-1].shown is None:
+            before[-1] = before[-1]._replace(shown=block.text)
+            return []
+        case "json" | "jsonl" | "toml" | "ini" | "sh":
+            check_syntax(block)
+            return []
+    pytest.fail(f"{document}:{block.line} is run by nothing, and is not in LEFT_ALONE")
+
+
+def fed(command, block):
+    return f"{command} <<'END OF BLOCK'\n{block.text}END OF BLOCK"
+
+
+def commands(block):
+    for part in re.split(r"^\$ ", block.text, flags=re.M)[1:]:
+        command, shown = re.fullmatch(r"((?:[^\n]*\\\n)*[^\n]*)\n?(.*)", part, re.S).groups()
+        assert not re.match(r"(sudo )?(pip|pipx|uv|uvx|npm|npx|docker)\b", command), (
+            f"{command}: what installs something belongs into a block of sh, which is not run"
+        )
+        yield Step(command, shown, block.line)
+
+
+def check_syntax(block):
+    match block.language:
+        case "json":
+            json.loads(block.text)
+        case "jsonl":
+            for line in block.text.splitlines():
+                json.loads(line)
+        case "toml":
+            tomllib.loads(block.text)
+        case "ini":
+            configparser.ConfigParser(strict=False, interpolation=None).read_string(block.text)
+
+
+def pattern(shown):
+    """Give what is shown as a regular expression."""
+    lines = [
+        r"(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
+        for line in shown.splitlines(keepends=True)
+    ]
+    return "".join(lines)
+
+
+@pytest.fixture
+def follow(home, examples, environment):
+    """Do what a document says, and give what was printed at each step."""
+    if sys.platform == "win32":
+        pytest.skip("the documents are for a POSIX shell")
+    shutil.copytree(examples, home / "examples" / "tools")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def followed(told):
+        script = "".join(f"{step.command}\nprintf '{_END}'\n" for step in told)
+        with subprocess.Popen(
+            ["bash", "-c", f"{script}kill $(jobs -p) 2>/dev/null"],
+            cwd=home,
+            env=environment | {"PATH": path, "NO_PROXY": "*"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as shell:
+            try:
+                printed, _ = shell.communicate(timeout=PATIENCE)
+            finally:
+                # What it started and left running too.
+                with suppress(ProcessLookupError):
+                    os.killpg(shell.pid, signal.SIGKILL)
+        return printed.decode("utf-8").split(_END)
+
+    return followed
+
+
+@pytest.fixture
+def port():
+    """A port that nobody listens at, for the documents' 8000."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def with_blocks():
+    return [it for it in DOCUMENTS if it not in ELSEWHERE and blocks(it)]
+
+
+@pytest.mark.parametrize("document", with_blocks())
+def test_a_document_s_commands_print_what_it_shows(follow, port, document):
+    told = [
+        step._replace(
+            command=step.command.replace("8000", str(port)),
+            shown=step.shown and step.shown.replace("8000", str(port)),
+        )
+        for step in steps(document)
+    ]
+
+    printed = follow(told)
+
+    assert len(printed) == len(told) + 1, "the shell ended early"
+    # Where they agree but for what may vary, they are made equal, for pytest to show the rest.
+    agreed = [
+        text if step.shown is None or re.fullmatch(pattern(step.shown), text) else step.shown
+        for step, text in zip(told, printed, strict=False)
+    ]
+    assert with_places(document, told, printed) == with_places(document, told, agreed)
+
+
+def with_places(document, told, texts):
+    return "".join(
+        f"{document}:{step.line}: $ {step.command}\n{text}"
+        for step, text in zip(told, texts, strict=False)
+    )
+
+
+@pytest.mark.parametrize("document", with_blocks())
+def test_no_block_of_a_document_goes_untested(document):
+    steps(document)
+
+
+def test_a_test_elsewhere_reads_its_document():
+    for document, test in ELSEWHERE.items():
+        text = (ROOT / test).read_text("utf-8")
+        assert Path(document).name in text or Path(document).stem in text, document
+
+
+def test_what_is_left_alone_is_there():
+    assert LEFT_ALONE.keys() <= {
+        (document, block.text.partition("\n")[0])
+        for document in DOCUMENTS
+        for block in blocks(document)
+    }
+
+
+@pytest.mark.parametrize("document", [it for it in DOCUMENTS if not it.endswith("CHANGELOG.md")])
+def test_every_command_of_ours_in_a_document_exists(document):
+    text = (ROOT / document).read_text("utf-8")
+    code = [block.text for block in blocks(document)]
+    code += re.findall(r"`([^`\n]+)`", _FENCE.sub("", text))
+
+    for command in (it for each in code for it in _COMMAND.findall(each)):
+        assert unknown_in(command) == "", f"{document}: {command}"
+
+
+def unknown_in(command):
+    """Give the first word of a command that it does not know."""
+    group = typer.main.get_command(app)
+    words = re.findall(r"--[\w-]+|[\w-]+|\S", command.partition(" ")[2])
+    while words and words[0] in getattr(group, "commands", {}):
+        group = group.commands[words.pop(0)]
+    options = {"--help", *(name for it in group.params for name in (*it.opts, *it.secondary_opts))}
+    if hasattr(group, "commands") and words and re.match(r"[a-z]", words[0]):
+        return words[0]
+    return next((it for it in words if it.startswith("--") and it not in options), "")

@@ -1,0 +1,82 @@
+"""The documents that are made from the code are what the code makes now."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SITE = runpy.run_path(str(DOCS / "make" / "site.py"))
+PATIENCE = 60
+
+
+def printed_by(script, environment, folder):
+    """Run a script of the documents, as its docstring says."""
+    return subprocess.run(
+        [sys.executable, DOCS / "make" / script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=PATIENCE,
+    ).stdout
+
+
+@pytest.mark.parametrize("page", ["cli", "settings"])
+def test_a_page_made_from_the_code_is_what_its_script_prints(page, environment, tmp_path):
+    shown = (DOCS / f"{page}.md").read_text("utf-8")
+
+    assert printed_by(f"{page}.py", environment, tmp_path) == shown, "write it anew, as it says"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="git may have changed the ends of lines")
+def test_the_life_of_a_datum_is_what_its_script_prints(environment, tmp_path):
+    shown = (DOCS / "datum.md").read_text("utf-8")
+
+    assert printed_by("datum.py", environment, tmp_path) == shown, "write it anew, as it says"
+
+
+def test_the_table_of_decisions_has_each_with_its_title():
+    table = (DOCS / "decisions" / "README.md").read_text("utf-8")
+
+    assert re.findall(r"^\| \[(\d+)\]\((.+?)\) \| (.+) \|$", table, re.M) == [
+        (str(int(file.name[:4])), file.name, file.read_text("utf-8").splitlines()[0].partition(". ")[2])
+        for file in sorted((DOCS / "decisions").glob("0*.md"))
+    ]
+
+
+def test_the_terms_of_the_glossary_are_in_alphabetical_order():
+    terms = re.findall(r"^\*\*(.+?)\*\*", (DOCS / "glossary.md").read_text("utf-8"), re.M)
+
+    assert len(terms) > 20
+    assert terms == sorted(terms, key=str.casefold)
+
+
+@pytest.mark.parametrize(
+    ("document", "target", "on_site"),
+    [
+        ("README.md", "docs/architecture.md", "architecture.md"),
+        ("README.md", "packages/toolscan", "packages/toolscan/README.md"),
+        ("docs/architecture.md", "../benchmarks/RESULTS.md", "benchmarks/RESULTS.md"),
+        ("docs/guides/http.md", "agents.md#rerank", "agents.md#rerank"),
+        ("docs/guides/agents.md", "../../examples/README.md", "../examples/README.md"),
+        ("packages/toolscan/README.md", "../../apps/pytools-hybrid", "../../apps/pytools-hybrid/README.md"),
+        ("README.md", "https://ai.pydantic.dev/models/", "https://ai.pydantic.dev/models/"),
+    ],
+)  # fmt: skip
+def test_links_lead_to_the_same_place_on_the_site(document, target, on_site):
+    page = SITE["as_page"](f"See [it]({target}).\n", document)
+
+    assert page == f"See [it]({on_site}).\n"
+
+
+def test_code_is_left_as_it_is_on_the_site_but_for_what_tests_need_to_know():
+    page = SITE["as_page"]("```json call\n[a](README.md)\n```\n", "docs/guides/http.md")
+
+    assert page == "```json\n[a](README.md)\n```\n"
