@@ -75,7 +75,7 @@ nox.needs_version = ">=2026.10.20"
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 nox.options.sessions = [
-    "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "docs", "clients", "platforms",
+    "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "adapters", "docs", "clients", "platforms",
     "build",
 ]  # fmt: skip
 
@@ -155,6 +155,13 @@ def e2e(session: nox.Session) -> None:
     """The installed command, and the server through a real MCP client."""
     _sync(session, "--all-packages", "--group=e2e")
     _pytest(session, ROOT / "tests", "pytools_hybrid", 80)
+
+
+@nox.session
+def adapters(session: nox.Session) -> None:
+    """The adapters against the agent libraries that they are for."""
+    _sync(session, "--all-packages", "--group=adapters")
+    session.run("pytest", str(ROOT / "tests" / "adapters"), *session.posargs)
 
 
 @nox.session

@@ -95,8 +95,8 @@ def main() -> None:
     class CountedSearch(service.ToolSearch):
         """Embeds with the counted model, whatever the setting."""
 
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            super().__init__(*arguments, **keywords)
             self._embedder = CountedEmbedder()
 
     service.ToolSearch = CountedSearch

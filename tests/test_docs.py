@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 import pytest
 import typer
-
 from pytools_hybrid.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +39,7 @@ ELSEWHERE = {
     "README.md": "tests/test_readme.py",
     "docs/cli.md": "tests/test_docs_pages.py",
     "docs/datum.md": "tests/test_docs_pages.py",
+    "docs/guides/adapters.md": "tests/adapters/test_guide.py",
     "docs/guides/agents.md": "tests/test_guides.py",
     "docs/guides/freeact.md": "tests/clients/test_configurations.py",
     "docs/guides/http.md": "tests/test_guides.py",
@@ -110,7 +110,13 @@ def steps_of(document, block, before):
         return []
     if block.file and not block.file.startswith("/"):
         check_syntax(block)
-        return [Step(f"mkdir -p {Path(block.file).parent} && {fed('cat > ' + block.file, block)}", "", block.line)]
+        return [
+            Step(
+                f"mkdir -p {Path(block.file).parent} && {fed('cat > ' + block.file, block)}",
+                "",
+                block.line,
+            )
+        ]
     match block.language:
         case "":
             # A drawing, or a layout.
@@ -171,12 +177,12 @@ def follow(home, examples, environment):
     shutil.copytree(examples, home / "examples" / "tools")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
-    def followed(told):
+    def followed(told, **variables):
         script = "".join(f"{step.command}\nprintf '{_END}'\n" for step in told)
         with subprocess.Popen(
             ["bash", "-c", f"{script}kill $(jobs -p) 2>/dev/null"],
             cwd=home,
-            env=environment | {"PATH": path, "NO_PROXY": "*"},
+            env=environment | {"PATH": path, "NO_PROXY": "*"} | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -215,7 +221,8 @@ def test_a_document_s_commands_print_what_it_shows(follow, port, document):
         for step in steps(document)
     ]
 
-    printed = follow(told)
+    variables = {"PYTOOLS_PORT": str(port)} if "8000" in str(steps(document)) else {}
+    printed = follow(told, **variables)
 
     assert len(printed) == len(told) + 1, "the shell ended early"
     # Where they agree but for what may vary, they are made equal, for pytest to show the rest.

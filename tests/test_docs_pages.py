@@ -46,7 +46,11 @@ def test_the_table_of_decisions_has_each_with_its_title():
     table = (DOCS / "decisions" / "README.md").read_text("utf-8")
 
     assert re.findall(r"^\| \[(\d+)\]\((.+?)\) \| (.+) \|$", table, re.M) == [
-        (str(int(file.name[:4])), file.name, file.read_text("utf-8").splitlines()[0].partition(". ")[2])
+        (
+            str(int(file.name[:4])),
+            file.name,
+            file.read_text("utf-8").splitlines()[0].partition(". ")[2],
+        )
         for file in sorted((DOCS / "decisions").glob("0*.md"))
     ]
 
@@ -66,7 +70,7 @@ def test_the_terms_of_the_glossary_are_in_alphabetical_order():
         ("docs/architecture.md", "../benchmarks/RESULTS.md", "benchmarks/RESULTS.md"),
         ("docs/guides/http.md", "agents.md#rerank", "agents.md#rerank"),
         ("docs/guides/agents.md", "../../examples/README.md", "../examples/README.md"),
-        ("packages/toolscan/README.md", "../../apps/pytools-hybrid", "../../apps/pytools-hybrid/README.md"),
+        ("packages/toolscan/README.md", "../toolindex", "../toolindex/README.md"),
         ("README.md", "https://ai.pydantic.dev/models/", "https://ai.pydantic.dev/models/"),
     ],
 )  # fmt: skip

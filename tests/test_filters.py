@@ -14,8 +14,9 @@ def search(run, tree):
 
     def found(*arguments):
         result = run("search", *arguments, "--root", tree, "--output", "json", "--limit", "50")
-        assert result.returncode == 0, result.stderr
-        return {tool["id"] for tool in json.loads(result.stdout)}, result.stderr
+        found = {tool["id"] for tool in json.loads(result.stdout)[0]["tools"]}
+        assert result.returncode == (0 if found else 1), result.stderr
+        return found, result.stderr
 
     return found
 

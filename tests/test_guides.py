@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from pytools_hybrid import Settings
+from pytools_hybrid.http import check_exposure
+from pytools_hybrid.settings import variable
 
 pytestmark = pytest.mark.anyio
 
@@ -221,3 +224,41 @@ def test_the_transcript_is_what_its_script_prints(environment, tmp_path):
     )
 
     assert printed.stdout == TRANSCRIPT.read_text("utf-8"), "write it anew, as make.py says"
+
+
+def test_the_service_and_the_container_of_the_guide_for_teams_are_a_server_that_may_be_reached():
+    guide = (DOCS / "guides" / "team.md").read_text("utf-8")
+    unit = re.search(r"^```ini\n(.*?)^```", guide, re.M | re.S)[1]
+    container = re.search(r"^```dockerfile\n(.*?)^```", guide, re.M | re.S)[1]
+
+    for shown in (unit, container):
+        given = re.findall(r"(PYTOOLS_\w+)=(\S+)", shown)
+        variables = dict(given) | {"PYTOOLS_TOKEN": "secret"}
+        assert variables.keys() <= {variable(name) for name in Settings.model_fields}
+        fields = {name: variables.get(variable(name)) for name in Settings.model_fields}
+        settings = Settings.from_flags({"transport": "http"} | fields | {"root": ["/"]})
+        assert (settings.host, settings.port, settings.db_path) == (
+            "0.0.0.0",
+            8000,
+            Path(variables["PYTOOLS_DB_PATH"]),
+        )
+        check_exposure(settings)
+    assert re.search(r"^ExecStart=\S+/pytools-hybrid serve --transport http$", unit, re.M)
+    assert 'ENTRYPOINT ["pytools-hybrid"]\nCMD ["serve"]' in container
+
+
+def test_what_troubles_say_in_their_table_is_what_the_code_says():
+    troubles = rows((DOCS / "guides" / "troubleshooting.md").read_text("utf-8"))
+    code = "".join(
+        file.read_text("utf-8")
+        for package in ("apps/pytools-hybrid", "packages/toolindex")
+        for file in sorted((DOCS.parent / package / "src").rglob("*.py"))
+    )
+    # As one text, where the code breaks it into several.
+    code = re.sub(r'"\s*f?"', "", code)
+
+    said = [each for each in troubles if " " in each]
+    assert len(said) > 5
+    for each in said:
+        for part in filter(None, map(str.strip, each.split("…"))):
+            assert part.strip("():; ") in code, part

@@ -45,7 +45,7 @@ def fusion(fuse: Callable[..., object]) -> Change:
 
 
 def weights(*values: float) -> Change:
-    return (store, "_WEIGHTS", (*values, 1.0, 1.0))
+    return (store, "_WEIGHTS", (*values, 1.0, 1.0, 0.5))
 
 
 VARIANTS: dict[str, Sequence[Change]] = {

@@ -4,8 +4,8 @@ From the root of the repository:
 
     uv run python docs/make/datum.py > docs/datum.md
 
-A test checks that `datum.md` is what this prints; numbers are rounded, so that it does not depend on
-the processor.
+A test checks that `datum.md` is what this prints; numbers are rounded, so that it does not depend
+on the processor.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def file(root: Path) -> None:
     print(f"""\
 # The life of one datum
 
-What becomes of one file of the [example tools](../examples/README.md), step by step, with the values
-that it really has. [datum.py](make/datum.py) has printed this page, and a test prints it again.
+What becomes of one file of the [example tools](../examples/README.md), step by step, with the
+values that it really has. [datum.py](make/datum.py) has printed this page; a test prints it again.
 [Architecture](architecture.md) says which part does what, and why; the [glossary](glossary.md)
 explains the terms.
 
@@ -123,12 +123,13 @@ toolscan reads the file once, as bytes, and looks at its syntax tree. Nothing is
 
 def rows(reader: SQLiteReader) -> None:
     """Show what toolindex writes."""
-    sql = f"SELECT {', '.join(COLUMNS)}\nFROM entries WHERE id = '{ID}'"  # noqa: S608 - no input
+    sql = f"SELECT {', '.join(COLUMNS)}\nFROM entries WHERE id = '{ID}'"
     row = reader.connection.execute(sql).fetchone()
     print("""\
 ## 3. A row, and its words
 
-`plan_sync` compares record and stored row, and `ToolIndex.sync` applies the plan in one transaction:
+`plan_sync` compares record and stored row, and `ToolIndex.sync` applies the plan in one
+transaction:
 """)
     print(f"```sql\n{sql}\n```\n")
     show(dict(zip(COLUMNS, (short(it) if isinstance(it, str) else it for it in row), strict=True)))
@@ -151,7 +152,7 @@ def vectors(reader: SQLiteReader) -> None:
     (model,) = reader.models()
     vector_table = reader.vector_table(model)
     assert vector_table is not None
-    sql = f"SELECT embedding FROM {vector_table.name} JOIN entries USING (rowid) WHERE id = '{ID}'"  # noqa: S608
+    sql = f"SELECT embedding FROM {vector_table.name} JOIN entries USING (rowid) WHERE id = '{ID}'"
     blob = reader.connection.execute(sql).fetchone()[0]
     values = struct.unpack(f"<{vector_table.dimensions}f", blob)
     length = math.sqrt(sum(value * value for value in values))
@@ -173,9 +174,8 @@ gives {vector_table.dimensions} numbers, of length {length:.2f} together: {numbe
 
 def terms(reader: SQLiteReader) -> None:
     """Show what a request is taken apart into."""
-    from toolrank import query_terms, split_request
-
     from pytools_hybrid.embedding import StaticEmbedder
+    from toolrank import query_terms, split_request
 
     corrected = " ".join(reader.corrections(QUERY).get(word, word) for word in QUERY.split())
     values = StaticEmbedder().encode_queries([corrected])[0]
@@ -209,7 +209,13 @@ cosine of the two vectors; the background is the mean score of the tools at rank
 merely resemble the request.
 """)
     rows = [
-        (f"`{found.entry.id}`", each.retriever, each.rank, f"{each.score:.2f}", f"{each.background:.2f}")
+        (
+            f"`{found.entry.id}`",
+            each.retriever,
+            each.rank,
+            f"{each.score:.2f}",
+            f"{each.background:.2f}",
+        )
         for found in response.tools
         for each in found.contributions
     ]
@@ -221,14 +227,16 @@ def fusion(found: Sequence[FoundTool]) -> None:
     from pytools_hybrid.ranking import _UNITS as UNITS
 
     scores = [{each.retriever: each.score for each in it.contributions} for it in found]
-    best = {name: max(each.get(name, 0.0) for each in scores) for name in UNITS if name in scores[0]}
+    best = {
+        name: max(each.get(name, 0.0) for each in scores) for name in UNITS if name in scores[0]
+    }
     sums = [sum(UNITS[name] * each.get(name, 0.0) for name in best) for each in scores]
     attainable = sum(UNITS[name] * score for name, score in best.items())
     print(f"""\
 ## 7. One ranking
 
-A cosine counts as it is, a point of BM25 {UNITS["bm25"]} of one; the sum is divided by what the best
-of both lists would have, {attainable:.2f}
+A cosine counts as it is, a point of BM25 {UNITS["bm25"]} of one; the sum is divided by what the
+best of both lists would have, {attainable:.2f}
 ([decision 8](decisions/0008-strength-not-rank-decides-the-fusion.md)). Then a tool goes up with the
 best of its category: (score + 0.3 · best) / 1.3.
 """)
@@ -245,8 +253,8 @@ best of its category: (score + 0.3 · best) / 1.3.
     table("tool", "fusion", "gives", "best of category", "score", rows=rows)
     print("""\
 Nothing was reported of these tools yet, so past use moves none. The request names none either, or
-that tool would be first whatever the scores, and none of them say the same as another, or they would
-be one result.
+that tool would be first whatever the scores, and none of them say the same as another, or they
+would be one result.
 """)
 
 
@@ -286,11 +294,13 @@ def answer(tools: ToolSearch, response: SearchResponse) -> None:
     show(first | {"description": short(first["description"])})
     print("and, beside it in `_meta`:\n")
     show(meta)
-    print("""\
-When the agent has used the tool, `report_outcome` notes whether it worked, and the tool's next score
-is up to a tenth higher or lower. When the file changes, all of this happens again for this one file,
-within a second.
-""".rstrip())
+    print(
+        """\
+When the agent has used the tool, `report_outcome` notes whether it worked, and the tool's next
+score is up to a tenth higher or lower. When the file changes, all of this happens again for this
+one file, within a second.
+""".rstrip()
+    )
 
 
 def show(value: Any) -> None:  # noqa: ANN401 - any value of JSON

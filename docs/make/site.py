@@ -25,13 +25,17 @@ REPOSITORY = Path(__file__).parents[2]
 _NO_DOCUMENTS = {"__pycache__", "build", "dist", "node_modules", "site", "tests"}
 _FENCE = re.compile(r"^( *)(```+)(\w*).*$")
 _LINK = re.compile(r"(\]\()([^)\s#]+)([^)]*\))")
-_FETCHED = re.compile(r"""<(?:script|img|iframe|link rel="(?:stylesheet|preconnect)")[^>]*//[^>]*>""")
+_FETCHED = re.compile(
+    r"""<(?:script|img|iframe|link rel="(?:stylesheet|preconnect)")[^>]*//[^>]*>"""
+)
 
 
 def documents(repository: Path = REPOSITORY) -> Iterator[str]:
     """Give every document of the repository, by its path in it."""
     for folder, folders, names in os.walk(repository):
-        folders[:] = sorted(it for it in folders if not it.startswith(".") and it not in _NO_DOCUMENTS)
+        folders[:] = sorted(
+            it for it in folders if not it.startswith(".") and it not in _NO_DOCUMENTS
+        )
         for name in sorted(names):
             if name.endswith(".md"):
                 yield Path(folder, name).relative_to(repository).as_posix()

@@ -111,9 +111,7 @@ async def test_a_conversation_goes_from_the_search_to_the_function(search, provi
 async def test_the_functions_can_be_those_of_a_tree(examples, provider, forget_modules):
     answers = (
         response(search_call("convert miles to kilometres")),
-        response(
-            function_call("units__convert_units", value=1, from_unit="mi", to_unit="km")
-        ),
+        response(function_call("units__convert_units", value=1, from_unit="mi", to_unit="km")),
     )
     with provider(*answers) as (url, requests):
         async with (

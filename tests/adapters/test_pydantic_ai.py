@@ -3,7 +3,7 @@
 import pytest
 from pydantic_ai import Agent, Tool
 from pydantic_ai.capabilities import ToolSearch as ToolSearchCapability
-from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pytools_hybrid import ToolSearch
@@ -74,9 +74,7 @@ async def test_an_agent_calls_the_tools_of_a_tree(examples, forget_modules):
     async with ToolSearch(examples) as tools:
         hits = await tools.search("convert miles to kilometres", limit=1)
     model = TestModel(custom_output_text="done")
-    script = Script(
-        ("units__convert_units", {"value": 1, "from_unit": "mi", "to_unit": "km"})
-    )
+    script = Script(("units__convert_units", {"value": 1, "from_unit": "mi", "to_unit": "km"}))
 
     await Agent(model, toolsets=[toolset(hits)]).run("How far?", model=FunctionModel(script))
 
@@ -91,14 +89,15 @@ async def test_arguments_that_do_not_fit_go_back_to_the_model(examples, forget_m
 
     await Agent(FunctionModel(script), toolsets=[toolset(hits)]).run("How far?")
 
-    (retry,) = [
+    (told,) = [
         part
         for message in script.messages
         for part in message.parts
-        if isinstance(part, RetryPromptPart)
+        if isinstance(part, ToolReturnPart)
     ]
-    assert "value: Input should be a valid number" in retry.content
-    assert "to_unit: Field required" in retry.content
+    assert told.outcome == "retried"
+    assert "value: Input should be a valid number" in told.content
+    assert "to_unit: Field required" in told.content
 
 
 async def test_a_test_model_can_call_every_tool_that_was_found(write_tree, forget_modules):

@@ -257,7 +257,7 @@ def test_a_database_that_cannot_be_read_costs_only_the_memory_of_it(path):
 def test_only_searches_by_meaning_ask_the_model(settings, root):
     class Searching(ToolSearch):
         def __init__(self, *arguments):
-            super().__init__(*arguments)
+            super().__init__(*arguments, refresh=False)
             self._embedder = CountingEmbedder()
 
     async def main():

@@ -186,6 +186,14 @@ def test_a_file_of_the_first_root_that_is_no_tool_hides_none_of_the_next(store, 
     assert [issue.path for issue in report.issues] == [f"0/{SEND}"]
 
 
+def test_a_file_that_does_not_count_is_not_even_read(store, own, shared):
+    (shared / SEND).write_text("def run(:\n")
+
+    (issue,) = refresh(store, [own, shared]).issues
+
+    assert issue.reason == Reason.DUPLICATE_ID
+
+
 def test_one_root_is_stored_without_a_number(store, own):
     refresh(store, [own])
 
@@ -208,7 +216,7 @@ def apply(roots, edit):
         file.write_text(content)
 
 
-@hypothesis_settings(max_examples=60)
+@hypothesis_settings(max_examples=40)
 @given(
     trees=st.lists(edits, max_size=8),
     steps=st.lists(st.lists(edits, min_size=1, max_size=3), max_size=6),

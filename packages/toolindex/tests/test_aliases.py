@@ -31,15 +31,19 @@ def aliases_of(index):
     ("texts", "words"),
     [
         ([], ""),
-        (["commit with git", "git push"], "commit with git push"),
+        (["Commit with git", "git push"], "commit with git git push"),
         (["runCommand", "s3_upload"], "runcommand run command s3 s 3 upload"),
         (["メール送信", "mail"], "メール送信 mail メー ール ル送 送信"),
         (["  ", "-"], ""),
     ],
 )
-def test_aliases_are_split_as_names_are_and_each_word_counts_once(texts, words):
-    assert set(alias_words(texts).split()) == set(words.split())
-    assert len(alias_words(texts).split()) == len(set(words.split()))
+def test_aliases_are_split_as_names_are_and_keep_their_order(texts, words):
+    assert alias_words(texts) == words
+
+
+def test_an_alias_is_found_as_a_phrase(filled, matches):
+    filled.annotate({SHELL: ["say it again, Sam"]})
+    assert matches(filled, '"it again sam"') == {SHELL}
 
 
 def test_a_tool_is_found_by_its_aliases_in_their_own_column(filled, matches):

@@ -252,9 +252,9 @@ class BlockingToolSearch:
         """Give the tools that can be found, by id."""
         return self._call(self._tools.entries, where)
 
-    def lost_channels(self) -> tuple[str, ...]:
-        """Ask each channel once, and say in sentences which give no answer; nothing is recorded."""
-        return self._call(self._tools.lost_channels)
+    def channel_notes(self) -> tuple[str, ...]:
+        """Ask each channel once, and give what a search would have to tell of them."""
+        return self._call(self._tools.channel_notes)
 
     def idle_patterns(self) -> tuple[str, ...]:
         """Give the patterns of the policy that match no tool: they may be misspelt."""

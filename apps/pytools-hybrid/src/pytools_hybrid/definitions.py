@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from toolscan import Parameter, ToolId, ToolRecord, embedding_text
@@ -17,7 +18,8 @@ __all__ = ["ToolDefinition", "identified", "to_record"]
 _SOURCE = "held"
 # Where clients put the name of a server before that of its tool.
 _NAMESPACE = re.compile(r"__|[.:/]")
-_NO_CATEGORY = "tools"
+# A word here would be in every text: it costs .002 to .004 of NDCG@10.
+_NO_CATEGORY = "_"
 # Neither part of an id nor of a row.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
@@ -43,13 +45,12 @@ def identified(tools: Iterable[ToolDefinition]) -> dict[ToolId, ToolDefinition]:
     """Give each tool an id of its own; of several with one name the last counts."""
     ids: dict[ToolId, ToolDefinition] = {}
     for tool in {tool.name: tool for tool in tools}.values():
-        parts = [_plain(part) for part in _NAMESPACE.split(tool.name) if part]
-        category = ".".join(parts[:-1]) or _NO_CATEGORY
-        tool_id = ToolId(source=_SOURCE, category=category, name=parts[-1] if parts else "_")
-        number = 1
+        *namespace, name = [_plain(part) for part in _NAMESPACE.split(tool.name) if part] or ["_"]
+        category = ".".join(namespace) or _NO_CATEGORY
+        numbers = count(2)
+        tool_id = ToolId(source=_SOURCE, category=category, name=name)
         while tool_id in ids:
-            number += 1
-            tool_id = ToolId(source=_SOURCE, category=category, name=f"{parts[-1]} {number}")
+            tool_id = ToolId(source=_SOURCE, category=category, name=f"{name} {next(numbers)}")
         ids[tool_id] = tool
     return ids
 

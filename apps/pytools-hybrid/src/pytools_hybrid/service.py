@@ -134,7 +134,7 @@ class ToolSearch:
         if self._open is not None:
             raise RuntimeError("this ToolSearch is open already; make another one")
         settings = self.settings
-        index = await asyncio.to_thread(open_store, self._database, self.roots)
+        index = await self._opened()
         searcher = Searcher(
             index,
             bm25_weight=settings.bm25_weight,
@@ -169,6 +169,16 @@ class ToolSearch:
         traceback: TracebackType | None,
     ) -> None:
         await self._close()
+
+    async def _opened(self) -> SQLiteStore:
+        loop = asyncio.get_running_loop()
+        opening = loop.run_in_executor(None, open_store, self._database, self.roots)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The thread goes on, and may take long: another process may be making the index.
+            opening.add_done_callback(_close_late)
+            raise
 
     async def _start(self) -> None:
         if self._follows:
@@ -461,14 +471,16 @@ class ToolSearch:
 
         return await self._look(listed)
 
-    async def lost_channels(self) -> tuple[str, ...]:
-        """Ask each channel once, and say in sentences which give no answer; nothing is recorded.
+    async def channel_notes(self) -> tuple[str, ...]:
+        """Ask each channel once, and give what a search would have to tell of them.
+
+        Nothing is recorded. An empty answer means that all channels are whole.
 
         Raises:
             DatabaseError: The index cannot be read.
         """
         asked = SearchRequest(text="tool", limit=1)
-        return (await self._answering.answer(asked, self._vectors.failure)).lost
+        return (await self._answering.answer(asked, self._vectors.failure)).notes
 
     async def idle_patterns(self) -> tuple[str, ...]:
         """Give the patterns of the policy that match no tool: they may be misspelt.
@@ -691,6 +703,11 @@ class ToolSearch:
         if self.sync.is_first_look:
             return ("the index may be out of date: the files are still being looked at",)
         return ()
+
+
+def _close_late(opening: asyncio.Future[SQLiteStore]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _roots(settings: Settings) -> Roots:

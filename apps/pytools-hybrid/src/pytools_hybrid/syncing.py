@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import DamagedDatabaseError, ToolIndexError, finish_in_thread
 
+from pytools_hybrid.annotating import Annotator
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.refresh import refresh
 
@@ -61,6 +62,7 @@ class TreeSync:
         self._roots = roots
         self._completes = completes
         self._outside_links = outside_links
+        self._annotator = Annotator(roots)
         self._lock = asyncio.Lock()
         self._rebuilding: asyncio.Task[None] | None = None
         self._rebuilt_at = float("-inf")
@@ -176,15 +178,22 @@ class TreeSync:
         progress: Callable[[int], object] | None,
     ) -> SyncReport:
         def scan_and_sync(paths: Iterable[PurePosixPath] | None) -> SyncReport:
-            return refresh(
-                self._store,
-                self._roots,
-                paths,
-                completes=self._completes,
-                outside_links=self._outside_links,
-                trusts_stamps=trusts_stamps,
-                progress=progress,
-            )
+            try:
+                report = refresh(
+                    self._store,
+                    self._roots,
+                    paths,
+                    completes=self._completes,
+                    outside_links=self._outside_links,
+                    trusts_stamps=trusts_stamps,
+                    progress=progress,
+                )
+            except RootUnreadableError:
+                # Other roots are as their files are now.
+                self._annotator.annotate(self._store)
+                raise
+            self._annotator.annotate(self._store)
+            return report
 
         try:
             return await finish_in_thread(scan_and_sync, within)

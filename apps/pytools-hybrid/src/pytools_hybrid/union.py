@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from toolscan import Reason, RootNotFoundError, ScanIssue, ScanReport, scan
+from toolscan import FileStamp, Reason, RootNotFoundError, ScanIssue, ScanReport, scan
 
 from pytools_hybrid.errors import RootUnreadableError
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolindex import StoredFiles
-    from toolscan import FileStamp, ToolRecord
+    from toolscan import ToolRecord
 
     from pytools_hybrid.roots import Roots
 
@@ -70,7 +71,7 @@ def scan_roots(
     union = _Union(roots)
     unreadable: list[RootUnreadableError] = []
     for number, root in enumerate(roots):
-        stamps = _below(number, known)
+        stamps = {**_below(number, known), **union.hidden_in(root)}
         try:
             union.add(
                 number, _scan(root, within, stamps, outside_links=outside_links, progress=progress)
@@ -105,6 +106,15 @@ class _Union:
         ]
         self._issues += [replace(issue, path=stored(number, issue.path)) for issue in report.issues]
         self._categories = {**report.categories, **self._categories}
+
+    def hidden_in(self, root: Path) -> dict[str, FileStamp]:
+        """Give the stamps of the files of the next tree that will not count: none need be read."""
+        stamps: dict[str, FileStamp] = {}
+        for path in self._taken:
+            with suppress(OSError):
+                it = (root / path).stat()
+                stamps[path] = FileStamp(it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino)
+        return stamps
 
     def _takes(self, number: int, path: str) -> bool:
         """Tell whether a tree is the first that has a tool; it is an issue if not."""

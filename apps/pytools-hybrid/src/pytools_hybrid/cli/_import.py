@@ -133,7 +133,7 @@ async def _import(
 
     started = time.perf_counter()
     roots = settings.root or (into,)
-    async with ToolSearch(roots, settings) as tools:
+    async with ToolSearch(roots, settings, refresh=False) as tools:
         with _Board(as_lines=not as_json and not is_terminal()) as board:
             index = _Index(tools)
 

@@ -113,7 +113,7 @@ async def current(settings: Settings, roots: Roots) -> AsyncIterator[ToolSearch]
 
     from pytools_hybrid.service import ToolSearch
 
-    async with ToolSearch(roots, settings) as tools:
+    async with ToolSearch(roots, settings, refresh=False) as tools:
         if settings.sync and not tools.index.read_only:
             try:
                 await tools.refresh()

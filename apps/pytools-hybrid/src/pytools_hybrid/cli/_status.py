@@ -39,7 +39,7 @@ def status(
 ) -> None:
     """Show what the index holds, without looking at the files.
 
-    A channel that gives no answer is told; doctor says how to mend it.
+    A channel that gives no answer, or half of one, is told; doctor says how to mend it.
     """
     settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
     found = run(_look(settings, existing_roots(settings)))
@@ -53,7 +53,7 @@ def status(
         table.add_column(style="dim", no_wrap=True)
         table.add_column()
         for heading, value in found.rows():
-            style = "yellow" if heading == "lost" else ""
+            style = "yellow" if heading == "note" else ""
             table.add_row(heading, Text(printable(value), style=style))
         print_rich([table])
     else:
@@ -72,7 +72,7 @@ class _Status:
     model: str
     state: IndexState
     categories: tuple[CategoryCount, ...]
-    lost: tuple[str, ...]
+    notes: tuple[str, ...]
     usage: UsageStatistics
 
     def as_dict(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class _Status:
             "vectors": coverage.vectors,
             "categories": {f"{it.source}:{it.category}": it.tools for it in self.categories},
             "changed_at": self.state.changed_at,
-            "lost": list(self.lost),
+            "notes": list(self.notes),
             "searches": usage.searches,
             "without_results": usage.without_results,
             "acceptance_rate": usage.acceptance_rate,
@@ -106,15 +106,15 @@ class _Status:
         share = f"{coverage.vectors} of {coverage.tools} tools have vectors"
         yield "model", f"{self.model}: {share}" if self.model != "none" else "none: words only"
         yield "changed", _ago(self.state.changed_at)
-        for lost in self.lost:
-            yield "lost", lost
+        for note in self.notes:
+            yield "note", note
         yield "searches", _searches(self.usage)
 
 
 async def _look(settings: Settings, roots: Roots) -> _Status:
     from pytools_hybrid.service import ToolSearch
 
-    async with ToolSearch(roots, settings) as tools:
+    async with ToolSearch(roots, settings, refresh=False) as tools:
         database = tools.index.path
         return _Status(
             roots=roots,
@@ -128,7 +128,7 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
             model=settings.embedding_model,
             state=await tools.state(),
             categories=await tools.categories(),
-            lost=await tools.lost_channels(),
+            notes=await tools.channel_notes(),
             usage=await tools.statistics(),
         )
 

@@ -21,18 +21,20 @@ __all__ = ["look_at_database"]
 
 _FREE_BYTES = 200 << 20
 _LEASE = "files"
-_LEASE_SECONDS = 5.0
 _UPGRADE = "pip install --upgrade pytools-hybrid"
 _OTHER_PATH = "give another path as --db"
 
 
-def look_at_database(database: Path, roots: Roots, commands: Commands) -> Verdict:
+def look_at_database(
+    database: Path, roots: Roots, commands: Commands, *, patience: float = 5.0
+) -> Verdict:
     """Check the index; it is opened for reading only.
 
     Args:
         database: The file.
         roots: The trees that it should be of.
         commands: The commands to name.
+        patience: For how long another process may be bringing it up to date, in seconds.
     """
     from toolindex import (
         DamagedDatabaseError,
@@ -56,7 +58,7 @@ def look_at_database(database: Path, roots: Roots, commands: Commands) -> Verdic
     try:
         with ToolIndex(database, read_only=True) as index:
             index.bind(os.fsencode(roots.full_names).decode("utf-8", "backslashreplace"))
-            return _opened(index, database, commands)
+            return _opened(index, database, commands, patience)
     except (ForeignDatabaseError, ForeignRootError) as error:
         return failed(str(error), _OTHER_PATH)
     except NewerSchemaError as error:
@@ -78,7 +80,7 @@ def _absent(database: Path, commands: Commands) -> Verdict:
     return warning(f"{database} does not exist yet", commands.index())
 
 
-def _opened(index: ToolIndex, database: Path, commands: Commands) -> Verdict:
+def _opened(index: ToolIndex, database: Path, commands: Commands, patience: float) -> Verdict:
     with index.reading() as reader:
         problem = reader.connection.execute("PRAGMA quick_check(1)").get
         if problem != "ok":
@@ -96,9 +98,9 @@ def _opened(index: ToolIndex, database: Path, commands: Commands) -> Verdict:
         )
     if low := _lacks_space(database.parent):
         return warning(f"{shown}; {low}", "free some disk space")
-    if not _is_free(index, database):
+    if not _is_free(index, database, patience):
         return warning(
-            f"{shown}; another process has been bringing it up to date for {_LEASE_SECONDS:g} s",
+            f"{shown}; another process has been bringing it up to date for {patience:g} s",
             "wait for it, or end it",
         )
     return fine(f"{shown}, can be written, free")
@@ -109,13 +111,13 @@ def _is_writable(database: Path) -> bool:
     return os.access(database, os.W_OK) and os.access(database.resolve().parent, os.W_OK)
 
 
-def _is_free(index: ToolIndex, database: Path) -> bool:
+def _is_free(index: ToolIndex, database: Path, patience: float) -> bool:
     """Tell whether nobody holds the right to bring the index up to date, or for a moment only."""
     # Where the lock's file has never been made nobody can hold it, and none is to be made here.
     if not database.with_name(f"{database.name}-{_LEASE}.lock").exists():
         return True
     lease = index.lease(_LEASE)
-    if not lease.acquire(timeout=_LEASE_SECONDS):
+    if not lease.acquire(timeout=patience):
         return False
     lease.release()
     return True

@@ -29,8 +29,8 @@ _COMMANDS = (
     re.compile(r'(pip install "[^"]+")'),
     re.compile(r"run: (.+)$"),
     re.compile(r"\((ollama serve)\)"),
-    re.compile(r"set (PYTOOLS_\w+=\w+)"),
 )
+_SETTING = re.compile(r"set (PYTOOLS_\w+=\w+)")
 _KEY = re.compile(r"`([A-Z][A-Z0-9_]*(?:KEY|TOKEN|URL|PROJECT|REGION))`")
 
 
@@ -80,6 +80,8 @@ def remedy_of(message: str) -> str:
     for pattern in _COMMANDS:
         if command := pattern.search(message):
             return command[1]
+    if setting := _SETTING.search(message):
+        return f"export {setting[1]}"
     if variable := _KEY.search(message):
         return f"export {variable[1]}=…"
     return "pytools-hybrid doctor --models"

@@ -17,13 +17,14 @@ from pytools_hybrid.diagnosis._finding import failed, fine
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from mcp.client.client import Client
+
     from pytools_hybrid.diagnosis._finding import Verdict
     from pytools_hybrid.roots import Roots
     from pytools_hybrid.settings import Settings
 
 __all__ = ["look_at_server"]
 
-_SECONDS = 45.0
 _MOST_BYTES = 500 << 20
 _SHOWN = 400
 # It answers from a copy, and neither changes that nor writes down that it was asked.
@@ -37,6 +38,7 @@ def look_at_server(
     *,
     settings_file: Path | None = None,
     program: tuple[str, ...] = (sys.executable, "-m", "pytools_hybrid"),
+    seconds: float = 45.0,
 ) -> Verdict:
     """Start the server over stdio, on a copy of the index, and ask it for its tools and a search.
 
@@ -48,6 +50,7 @@ def look_at_server(
         database: The index, which may not exist.
         settings_file: The settings file that was asked for, if one was.
         program: The command that is started.
+        seconds: How long it may take.
     """
     with (
         TemporaryDirectory(prefix="pytools-doctor-") as folder,
@@ -65,10 +68,12 @@ def look_at_server(
         command = [*program, "serve", *trees, *flags, "--transport", "stdio"]
         started = time.perf_counter()
         try:
-            said = asyncio.run(_round_trip(command, variables, query, errors, must_find=must_find))
+            said = asyncio.run(
+                _round_trip(command, variables, query, errors, must_find=must_find, seconds=seconds)
+            )
         except Exception as error:  # noqa: BLE001 - the client raises groups of what it meets
             remedy = shlex.join(["pytools-hybrid", "serve", *trees])
-            return failed(f"no answer ({_words(error)}){_last_words(errors)}", remedy)
+            return failed(f"no answer ({_words(error, seconds)}){_last_words(errors)}", remedy)
     return fine(f"starts and answers in {time.perf_counter() - started:.1f} s: {said}")
 
 
@@ -79,23 +84,31 @@ async def _round_trip(
     errors: TextIO,
     *,
     must_find: bool,
+    seconds: float,
 ) -> str:
+    import anyio
     from mcp.client.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     parameters = StdioServerParameters(
         command=command[0], args=command[1:], env=os.environ | variables
     )
-    async with asyncio.timeout(_SECONDS), Client(stdio_client(parameters, errlog=errors)) as client:
-        names = [tool.name for tool in (await client.list_tools()).tools]
-        shown = f"{len(names)} MCP tools ({', '.join(names)})"
-        if "search_tools" not in names:
-            return shown
-        asked = {"query": query or "anything", "mode": "bm25"}
-        answer = await client.call_tool("search_tools", asked)
-        found = (answer.structured_content or {}).get("result", [])
-        if answer.is_error or (must_find and not found):
-            raise RuntimeError(f"a search for {query!r} found nothing")
+    # anyio's time-out, not asyncio's: after that the client would leave the process behind.
+    with anyio.fail_after(seconds):
+        async with Client(stdio_client(parameters, errlog=errors)) as client:
+            return await _asked(client, query, must_find=must_find)
+
+
+async def _asked(client: Client, query: str | None, *, must_find: bool) -> str:
+    names = [tool.name for tool in (await client.list_tools()).tools]
+    shown = f"{len(names)} MCP tools ({', '.join(names)})"
+    if "search_tools" not in names:
+        return shown
+    asked = {"query": query or "anything", "mode": "bm25"}
+    answer = await client.call_tool("search_tools", asked)
+    found = (answer.structured_content or {}).get("result", [])
+    if answer.is_error or (must_find and not found):
+        raise RuntimeError(f"a search for {query!r} found nothing")
     return f"{shown}, a search found {len(found)}" if query else f"{shown}, nothing to search yet"
 
 
@@ -125,9 +138,9 @@ def _last_words(errors: TextIO) -> str:
     return f"; it said: {text[-_SHOWN:]}" if text else ""
 
 
-def _words(error: BaseException) -> str:
+def _words(error: BaseException, seconds: float) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
-        return f"within {_SECONDS:g} s"
+        return f"within {seconds:g} s"
     return str(error).partition("\n")[0] or type(error).__name__

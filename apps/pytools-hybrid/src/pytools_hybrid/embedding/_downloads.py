@@ -76,9 +76,10 @@ def repository_of(name: str) -> str | None:
     """Give the hub's repository of a model, or None where the name is that of a folder.
 
     Args:
-        name: What stands behind `sentence-transformers:`.
+        name: What stands behind `sentence-transformers:`. A folder's begins with `/`, `./` or
+            `~`: whatever lies beside a program is not to be taken for a model of the hub.
     """
-    if Path(name).expanduser().is_dir():
+    if name.startswith((".", "~")) or Path(name).is_absolute():
         return None
     repository = name if "/" in name else f"{_OWNER}/{name}"
     return repository if _REPOSITORY.fullmatch(repository) else None

@@ -31,7 +31,7 @@ class SentenceTransformersModel(EmbeddingModel):
 
     Args:
         name: The model on the Hugging Face hub (`all-MiniLM-L6-v2`, `BAAI/bge-small-en-v1.5`),
-            or a folder.
+            or the path of a folder.
         device: Where it runs: `auto`, `cpu`, `cuda`, `mps`, or another name of PyTorch's.
 
     Raises:
@@ -137,7 +137,7 @@ def _require_device(device: str) -> None:
         # An empty tensor needs no memory, and still whatever drives the device.
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition(". ")[0].partition("\n")[0]
         raise ValueError(
             f"the device {device!r} cannot be used ({reason}); set PYTOOLS_DEVICE=auto"
         ) from error

@@ -122,7 +122,8 @@ def capabilities_of(said: Said, subjects: Sequence[Subject]) -> Mapping[str, Cap
 def _plain(texts: Iterable[str], *, most: int, length: int) -> tuple[str, ...]:
     taken: dict[str, str] = {}
     for text in texts:
-        line = one_line(readable(text[: 4 * length]), length)
+        # What cannot be printed has become spaces.
+        line = " ".join(one_line(readable(text[: 4 * length]), length).split())
         if any(map(str.isalnum, line)):
             taken.setdefault(line.casefold(), line)
     return tuple(taken.values())[:most]

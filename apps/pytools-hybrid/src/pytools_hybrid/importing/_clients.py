@@ -127,10 +127,10 @@ class _Rewriter:
         for text in self._entry.texts("args"):
             found = _FLAG.fullmatch(text)
             if found and found[2] and NAMES_A_SECRET.search(found[1]):
-                value = self._secret(f"{self._prefix}_{found[1]}", found[2])
+                value = self._secret(f"{self._prefix}_{found[1].lstrip('-')}", found[2])
                 made.append(f"{found[1]}={value}")
             elif flag and not found:
-                made.append(self._secret(f"{self._prefix}_{flag}", text))
+                made.append(self._secret(f"{self._prefix}_{flag.lstrip('-')}", text))
             else:
                 made.append(self._kept(text))
             is_flag = found is not None and found[2] is None and NAMES_A_SECRET.search(found[1])

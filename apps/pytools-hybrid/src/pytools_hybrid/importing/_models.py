@@ -98,7 +98,9 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
     problem = ""
     try:
         cleaned, notes = cleaned_schema(schema)
-    except ValueError as error:
+        if name == "Params" and "object" not in cleaned.get("type", "object"):
+            raise ValueError("its schema is none of an object")
+    except (ValueError, TypeError) as error:
         return _ANYTHING.format(name=name), (f"{name} allows anything: {error}",)
     for attempt, note in (
         (cleaned, None),

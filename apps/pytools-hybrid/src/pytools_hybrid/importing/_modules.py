@@ -124,7 +124,8 @@ def _escaped(char: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text)
+    # JSON has an emoji as two halves, which Python would take for two characters.
+    return json.dumps(text) if text.isascii() else ascii(text)
 
 
 def _problem(text: str, name: str) -> str:

@@ -46,8 +46,8 @@ def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     notes: dict[str, None] = {}
     made = _cleaned(schema, notes, 0)
     cleaned = made if isinstance(made, dict) else {}
-    if not {"type", "properties", "anyOf", "oneOf", "allOf", "$ref"} & cleaned.keys():
-        cleaned["type"] = "object"
+    if "properties" in cleaned or not {"anyOf", "oneOf", "allOf", "$ref"} & cleaned.keys():
+        cleaned.setdefault("type", "object")
     if cleaned.get("type") == "object":
         cleaned.setdefault("properties", {})
     return cleaned, tuple(notes)

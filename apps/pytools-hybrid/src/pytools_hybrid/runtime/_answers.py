@@ -10,11 +10,9 @@ if TYPE_CHECKING:
 __all__ = ["answer_of", "text_of"]
 
 
-def answer_of(result: CallToolResult) -> dict[str, Any] | str:
+def answer_of(result: CallToolResult) -> Any:  # noqa: ANN401 - any JSON
     """Give the structured answer where there is one, else the text."""
-    if isinstance(result.structured_content, dict):
-        return result.structured_content
-    return text_of(result)
+    return text_of(result) if result.structured_content is None else result.structured_content
 
 
 def text_of(result: CallToolResult) -> str:

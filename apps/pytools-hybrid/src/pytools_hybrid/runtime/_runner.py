@@ -31,7 +31,7 @@ class ToolRunner:
         self.server_name = server_name
         self.servers_file = servers_file
 
-    def run_sync(self, tool_name: str, tool_args: Any) -> dict[str, Any] | str:  # noqa: ANN401
+    def run_sync(self, tool_name: str, tool_args: Any) -> Any:  # noqa: ANN401 - any JSON
         """Call a tool, and wait for its answer.
 
         Args:

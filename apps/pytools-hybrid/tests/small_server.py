@@ -1,0 +1,89 @@
+"""An MCP server over stdio in a few lines, which starts at once and misbehaves as it is told.
+
+usage: python small_server.py PLAN.json
+
+The plan has `tools`, as a server lists them, and may have `page` (how many at a time),
+`instructions`, `stderr` (written at the start), `calls` (a file to which each call is added) and
+`instead`: "die", "hang" or "garbage", in place of an answer to the first request. What a call does
+follows from the tool's name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    for name in plan.get("stderr", ()):
+        print(os.environ.get(name, name), file=sys.stderr, flush=True)
+    instead = plan.get("instead")
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message:
+            continue
+        if instead == "die":
+            sys.exit(1)
+        if instead == "garbage":
+            print("this is no message", flush=True)
+        if instead in {"garbage", "hang"}:
+            continue
+        answer = {"jsonrpc": "2.0", "id": message["id"]} | _answer(plan, message)
+        print(json.dumps(answer), flush=True)
+
+
+def _answer(plan: dict, message: dict) -> dict:
+    given = message.get("params") or {}
+    match message["method"]:
+        case "initialize":
+            about = {"instructions": plan["instructions"]} if "instructions" in plan else {}
+            return {
+                "result": {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "small", "version": "1"},
+                }
+                | about
+            }
+        case "tools/list":
+            start, page = int(given.get("cursor") or 0), plan.get("page", 1000)
+            tools = plan["tools"][start : start + page]
+            more = {"nextCursor": str(start + page)} if start + page < len(plan["tools"]) else {}
+            return {"result": {"tools": tools} | more}
+        case "tools/call":
+            return _called(plan, given["name"], given.get("arguments") or {})
+    return {"error": {"code": -32601, "message": f"Method not found: {message['method']}"}}
+
+
+def _called(plan: dict, name: str, arguments: dict) -> dict:
+    if "calls" in plan:
+        with Path(plan["calls"]).open("a", encoding="utf-8") as calls:
+            calls.write(f"{name} {json.dumps(arguments, sort_keys=True)}\n")
+    structured: dict = {}
+    is_error = False
+    match name:
+        case "crash":
+            os._exit(1)
+        case "hang":
+            return {"method": "notifications/nothing"}
+        case "pid":
+            text = str(os.getpid())
+        case "environment":
+            text = os.environ.get(arguments["name"], "")
+        case "refuse":
+            text, is_error = "there is no such thing", True
+        case "structured":
+            text, structured = "{}", {"structuredContent": {"count": arguments.get("count", 1)}}
+        case _:
+            text = json.dumps(arguments, sort_keys=True)
+    content = [{"type": "text", "text": text}]
+    if name == "picture":
+        content.append({"type": "image", "data": "AAAA", "mimeType": "image/png"})
+    return {"result": {"content": content, "isError": is_error} | structured}
+
+
+if __name__ == "__main__":
+    main()

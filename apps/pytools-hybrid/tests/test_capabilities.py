@@ -1,0 +1,380 @@
+"""`capabilities.toml`: read with care, taken into the index, and never at the index's cost."""
+
+import asyncio
+import logging
+import string
+import tomllib
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytools_hybrid import ToolSearch
+from pytools_hybrid.annotating import Annotator
+from pytools_hybrid.capabilities import (
+    FILE_NAME,
+    Capabilities,
+    CapabilitiesError,
+    Capability,
+    parse_capabilities,
+    read_text,
+)
+from pytools_hybrid.refresh import refresh
+from pytools_hybrid.roots import Roots
+from pytools_hybrid.search import SearchMode
+from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.toml_blocks import is_whole, split_tables
+from pytools_hybrid.upkeep import Upkeep
+
+ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"
+MERGE, SLUG = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
+FILE = f"""
+["{ISSUE}"]
+use_cases = ["complain about a crash"]  # often asked
+synonyms = ["ticket", "defect"]
+
+["*:pdf:*"]
+synonyms = ["acrobat", "ticket"]
+"""
+
+
+@pytest.fixture
+def file(root):
+    return root / FILE_NAME
+
+
+@pytest.fixture
+def store(tmp_path):
+    with SQLiteStore(tmp_path / "store.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def annotate(store, root):
+    """Bring the store up to date with files and capabilities; whatever is logged is kept."""
+    annotator = Annotator(Roots.of(root))
+
+    def make():
+        refresh(store, root)
+        return annotator.annotate(store)
+
+    return make
+
+
+def aliases(store):
+    ids = [ISSUE, COMMITS, MERGE, SLUG]
+    with store.reading() as reader:
+        found = reader.entries(ids)
+    return {id_: entry.aliases for id_, entry in found.items() if entry.aliases}
+
+
+def parsed(text):
+    return parse_capabilities(text, "capabilities.toml").entries
+
+
+class TestReading:
+    def test_a_table_says_use_cases_and_synonyms_of_a_tool(self):
+        assert parsed(FILE)[ISSUE] == Capability(
+            use_cases=("complain about a crash",), synonyms=("ticket", "defect")
+        )
+
+    def test_texts_are_stripped_and_empty_ones_say_nothing(self):
+        text = f'["{ISSUE}"]\nsynonyms = [" ticket ", "", "  "]'
+        assert parsed(text)[ISSUE].texts == ("ticket",)
+
+    def test_a_file_that_is_not_there_says_nothing(self, tmp_path):
+        assert read_text(tmp_path / FILE_NAME) == read_text(tmp_path / "gone" / FILE_NAME) == ""
+        assert parsed("") == {}
+
+    @pytest.mark.parametrize("text", [f"\ufeff{FILE}", FILE.replace("\n", "\r\n")])
+    def test_other_editors_files_are_read_too(self, text):
+        assert parsed(text) == parsed(FILE)
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("x = \n", "is no TOML: .*line 1"),
+            ('["a"]\n["a"]', "is no TOML: .*line 2"),
+            ("x = " + "[" * 5000, "is no TOML"),
+            ('\n["a:b:c"]\nuse_cases = "text"', "line 2: use_cases of 'a:b:c' is no list of texts"),
+            ('["a:b:c"]\nsynonyms = [1]', "line 1: synonyms of 'a:b:c' is no list of texts"),
+            ('["a"]\n[b]\nsynonym = ["x"]', "line 2: 'b' has 'synonym', which is none of"),
+            ("[mcptools.shell]\nuse_cases = []", 'stands in quotation marks, as in \\["mcptools:'),
+            ('["a"]\ntext_hash = 1', "line 1: text_hash of 'a' is no text"),
+            ('"a" = 1', "line 1: 'a' is no table"),
+            ('[["a"]]', "line 1: 'a' is no table"),
+            (f'["{"a" * 10_001}"]', "line 1: the id is longer than any id is"),
+        ],
+    )
+    def test_what_is_wrong_is_told_with_its_line(self, text, reason):
+        with pytest.raises(CapabilitiesError, match=reason):
+            parsed(text)
+
+    def test_a_file_that_cannot_be_read_is_told(self, tmp_path):
+        file = tmp_path / FILE_NAME
+        file.mkdir()
+        with pytest.raises(CapabilitiesError, match="cannot be read: Is a directory"):
+            read_text(file)
+
+    def test_a_file_that_is_not_utf8_is_told_with_its_line(self, tmp_path):
+        file = tmp_path / FILE_NAME
+        file.write_bytes(b"# one\n# \xff\n")
+        with pytest.raises(CapabilitiesError, match="line 2 is not UTF-8"):
+            read_text(file)
+
+    def test_a_file_without_end_is_not_read_to_it(self, tmp_path):
+        file = tmp_path / FILE_NAME
+        with file.open("wb") as opened:
+            opened.truncate((16 << 20) + 1)
+        with pytest.raises(CapabilitiesError, match="larger than 16 MiB"):
+            read_text(file)
+
+    @given(st.text(max_size=60) | st.text(alphabet='[]"=#\n ab', max_size=60))
+    def test_any_text_is_read_or_refused(self, text):
+        try:
+            entries = parsed(text)
+        except CapabilitiesError:
+            return
+        assert set(entries) == set(tomllib.loads(text.removeprefix("\ufeff")))
+
+    @given(
+        st.dictionaries(
+            st.text(max_size=8),
+            st.fixed_dictionaries(
+                {}, optional={"use_cases": st.lists(st.text()), "synonyms": st.lists(st.text())}
+            ),
+        )
+    )
+    def test_what_is_written_is_what_is_read(self, content):
+        text = "".join(
+            f"[{quoted(key)}]\n"
+            + "".join(f"{name} = [{', '.join(map(quoted, of))}]\n" for name, of in table.items())
+            for key, table in content.items()
+        )
+        expected = {
+            key: Capability(
+                **{name: tuple(t.strip() for t in of if t.strip()) for name, of in table.items()}
+            )
+            for key, table in content.items()
+        }
+        assert parsed(text) == expected
+
+
+def quoted(text):
+    return '"' + "".join(f"\\U{ord(char):08x}" for char in text) + '"'
+
+
+class TestBlocks:
+    @pytest.mark.parametrize(
+        ("text", "blocks"),
+        [
+            ("", [""]),
+            ('a = 1\n["b"]\nc = 1\n', ["a = 1\n", '["b"]\nc = 1\n']),
+            (
+                '# top\n\n# of b\n["b"]\n# of c\n[c]',
+                ["# top\n\n", '# of b\n["b"]\n', "# of c\n[c]"],
+            ),
+            ('[b]\nx = [\n["in"],\n[1]]\n[c]', ["", '[b]\nx = [\n["in"],\n[1]]\n', "[c]"]),
+            ('[b]\nx = """\n[no]\n# """\n[c]', ["", '[b]\nx = """\n[no]\n# """\n', "[c]"]),
+        ],
+    )
+    def test_a_document_is_cut_above_each_table_and_its_comments(self, text, blocks):
+        assert [block.text for block in split_tables(text)] == blocks
+
+    def test_a_table_is_at_the_line_of_its_header(self):
+        assert [block.line for block in split_tables("# x\n[a]\n\n# y\n[b]")] == [1, 2, 5]
+
+    @given(
+        st.lists(
+            st.sampled_from(
+                [
+                    "# c\n",
+                    "\n",
+                    "[{n}]\n",
+                    'a{n} = """\n[x]\n# """\n',
+                    "b{n} = [\n[1],\n]\n",
+                    "  [c.{n}]\n",
+                ]
+            )
+        )
+    )
+    def test_the_blocks_are_the_document_and_each_is_one(self, parts):
+        text = "".join(part.replace("{n}", str(n)) for n, part in enumerate(parts))
+        blocks = split_tables(text)
+        assert "".join(block.text for block in blocks) == text
+        assert all(is_whole(block.text) for block in blocks)
+        assert len(blocks) == 1 + sum("{n}]\n" in part for part in parts)
+
+
+class TestAliases:
+    def test_a_tools_own_entry_comes_before_the_patterns_that_it_fits(self):
+        said = Capabilities(parsed(FILE + f'["{MERGE}"]\nuse_cases = ["staple pages"]'))
+        assert said.aliases([ISSUE, MERGE, SLUG]) == {
+            ISSUE: ("complain about a crash", "ticket", "defect"),
+            MERGE: ("staple pages", "acrobat", "ticket"),
+        }
+
+    def test_the_same_words_count_once(self):
+        said = Capabilities(parsed(FILE + f'["{MERGE}"]\nsynonyms = ["acrobat"]'))
+        assert said.aliases([MERGE]) == {MERGE: ("acrobat", "ticket")}
+
+    def test_ids_and_patterns_without_a_tool_are_idle(self):
+        said = Capabilities(parsed(FILE + '["*:gone:*"]\n["mcptools:gone:x"]'))
+        assert said.idle([MERGE, ISSUE]) == ["*:gone:*", "mcptools:gone:x"]
+        assert said.idle([]) == list(said.entries)
+
+
+class TestAnnotating:
+    def test_what_the_file_says_is_in_the_index(self, annotate, file, store):
+        file.write_text(FILE)
+        assert annotate() == 2
+        assert aliases(store) == {
+            ISSUE: ("complain about a crash", "ticket", "defect"),
+            MERGE: ("acrobat", "ticket"),
+        }
+
+    def test_nothing_is_written_where_nothing_changed(self, annotate, file, store):
+        file.write_text(FILE)
+        annotate()
+        with store.reading() as reader:
+            before = reader.generation()
+        assert annotate() == 0
+        assert Annotator(Roots.of(file.parent)).annotate(store) == 0
+        with store.reading() as reader:
+            assert reader.generation() == before
+
+    def test_a_change_of_the_file_alone_is_a_change(self, annotate, file, store):
+        file.write_text(FILE)
+        annotate()
+        # Of the same length, so that no stamp of the file need tell the difference.
+        file.write_text(FILE.replace("defect", "defekt"))
+        assert annotate() == 1
+        assert "defekt" in aliases(store)[ISSUE]
+
+    def test_a_tool_that_comes_later_gets_what_the_file_says_of_it(
+        self, annotate, file, store, write_tool
+    ):
+        file.write_text(FILE)
+        annotate()
+        write_tool("mcptools/pdf/split_pdfs.py", "Cut a document.")
+        assert annotate() == 1
+        with store.reading() as reader:
+            (entry,) = reader.entries(["mcptools:pdf:split_pdfs"]).values()
+        assert entry.aliases == ("acrobat", "ticket")
+
+    def test_without_the_file_tools_have_none(self, annotate, file, store):
+        file.write_text(FILE)
+        annotate()
+        file.unlink()
+        assert annotate() == 2
+        assert aliases(store) == {}
+
+    def test_a_broken_file_leaves_what_was_and_is_told_once(self, annotate, file, store, caplog):
+        file.write_text(FILE)
+        annotate()
+        before = aliases(store)
+        file.write_text(FILE + "[broken\n")
+        with caplog.at_level(logging.WARNING):
+            assert annotate() == annotate() == 0
+        assert aliases(store) == before
+        (told,) = caplog.messages
+        assert "capabilities.toml: is no TOML" in told
+        assert "line 8" in told
+
+    def test_a_file_that_is_broken_from_the_start_leaves_what_the_index_has(
+        self, annotate, file, store, write_tool
+    ):
+        file.write_text(FILE)
+        annotate()
+        before = aliases(store)
+        file.write_text("[broken")
+        write_tool("mcptools/pdf/split_pdfs.py", "Cut a document.")
+        refresh(store, file.parent)
+        annotator = Annotator(Roots.of(file.parent))
+        assert annotator.annotate(store) == 0
+        assert len(annotator.problems) == 1
+        assert aliases(store) == before
+
+    def test_a_file_that_is_mended_counts_again(self, annotate, file, store):
+        for text in (FILE, "[broken", FILE):
+            file.write_text(text)
+            annotate()
+        assert len(aliases(store)) == 2
+
+    def test_ids_that_no_tool_has_are_told_once_for_each_state_of_the_file(
+        self, annotate, file, caplog, write_tool
+    ):
+        gone = "".join(f'["mcptools:gone:{letter}"]\n' for letter in string.ascii_lowercase[:7])
+        with caplog.at_level(logging.WARNING):
+            file.write_text(gone)
+            annotate()
+            write_tool("mcptools/pdf/split_pdfs.py", "Cut a document.")
+            annotate()
+            assert len(caplog.messages) == 1
+            assert "'mcptools:gone:e' and 2 more" in caplog.messages[0]
+            file.write_text('["mcptools:gone:a"]')
+            annotate()
+            assert len(caplog.messages) == 2
+
+    def test_of_several_roots_each_file_is_about_its_own_tools(self, tmp_path, root, store, caplog):
+        other = tmp_path / "other"
+        tool = other / "mcptools" / "pdf" / "split.py"
+        tool.parent.mkdir(parents=True)
+        tool.write_text("def run() -> None:\n    '''Cut.'''\n")
+        roots = Roots.of([root, other])
+        (root / FILE_NAME).write_text('["mcptools:pdf:*"]\nsynonyms = ["first"]')
+        (other / FILE_NAME).write_text('["mcptools:*"]\nsynonyms = ["second"]')
+        refresh(store, roots)
+        annotator = Annotator(roots)
+        annotator.annotate(store)
+        assert aliases(store) == {MERGE: ("first",)}
+        with store.reading() as reader:
+            (split,) = reader.entries(["mcptools:pdf:split"]).values()
+        assert split.aliases == ("second",)
+        (root / FILE_NAME).write_text("broken")
+        (other / FILE_NAME).write_text("")
+        assert annotator.annotate(store) == 1
+        assert aliases(store) == {MERGE: ("first",)}
+
+
+class TestSearching:
+    @pytest.mark.anyio
+    async def test_a_tool_is_found_by_what_the_file_says(self, root, file, settings):
+        file.write_text(FILE)
+        async with ToolSearch(root, settings(embedding_model="none")) as tools:
+            await tools.refresh()
+            response = await tools.search("acrobat", mode=SearchMode.BM25)
+            assert [str(found.entry.id) for found in response.tools] == [MERGE]
+
+    @pytest.mark.anyio
+    async def test_a_change_of_the_file_alone_is_found_after_a_refresh_of_it(
+        self, root, file, settings
+    ):
+        async with ToolSearch(root, settings(embedding_model="none")) as tools:
+            await tools.refresh()
+            file.write_text(FILE)
+            report = await tools.refresh([PurePosixPath(FILE_NAME)])
+            assert report.issues == ()
+            response = await tools.search("acrobat", mode=SearchMode.BM25)
+            assert [str(found.entry.id) for found in response.tools] == [MERGE]
+
+    @pytest.mark.anyio
+    async def test_a_broken_file_costs_no_search(self, root, file, settings):
+        file.write_text("[broken")
+        async with ToolSearch(root, settings(embedding_model="none")) as tools:
+            await tools.refresh()
+            response = await tools.search("history of a branch", mode=SearchMode.BM25)
+            assert str(response.tools[0].entry.id) == COMMITS
+
+    @pytest.mark.anyio
+    async def test_a_server_follows_the_file(self, root, file, settings):
+        async with ToolSearch(root, settings(embedding_model="none"), refresh=False) as tools:
+            upkeep = Upkeep(tools)
+            task = asyncio.create_task(upkeep.run())
+            await upkeep.ready()
+            file.write_text(FILE)
+            async with asyncio.timeout(20):
+                while not (await tools.search("acrobat", mode=SearchMode.BM25)).tools:
+                    await asyncio.sleep(0.01)
+            task.cancel()
+            await asyncio.wait([task])

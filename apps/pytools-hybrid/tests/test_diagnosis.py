@@ -1,0 +1,620 @@
+"""Each check of the doctor says what is wrong, names what mends it, and changes nothing."""
+
+import asyncio
+import hashlib
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+
+import apsw
+import pytest
+from pytools_hybrid import Settings, ToolSearch
+from pytools_hybrid.diagnosis import Check, Status, checks, diagnose
+from pytools_hybrid.diagnosis._commands import Commands
+from pytools_hybrid.diagnosis._database import look_at_database
+from pytools_hybrid.diagnosis._embedder import look_at_embedder, remedy_of
+from pytools_hybrid.diagnosis._environment import full_text_search, python_version, vector_search
+from pytools_hybrid.diagnosis._extras import look_at_importing, look_at_reranking
+from pytools_hybrid.diagnosis._roots import look_at_root
+from pytools_hybrid.diagnosis._server import look_at_server
+from pytools_hybrid.diagnosis._settings import look_at_settings
+from pytools_hybrid.diagnosis._watcher import look_at_watching
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.roots import Roots
+from toolindex import ToolIndex
+
+
+@pytest.fixture
+def database(tmp_path):
+    return tmp_path / "index.db"
+
+
+@pytest.fixture
+def roots(root):
+    return Roots.of(root)
+
+
+@pytest.fixture
+def commands(settings, roots):
+    return Commands(settings(), roots)
+
+
+@pytest.fixture
+def indexed(settings, root, database):
+    """An index of the tree, embedded and closed."""
+
+    async def fill():
+        async with ToolSearch(root, settings()) as tools:
+            await tools.refresh()
+            await tools.embed_pending()
+
+    asyncio.run(fill())
+    return database
+
+
+@pytest.fixture
+def look_at_tree(settings, root, database, commands):
+    def look(*, given=None, note=None):
+        trees = Roots.of(given or root)
+        return look_at_root(settings(), trees, 0, database, commands, note=note)
+
+    return look
+
+
+def content(folder):
+    """Give the hash of each file below a folder, but for what SQLite puts beside a database."""
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+    }
+
+
+def test_all_is_well_where_all_is_well(settings, root, indexed):
+    findings = list(diagnose(checks(settings(root=[root]))))
+
+    assert {finding.check: finding.status for finding in findings} == {
+        "Python": "ok",
+        "SQLite": "ok",
+        "sqlite-vec": "ok",
+        "settings": "ok",
+        "root": "ok",
+        "database": "ok",
+        "embedder": "ok",
+        "watcher": "ok",
+        "MCP server": "ok",
+        "import": "ok",
+    }
+    assert all(finding.remedy is None for finding in findings)
+
+
+def test_nothing_is_changed_by_looking(settings, root, indexed, tmp_path):
+    before = content(tmp_path)
+
+    list(diagnose(checks(settings(root=[root]))))
+
+    assert content(tmp_path) == before
+
+
+def test_without_an_index_none_is_made(settings, root, database):
+    findings = {it.check: it for it in diagnose(checks(settings(root=[root])))}
+
+    assert findings["database"].status is Status.WARNING
+    assert findings["database"].remedy == f"pytools-hybrid index --root {root} --db {database}"
+    assert findings["MCP server"].status is Status.OK
+    assert not database.exists()
+
+
+# Running checks
+
+
+def crash():
+    raise RuntimeError("the disk is on fire\nand more")
+
+
+def test_a_check_that_crashes_is_a_failure_and_the_others_go_on():
+    first, second = diagnose([Check("first", crash), Check("second", python_version)])
+
+    assert (first.status, first.message) == ("failed", "RuntimeError: the disk is on fire")
+    assert second.status is Status.OK
+
+
+def test_a_check_that_would_end_the_program_is_a_failure():
+    (finding,) = diagnose([Check("exit", lambda: sys.exit(3))])
+
+    assert (finding.status, finding.message) == ("failed", "SystemExit: 3")
+
+
+def test_the_first_of_several_errors_is_told():
+    def look():
+        raise ExceptionGroup("two", [ExceptionGroup("one", [OSError("no route")]), OSError("b")])
+
+    (finding,) = diagnose([Check("network", look)])
+
+    assert finding.message == "OSError: no route"
+
+
+def test_a_check_that_hangs_is_left_behind():
+    never = threading.Event()
+    first, second = diagnose(
+        [Check("hangs", lambda: never.wait() and None, 0.05), Check("second", python_version)]
+    )
+    never.set()
+
+    assert (first.status, first.message) == ("failed", "no answer within 0.05 s")
+    assert first.is_overdue
+    assert second.status is Status.OK
+
+
+# The installation
+
+
+def test_an_old_python_is_told_with_the_command_for_a_new_one():
+    verdict = python_version((3, 10, 4))
+
+    assert verdict.status is Status.FAILED
+    assert "3.10.4" in verdict.message
+    assert verdict.remedy == "uv tool install --python 3.11 pytools-hybrid"
+
+
+def test_a_sqlite_without_full_text_search_is_told():
+    def without(path):
+        connection = apsw.Connection(path)
+        connection.authorizer = lambda code, *_: (
+            apsw.SQLITE_DENY if code == apsw.SQLITE_CREATE_VTABLE else apsw.SQLITE_OK
+        )
+        return connection
+
+    verdict = full_text_search(without)
+
+    assert verdict.status is Status.FAILED
+    assert verdict.remedy.endswith("--force-reinstall apsw")
+
+
+def test_an_extension_that_cannot_be_loaded_is_told(tmp_path):
+    file = tmp_path / "vec0.so"
+    file.write_text("no library")
+
+    for extension in (file, tmp_path / "absent.so"):
+        verdict = vector_search(str(extension))
+        assert verdict.status is Status.FAILED
+        assert "vectors cannot be searched" in verdict.message
+        assert verdict.remedy.endswith("--force-reinstall sqlite-vec")
+
+
+# Settings
+
+
+def test_a_misspelt_variable_is_told_with_the_one_that_is_meant(settings, monkeypatch):
+    monkeypatch.setenv("PYTOOLS_EMBEDING_MODEL", "none")
+
+    verdict = look_at_settings(settings())
+
+    assert verdict.status is Status.WARNING
+    assert "is PYTOOLS_EMBEDDING_MODEL meant?" in verdict.message
+    assert verdict.remedy == "unset PYTOOLS_EMBEDING_MODEL"
+
+
+def test_the_value_of_a_token_is_not_shown(settings, monkeypatch):
+    monkeypatch.setenv("PYTOOLS_TOKEN", "very-secret")
+
+    verdict = look_at_settings(settings())
+
+    assert "token (PYTOOLS_TOKEN)" in verdict.message
+    assert "very-secret" not in verdict.message
+
+
+def test_settings_that_cannot_work_leave_the_checks_that_need_none():
+    error = SettingsError("--limit", "must be a number")
+
+    findings = {it.check: it for it in diagnose(checks(error))}
+
+    assert findings["settings"].status is Status.FAILED
+    assert findings["settings"].message == "--limit: must be a number"
+    assert set(findings) == {"Python", "SQLite", "sqlite-vec", "settings", "watcher"}
+
+
+def test_without_any_tree_the_model_is_checked_all_the_same(settings):
+    findings = {it.check: it for it in diagnose(checks(settings()))}
+
+    assert findings["root"].status is Status.FAILED
+    assert "no tools to search" in findings["root"].message
+    assert findings["embedder"].status is Status.OK
+
+
+# Trees
+
+
+def test_a_tree_that_is_not_there_fails(look_at_tree, tmp_path):
+    verdict = look_at_tree(given=tmp_path / "nowhere")
+
+    assert verdict.status is Status.FAILED
+    assert "does not exist" in verdict.message
+
+
+def test_a_file_in_place_of_a_tree_fails(look_at_tree, tmp_path):
+    file = tmp_path / "tools.py"
+    file.touch()
+
+    verdict = look_at_tree(given=file)
+
+    assert (verdict.status, verdict.message) == ("failed", f"{file} is a file")
+
+
+def test_an_empty_tree_is_told_where_tools_lie(look_at_tree, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    verdict = look_at_tree(given=empty)
+
+    assert verdict.status is Status.WARNING
+    assert "mcptools/<category>/<tool>.py" in verdict.message
+
+
+def test_files_that_are_left_out_are_told_with_the_reason(look_at_tree, root):
+    (root / "mcptools/pdf/broken.py").write_text("def run(:\n")
+    (root / "mcptools/pdf/_private.py").write_text("def run(:\n")
+
+    verdict = look_at_tree()
+
+    assert verdict.status is Status.WARNING
+    assert "4 tools; 1 left out (1 × syntax_error: mcptools/pdf/broken.py: " in verdict.message
+
+
+def test_why_a_tree_was_chosen_is_told(look_at_tree):
+    assert "(nobody named one): 4 tools" in look_at_tree(note="nobody named one").message
+
+
+def test_files_that_an_index_has_read_are_not_read_again(look_at_tree, root, indexed):
+    tool = root / "mcptools/github/create_issue.py"
+    status = tool.stat()
+    tool.chmod(0)
+
+    verdict = look_at_tree()
+
+    tool.chmod(status.st_mode)
+    # The stamp has changed with the permissions, so this one was looked at, and no other.
+    assert "tools" in verdict.message
+    assert look_at_tree().message == f"{root}: 4 tools"
+
+
+def test_a_large_tree_without_an_index_is_not_read_here(look_at_tree, tmp_path):
+    folder = tmp_path / "large" / "mcptools" / "many"
+    folder.mkdir(parents=True)
+    for number in range(3_001):
+        (folder / f"tool_{number}.py").touch()
+
+    verdict = look_at_tree(given=tmp_path / "large")
+
+    assert verdict.status is Status.WARNING
+    assert "3001 files, too many" in verdict.message
+
+
+AS_SOMEBODY_ELSE = """
+import os, sys
+from pytools_hybrid import Settings
+from pytools_hybrid.diagnosis._commands import Commands
+from pytools_hybrid.diagnosis._database import look_at_database
+from pytools_hybrid.diagnosis._roots import look_at_root
+from pytools_hybrid.roots import Roots
+root, database = map(Path, sys.argv[1:])
+roots, settings = Roots.of(root), Settings.from_flags({"db_path": database})
+commands = Commands(settings, roots)
+def look():
+    return (
+        look_at_root(settings, roots, 0, database, commands),
+        look_at_database(database, roots, commands),
+    )
+look()
+if os.geteuid() == 0:
+    os.setgid(65534); os.setuid(65534)
+else:
+    root.chmod(0); database.chmod(0o400); database.parent.chmod(0o500)
+for verdict in look():
+    print(verdict.status, verdict.message, "->", verdict.remedy)
+if os.geteuid() != 65534:
+    root.chmod(0o700); database.parent.chmod(0o700)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions do not bind on this system")
+def test_what_this_user_may_not_read_or_write_is_told(root, indexed, tmp_path):
+    others = tmp_path / "others"
+    others.mkdir()
+    database = others / "index.db"
+    shutil.copy(indexed, database)
+    for folder in (others, *others.parents):
+        if folder.name.startswith(("pytest-", "test_", "others")):
+            folder.chmod(0o755)
+    root.chmod(0o700)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    done = subprocess.run(
+        [sys.executable, "-c", AS_SOMEBODY_ELSE, str(root), str(database)],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+
+    tree, index = done.stdout.splitlines()
+    assert tree == (f"failed {root} cannot be read (Permission denied) -> chmod -R u+rX {root}")
+    assert index.startswith("warning ")
+    assert index.endswith(
+        f"it cannot be written, so it is searched as it is -> chmod u+w {database}"
+    )
+
+
+# The index
+
+
+def test_an_index_is_told_with_its_size(indexed, roots, commands):
+    verdict = look_at_database(indexed, roots, commands)
+
+    assert verdict.status is Status.OK
+    assert "4 tools" in verdict.message
+
+
+def test_a_folder_or_a_file_of_somebody_else_in_its_place_is_left_alone(database, roots, commands):
+    def look():
+        verdict = look_at_database(database, roots, commands)
+        assert verdict.status is Status.FAILED
+        return verdict
+
+    database.mkdir()
+    assert "folder" in look().message
+    database.rmdir()
+    database.write_text("my diary, which is longer than a hundred characters. " * 4)
+    assert look().remedy == "give another path as --db"
+    database.unlink()
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE diary (text)")
+    before = database.read_bytes()
+    assert look().remedy == "give another path as --db"
+    assert database.read_bytes() == before
+
+
+def test_a_damaged_index_is_told_with_the_command_that_makes_it_anew(indexed, roots, commands):
+    with indexed.open("r+b") as file:
+        file.seek(indexed.stat().st_size // 2)
+        file.write(b"\xff" * 40_000)
+
+    verdict = look_at_database(indexed, roots, commands)
+
+    assert verdict.status is Status.FAILED
+    assert "damaged" in verdict.message
+    assert verdict.remedy.startswith("pytools-hybrid index --root ")
+
+
+def test_an_index_of_a_later_version_wants_an_upgrade(indexed, roots, commands):
+    with closing(sqlite3.connect(indexed)) as connection:
+        connection.execute("PRAGMA user_version = 9999")
+
+    verdict = look_at_database(indexed, roots, commands)
+
+    assert verdict.status is Status.FAILED
+    assert verdict.remedy == "pip install --upgrade pytools-hybrid"
+
+
+def test_an_index_of_an_earlier_version_will_be_brought_on(indexed, roots, commands):
+    with closing(sqlite3.connect(indexed)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+
+    verdict = look_at_database(indexed, roots, commands)
+
+    assert verdict.status is Status.WARNING
+    assert "older version" in verdict.message
+
+
+def test_the_index_of_another_tree_is_told(indexed, commands, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+
+    verdict = look_at_database(indexed, Roots.of(other), commands)
+
+    assert verdict.status is Status.FAILED
+    assert verdict.remedy == "give another path as --db"
+
+
+def test_an_index_that_was_never_filled_is_told(database, roots, commands):
+    ToolIndex(database).close()
+
+    verdict = look_at_database(database, roots, commands)
+
+    assert verdict.status is Status.WARNING
+    assert "not all files have been indexed yet" in verdict.message
+
+
+def test_the_index_of_freeact_is_told_and_left_where_it_is(database, roots, commands):
+    import sqlite_vec
+
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        connection.execute(
+            "CREATE VIRTUAL TABLE entries_vec USING vec0(id TEXT PRIMARY KEY, embedding float[8])"
+        )
+
+    verdict = look_at_database(database, roots, commands)
+
+    assert verdict.status is Status.WARNING
+    assert "freeact" in verdict.message
+    assert database.exists()
+
+
+def test_a_path_where_no_index_can_be_made_fails(tmp_path, roots, commands):
+    file = tmp_path / "file"
+    file.touch()
+
+    verdict = look_at_database(file / "index.db", roots, commands)
+
+    assert verdict.status is Status.FAILED
+    assert "cannot be written" in verdict.message
+
+
+def test_a_process_that_holds_the_index_for_long_is_told(indexed, roots, commands):
+    with ToolIndex(indexed) as index, index.lease("files").held(timeout=5):
+        verdict = look_at_database(indexed, roots, commands, patience=0.05)
+
+    assert verdict.status is Status.WARNING
+    assert "another process" in verdict.message
+
+
+# Models
+
+
+def test_the_model_is_really_asked(settings, indexed, commands):
+    verdict = look_at_embedder(settings(), indexed, commands)
+
+    assert verdict.status is Status.OK
+    assert "256 dimensions" in verdict.message
+    assert "4 of 4 tools have a vector" in verdict.message
+
+
+def test_tools_without_a_vector_are_told(settings, indexed, commands):
+    verdict = look_at_embedder(settings(embedding_model="test"), indexed, commands)
+
+    assert verdict.status is Status.WARNING
+    assert "0 of 4 tools have a vector" in verdict.message
+    assert verdict.remedy == commands.index()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [({"embedding_model": "none"}, "none is set"), ({"vec_weight": 0}, "is not used")],
+)
+def test_searches_without_a_model_are_as_they_should_be(settings, values, words):
+    verdict = look_at_embedder(settings(**values), None, None)
+
+    assert verdict.status is Status.OK
+    assert words in verdict.message
+
+
+def test_a_model_whose_package_is_missing_is_told_with_the_command(settings):
+    verdict = look_at_embedder(settings(embedding_model="voyageai:voyage-4"), None, None)
+
+    assert verdict.status is Status.FAILED
+    assert verdict.remedy == 'pip install "pytools-hybrid[voyageai]"'
+
+
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        ('its package is missing; pip install "a[b]"', 'pip install "a[b]"'),
+        ("it is not downloaded; run: hybrid download x", "hybrid download x"),
+        ("does not answer at http://h; start it (ollama serve), or set X", "ollama serve"),
+        ("'cuda' cannot be used (no); set PYTOOLS_DEVICE=auto", "export PYTOOLS_DEVICE=auto"),
+        ("Set the `OPENAI_API_KEY` environment variable or pass it", "export OPENAI_API_KEY=…"),
+        ("something else", "pytools-hybrid doctor --models"),
+    ],
+)  # fmt: skip
+def test_the_remedy_is_what_the_message_says(message, remedy):
+    assert remedy_of(message) == remedy
+
+
+def test_a_language_model_is_loaded_and_not_asked():
+    assert look_at_reranking("test").status is Status.OK
+
+
+def test_a_language_model_that_cannot_be_loaded_is_told(monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "GROQ_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+    verdict = look_at_reranking("groq:m")
+
+    assert verdict.status is Status.FAILED
+    assert "groq:m cannot be used" in verdict.message
+
+
+def test_a_model_for_reranking_is_checked_where_one_is_set(settings, root):
+    names = [check.name for check in checks(settings(root=[root], rerank_model="test"))]
+
+    assert "reranking" in names
+
+
+def test_what_imports_servers_is_told_where_it_is_missing():
+    assert "not installed" in look_at_importing("no_such_generator").message
+    assert "can be imported" in look_at_importing("json").message
+
+
+# Changes of files
+
+
+def test_a_change_is_noticed_and_nothing_is_left_in_the_tree(roots, root):
+    before = content(root)
+
+    verdict = look_at_watching(roots, is_wanted=True)
+
+    assert verdict.status is Status.OK
+    assert "a new file is noticed after" in verdict.message
+    assert content(root) == before
+
+
+def test_watching_that_is_switched_off_is_told(roots):
+    assert "switched off" in look_at_watching(roots, is_wanted=False).message
+
+
+def test_too_few_watches_for_all_folders_are_told(roots, tmp_path):
+    limit = tmp_path / "max_user_watches"
+    limit.write_text("8\n")
+
+    verdict = look_at_watching(roots, is_wanted=True, limit=limit)
+
+    assert verdict.status is Status.WARNING
+    assert verdict.remedy.startswith("sudo sysctl fs.inotify.max_user_watches=")
+
+
+def test_a_system_that_tells_no_limit_has_none_to_check(roots, tmp_path):
+    verdict = look_at_watching(roots, is_wanted=True, limit=tmp_path / "absent")
+
+    assert verdict.status is Status.OK
+
+
+# The server
+
+
+def test_the_server_that_is_tried_leaves_no_trace_in_the_usage_record(settings, roots, indexed):
+    verdict = look_at_server(settings(), roots, indexed)
+
+    assert verdict.status is Status.OK
+    assert "3 MCP tools (search_tools" in verdict.message
+    with ToolIndex(indexed, read_only=True) as index:
+        assert index.usage.searches() == ()
+
+
+def test_a_server_that_browses_has_no_search_to_try(settings, roots, database, monkeypatch):
+    monkeypatch.setenv("PYTOOLS_TOOLS", "basic")
+
+    verdict = look_at_server(settings(), roots, database)
+
+    assert "2 MCP tools (list_categories, list_tools)" in verdict.message
+
+
+def test_a_server_that_does_not_start_is_told_with_its_last_words(settings, roots, database):
+    program = (sys.executable, "-c", "raise SystemExit('no such luck')")
+
+    verdict = look_at_server(settings(), roots, database, program=program)
+
+    assert verdict.status is Status.FAILED
+    assert "it said: no such luck" in verdict.message
+    assert verdict.remedy == f"pytools-hybrid serve --root {roots.paths[0]}"
+
+
+def test_a_server_that_never_answers_is_given_up(settings, roots, database):
+    program = (sys.executable, "-c", "import sys; sys.stdin.read()")
+
+    verdict = look_at_server(settings(), roots, database, program=program, seconds=0.5)
+
+    assert verdict.status is Status.FAILED
+    assert "within 0.5 s" in verdict.message
+
+
+def test_a_command_names_only_what_was_set(root):
+    roots = Roots.of([root, root.parent / "more tools"])
+
+    settings = Settings.from_flags({"embedding_model": "none"})
+
+    assert Commands(settings, roots).index() == (
+        f"pytools-hybrid index --root {root} --root '{root.parent / 'more tools'}' "
+        "--embedding-model none"
+    )

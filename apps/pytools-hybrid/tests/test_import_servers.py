@@ -1,0 +1,241 @@
+"""From a file of servers to packages of tools, with real processes."""
+
+import json
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from pytools_hybrid import SettingsError
+from pytools_hybrid.importing import ImportOptions, import_servers
+from toolscan import scan
+
+SERVER = Path(__file__).with_name("small_server.py")
+
+
+def tool(name, description="Do it.", **others):
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    return {"name": name, "description": description, "inputSchema": schema} | others
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a configuration whose servers follow plans; a plan's `entry` is put into its entry."""
+
+    def write_servers(**plans):
+        servers = {}
+        for name, plan in plans.items():
+            path = tmp_path / f"{name}.plan"
+            path.write_text(json.dumps({"tools": [tool("do")]} | plan))
+            servers[name] = {
+                "command": sys.executable,
+                "args": ["-S", str(SERVER), str(path)],
+            } | plan.get("entry", {})
+        file = tmp_path / "servers.json"
+        file.write_text(json.dumps({"mcpServers": servers}))
+        return file
+
+    return write_servers
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run_import(file, **options):
+        async def job():
+            return await import_servers(file, tmp_path / "tree", ImportOptions(**options))
+
+        return {report.server: report for report in anyio.run(job)}
+
+    return run_import
+
+
+@pytest.fixture
+def ids(tmp_path):
+    def scanned():
+        report = scan(tmp_path / "tree")
+        assert report.issues == ()
+        return {str(record.id): record for record in report.records}
+
+    return scanned
+
+
+def test_each_tool_of_each_server_becomes_a_tool_of_the_tree(write, run, ids):
+    reports = run(
+        write(
+            alpha={"tools": [tool("get-x", "Get X."), tool("get_x", "Get X too."), tool("3d")]},
+            beta={"tools": [tool("nothing", None)], "instructions": "All of beta."},
+        )
+    )
+    assert {name: (it.status, it.tools) for name, it in reports.items()} == {
+        "alpha": ("imported", 3),
+        "beta": ("imported", 1),
+    }
+    found = ids()
+    assert {name: record.description for name, record in found.items()} == {
+        "mcptools:alpha:get_x": "Get X too.",
+        "mcptools:alpha:get_x_2": "Get X.",
+        "mcptools:alpha:tool_3d": "Do it.",
+        "mcptools:beta:nothing": "nothing of beta",
+    }
+    assert [p.name for p in found["mcptools:alpha:get_x"].parameters] == ["text"]
+
+
+def test_a_list_is_asked_for_page_by_page(write, run):
+    tools = [tool(f"t{number}") for number in range(7)]
+    assert run(write(paged={"tools": tools, "page": 3}))["paged"].tools == 7
+
+
+def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
+    reports = run(
+        write(
+            good={},
+            dies={"instead": "die", "stderr": ["cannot open the shop"]},
+            hangs={"instead": "hang"},
+            garbles={"instead": "garbage"},
+            empty={"tools": []},
+            gone={"entry": {"command": "no-such-program"}},
+            unset={"entry": {"env": {"A": "${NOT_SET}"}}},
+            closed={"entry": {"command": None, "url": "http://127.0.0.1:9/mcp", "type": "http"}},
+            off={"entry": {"disabled": True}},
+        ),
+        seconds=4,
+    )
+    errors = {name: it.error for name, it in reports.items() if it.error}
+    assert errors == {
+        "dies": "ended before it answered; its last lines were: cannot open the shop",
+        "hangs": "gave no list of its tools within 4 s",
+        "garbles": "gave no list of its tools within 4 s",
+        "empty": "lists no tools",
+        "gone": "the command 'no-such-program' is not found; install it, or give its full path",
+        "unset": "the environment variable NOT_SET is not set; set it and retry",
+        "closed": "cannot be reached: All connection attempts failed",
+    }
+    assert reports["good"].status == "imported"
+    assert reports["off"].status == "disabled"
+    assert [it.name for it in (tmp_path / "tree/mcptools").iterdir()] == ["good"]
+
+
+def test_no_secret_is_told_or_written(write, run, tmp_path, caplog, monkeypatch):
+    monkeypatch.setenv("MINE", "hunter2-from-outside")
+    secrets = {"env": {"API_KEY": "hunter2-literal", "OTHER": "${MINE}"}}
+    leaking = [tool("do", "Uses hunter2-literal and hunter2-from-outside.")]
+    reports = run(
+        write(
+            dies={"instead": "die", "stderr": ["API_KEY", "OTHER"], "entry": secrets},
+            garbles={"instead": "garbage", "entry": secrets},
+            leaks={"tools": leaking, "instructions": "hunter2-literal", "entry": secrets},
+        ),
+        seconds=3,
+    )
+    assert "[API_KEY] | [OTHER]" in reports["dies"].error
+    written = [it.read_text() for it in (tmp_path / "tree").rglob("*.*") if it.is_file()]
+    assert "Uses [API_KEY] and [OTHER]." in "".join(written)
+    assert "hunter2" not in "".join([*written, repr(reports), caplog.text])
+
+
+def test_a_server_whose_tools_are_as_they_were_is_left_alone(write, run, tmp_path):
+    file = write(a={"tools": [tool("one"), tool("two")]})
+    run(file)
+    before = {it: it.stat().st_mtime_ns for it in (tmp_path / "tree").rglob("*")}
+    report = run(file)["a"]
+    assert (report.status, report.tools) == ("unchanged", 2)
+    assert before == {it: it.stat().st_mtime_ns for it in (tmp_path / "tree").rglob("*")}
+
+
+def test_a_change_of_a_server_is_taken_over_file_by_file(write, run, ids):
+    run(write(a={"tools": [tool("stays"), tool("changes"), tool("goes")]}))
+    report = run(write(a={"tools": [tool("stays"), tool("changes", "New."), tool("comes")]}))["a"]
+    assert report.status == "updated"
+    assert (report.added, report.changed, report.removed) == (("comes",), ("changes",), ("goes",))
+    assert set(ids()) == {f"mcptools:a:{name}" for name in ("stays", "changes", "comes")}
+
+
+def test_a_module_that_was_lost_comes_back(write, run, tmp_path):
+    file = write(a={})
+    run(file)
+    (tmp_path / "tree/mcptools/a/do.py").unlink()
+    assert run(file)["a"].added == ("do",)
+
+
+def test_what_was_edited_is_kept_and_told(write, run, tmp_path):
+    file = write(a={})
+    run(file)
+    module = tmp_path / "tree/mcptools/a/do.py"
+    module.write_text("mine")
+    assert run(file)["a"].kept == ("do.py",)
+    assert module.read_text() == "mine"
+    assert run(file, force=True)["a"].changed == ("do",)
+    assert module.read_text() != "mine"
+
+
+def test_a_folder_that_somebody_else_has_made_is_not_touched(write, run, tmp_path):
+    module = tmp_path / "tree/mcptools/a/do.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("mine")
+    file = write(a={})
+    assert "was not made by this command" in run(file)["a"].error
+    assert module.read_text() == "mine"
+    assert run(file, force=True)["a"].status == "imported"
+
+
+def test_two_files_do_not_take_a_server_from_each_other(write, run, tmp_path):
+    file = write(a={})
+    run(file)
+    other = tmp_path / "other.json"
+    other.write_text(file.read_text())
+    assert "rename one of the servers" in run(other)["a"].error
+    file.unlink()
+    assert run(other)["a"].status == "updated", "the file has moved"
+
+
+def test_a_server_that_is_gone_is_told_and_removed_only_on_demand(write, run, tmp_path, ids):
+    run(write(a={}, b={}))
+    file = write(b={})
+    report = run(file)["a"]
+    assert (report.status, report.tools) == ("gone", 1)
+    assert set(ids()) == {"mcptools:a:do", "mcptools:b:do"}
+    assert run(file, prune=True)["a"].status == "removed"
+    assert set(ids()) == {"mcptools:b:do"}
+    assert list(run(file)) == ["b"]
+
+
+def test_tools_are_chosen_by_name_module_or_id(write, run, ids):
+    tools = [tool(name) for name in ("read-it", "write-it", "delete_it")]
+    file = write(a={"tools": tools}, b={"tools": tools})
+    run(file, include=("read-*", "mcptools:b:*"), exclude=("*delete*",))
+    assert set(ids()) == {"mcptools:a:read_it", "mcptools:b:read_it", "mcptools:b:write_it"}
+    run(file)
+    assert len(ids()) == 6
+
+
+def test_only_the_servers_that_are_named_are_asked(write, run):
+    file = write(a={"instead": "die"}, b={})
+    assert {name: it.status for name, it in run(file, only=("b",)).items()} == {"b": "imported"}
+    with pytest.raises(SettingsError, match="has no server 'c'; it has a, b"):
+        run(file, only=("c",))
+
+
+def test_servers_whose_names_fall_together_are_both_kept(write, run, ids):
+    reports = run(write(**{"my-shop": {}, "my_shop": {}, "class": {}}))
+    assert {it.category for it in reports.values()} == {"my_shop", "my_shop_2", "class_"}
+    assert len(ids()) == 3
+
+
+def test_each_server_is_told_as_soon_as_it_is_finished(write, tmp_path):
+    file = write(slow={"instead": "hang"}, quick={})
+    told, stages = [], []
+
+    async def note(report):
+        told.append((report.server, (tmp_path / "tree/mcptools/quick/do.py").exists()))
+
+    async def job():
+        options = ImportOptions(seconds=4)
+        await import_servers(
+            file, tmp_path / "tree", options, on_done=note, on_stage=lambda *it: stages.append(it)
+        )
+
+    anyio.run(job)
+    assert told == [("quick", True), ("slow", True)]
+    assert [stage for server, stage in stages if server == "quick"] == [
+        *("waiting", "connecting", "generating"),
+    ]

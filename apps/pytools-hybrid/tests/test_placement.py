@@ -1,0 +1,102 @@
+"""Where a tool stands for a request, and why it does not stand higher."""
+
+import asyncio
+
+import pytest
+from pytools_hybrid import ToolFilter, ToolSearch, UnknownToolError
+
+
+@pytest.fixture
+def place(settings, toolbox):
+    """Ask where a tool stands among those of a small team."""
+
+    def ask(query, name, **how):
+        async def main():
+            async with ToolSearch(toolbox, settings()) as search:
+                await search.refresh()
+                await search.embed_pending()
+                return await search.place(query, name, **how)
+
+        return asyncio.run(main())
+
+    return ask
+
+
+def test_the_first_tool_has_nothing_ahead(place):
+    placement = place("merge pdf documents", "merge_pdfs")
+
+    assert (placement.rank, placement.ahead) == (1, None)
+    assert placement.terms
+    assert placement.lacking == ()
+
+
+def test_a_tool_that_is_shown_is_compared_with_the_one_before_it(place):
+    first = place("merge pdf documents", "merge_pdfs")
+    second = place("merge pdf documents", "rotate_pages", limit=5)
+
+    assert second.rank > 1
+    assert second.score <= first.score
+    assert "merge" in second.lacking or second.ahead != first.id
+
+
+def test_a_tool_that_is_not_shown_is_compared_with_the_last_one_that_is(place):
+    placement = place("merge pdf documents", "plan_route", limit=1)
+
+    assert placement.ahead == "mcptools:pdf:merge_pdfs"
+    assert {"merge", "pdf", "documents"} <= set(placement.lacking)
+    text = "\n".join(placement.lines())
+    assert "merge_pdfs has of the request: " in text
+    assert f"number {placement.rank}" in text
+
+
+def test_a_tool_that_words_do_not_find_at_all_is_told_as_that(place):
+    placement = place("zebra", "plan_route", mode="bm25")
+
+    assert placement.rank is None
+    assert "no word of the request" in placement.reasons[0]
+    assert "capabilities.toml" in placement.reasons[1]
+
+
+def test_a_tool_that_the_filters_leave_out_is_told_as_that(place):
+    placement = place("merge pdfs", "merge_pdfs", where=ToolFilter(categories=["mail"]))
+
+    assert placement.rank is None
+    assert placement.reasons == ("the filters of this search leave it out",)
+
+
+def test_too_little_confidence_is_told(place):
+    placement = place("merge pdf documents", "plan_route", min_confidence=0.9)
+
+    assert any("at least 0.9 was asked for" in reason for reason in placement.reasons)
+
+
+def test_a_tool_that_another_stands_for_is_told_as_that(place, write_tool):
+    same = "Join several PDF documents into one file."
+    write_tool("mcptools/pdf2/merge_pdfs.py", same)
+
+    placements = [
+        place("join pdf documents", f"mcptools:{it}:merge_pdfs") for it in ("pdf", "pdf2")
+    ]
+
+    (hidden,) = [it for it in placements if it.rank is None]
+    assert "which stands for it" in hidden.reasons[0]
+
+
+def test_the_request_naming_another_tool_is_told(place):
+    placement = place("merge_pull_request", "merge_pdfs")
+
+    assert any("the request names the other" in reason for reason in placement.reasons)
+
+
+def test_a_tool_that_there_is_not_is_an_error(place):
+    with pytest.raises(UnknownToolError):
+        place("anything", "mcptools:nowhere:nothing")
+
+
+def test_it_is_also_values_of_json(place):
+    placement = place("merge pdf documents", "rotate_pages")
+
+    told = placement.as_dict()
+    assert told["id"] == "mcptools:pdf:rotate_pages"
+    assert told["rank"] == placement.rank
+    assert set(told["channels"]) <= {"bm25", "vector"}

@@ -1,0 +1,662 @@
+"""What a program sees of the search: opened in a line, the same with and without async."""
+
+import asyncio
+import inspect
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import pytools_hybrid
+from pytools_hybrid import (
+    BlockingToolSearch,
+    SearchMode,
+    SearchResponse,
+    SettingsError,
+    ToolArgumentsError,
+    ToolCorpus,
+    ToolDefinition,
+    ToolLoadError,
+    ToolSearch,
+    load_tool,
+    result_text,
+)
+from pytools_hybrid.embedding import StaticEmbedder
+from toolindex import ForeignDatabaseError
+from toolscan import input_schema, scan
+
+
+@pytest.fixture
+def from_environment(monkeypatch, tmp_path):
+    """Settings for a program that gives none."""
+    monkeypatch.setenv("PYTOOLS_DB_PATH", str(tmp_path / "index.db"))
+
+
+@pytest.fixture
+def trees(monkeypatch, tmp_path):
+    """Write a tree of modules that the test may import, whatever others have imported."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def write(modules, folder="tree"):
+        for path, source in modules.items():
+            file = tmp_path / folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(dedent(source), encoding="utf-8")
+        return tmp_path / folder
+
+    yield write
+    for name in [it for it in sys.modules if it.partition(".")[0] in {"mcptools", "gentools"}]:
+        del sys.modules[name]
+
+
+# Opening
+
+
+def test_a_search_takes_three_lines(root, from_environment):
+    async def three_lines():
+        async with ToolSearch(root) as tools:
+            hits = await tools.search("combine papers")
+        return [(hit.id, hit.name, hit.category, hit.source, hit.summary, hit.path) for hit in hits]
+
+    assert asyncio.run(three_lines())[0] == (
+        "mcptools:pdf:merge_pdfs",
+        "merge_pdfs",
+        "pdf",
+        "mcptools",
+        "Join several PDF documents into one file.",
+        root / "mcptools/pdf/merge_pdfs.py",
+    )
+
+
+def test_entering_embeds_what_is_new(root, from_environment):
+    async def job():
+        async with ToolSearch(root) as tools:
+            return await tools.coverage(), (await tools.search("anything")).notes
+
+    coverage, notes = asyncio.run(job())
+
+    assert coverage.vectors == coverage.tools == 4
+    assert notes == ()
+
+
+def test_without_a_root_it_is_the_one_that_the_settings_name(root, from_environment, monkeypatch):
+    monkeypatch.setenv("PYTOOLS_DIR", str(root))
+
+    with BlockingToolSearch() as tools:
+        assert tools.search("report a bug")[0].name == "create_issue"
+
+
+def test_without_any_root_it_says_what_to_give():
+    with pytest.raises(SettingsError, match="no --root or PYTOOLS_DIR given"):
+        ToolSearch()
+
+
+def test_a_setting_that_cannot_work_is_an_error_at_once(root, monkeypatch):
+    monkeypatch.setenv("PYTOOLS_BM25_WEIGHT", "many")
+
+    with pytest.raises(SettingsError, match="PYTOOLS_BM25_WEIGHT"):
+        ToolSearch(root)
+
+
+@pytest.mark.parametrize(("values", "refresh"), [({"sync": False}, True), ({}, False)])
+def test_the_files_are_not_looked_at_where_others_do_so(root, settings, values, refresh):
+    async def job():
+        async with ToolSearch(root, settings(**values), refresh=refresh) as tools:
+            return await tools.coverage()
+
+    assert asyncio.run(job()).tools == 0
+
+
+def test_a_root_that_cannot_be_listed_is_told_with_the_answer(root, settings, monkeypatch, caplog):
+    chosen, listed = settings(embedding_model="none"), os.scandir
+
+    def scandir(path):
+        if Path(os.fspath(path)) == root:
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return listed(path)
+
+    async def job():
+        async with ToolSearch(root, chosen) as tools:
+            await tools.search("report a bug")
+        monkeypatch.setattr(os, "scandir", scandir)
+        async with ToolSearch(root, chosen) as tools:
+            return await tools.search("report a bug")
+
+    response = asyncio.run(job())
+
+    assert response[0].name == "create_issue"
+    assert "the index may be out of date" in response.notes[0]
+    assert "Permission denied" in caplog.text
+
+
+def test_a_model_that_fails_does_not_keep_it_from_opening(root, settings, caplog):
+    async def job():
+        async with ToolSearch(root, settings(embedding_model="openai:none")) as tools:
+            return await tools.search("report a bug")
+
+    response = asyncio.run(job())
+
+    assert response[0].name == "create_issue"
+    assert "openai" in response.notes[0]
+    assert "vectors are missing for now" in caplog.text
+
+
+def test_following_finds_what_is_written_later(root, settings, write_tool):
+    async def job():
+        async with ToolSearch(root, settings(embedding_model="none"), follow=True) as tools:
+            before = await tools.search("water the plants")
+            write_tool("mcptools/garden/water.py", "Water the plants of the garden.")
+            for _ in range(600):
+                after = await tools.search("water the plants")
+                if after and after[0].name == "water":
+                    break
+                await asyncio.sleep(0.05)
+            return before, after
+
+    before, after = asyncio.run(job())
+
+    assert "water" not in [hit.name for hit in before]
+    assert after[0].id == "mcptools:garden:water"
+
+
+def test_it_can_be_entered_again_when_it_was_left(root, settings):
+    async def job():
+        tools = ToolSearch(root, settings(embedding_model="none"))
+        names = []
+        for _ in range(2):
+            async with tools:
+                names.append((await tools.search("report a bug"))[0].name)
+        return names
+
+    assert asyncio.run(job()) == ["create_issue", "create_issue"]
+
+
+def test_it_cannot_be_entered_twice_at_once(root, settings):
+    async def job():
+        async with ToolSearch(root, settings(embedding_model="none")) as tools:
+            with pytest.raises(RuntimeError, match="open already"):
+                await tools.__aenter__()
+            return await tools.search("report a bug")
+
+    assert asyncio.run(job())
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda tools: tools.search("x"),
+        lambda tools: tools.find("x"),
+        lambda tools: tools.refresh(),
+        lambda tools: tools.embed_pending(),
+        lambda tools: tools.statistics(),
+    ],
+)
+def test_what_needs_an_open_index_says_so(root, settings, moment, use):
+    async def job():
+        tools = ToolSearch(root, settings(embedding_model="none"))
+        if moment == "after":
+            async with tools:
+                pass
+        with pytest.raises(RuntimeError, match="use it inside `async with ToolSearch"):
+            await use(tools)
+        with pytest.raises(RuntimeError, match="use it inside"):
+            _ = tools.sync
+
+    asyncio.run(job())
+
+
+def test_nothing_stays_open_when_entering_fails(root, settings, monkeypatch):
+    async def job():
+        tools = ToolSearch(root, settings(embedding_model="none"))
+        task = asyncio.create_task(tools.__aenter__())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with tools:
+            return await tools.search("report a bug")
+
+    assert asyncio.run(job())
+
+
+# Answers
+
+
+def test_a_response_is_a_sequence_of_its_tools(root, settings):
+    with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
+        response = tools.search("documents", limit=3)
+        empty = tools.search("")
+
+    assert isinstance(response, SearchResponse)
+    assert list(response) == list(response.tools)
+    assert response[0] is response.tools[0]
+    assert response[:2] == response.tools[:2]
+    assert len(response) == len(response.tools)
+    assert response.tools[0] in response
+    assert response
+    assert not empty
+    assert empty.notes
+
+
+def test_a_hit_says_which_of_several_trees_it_lies_in(root, settings, trees):
+    other = trees(
+        {"mcptools/garden/water.py": 'def run():\n    """Water the plants."""\n'}, "other"
+    )
+    with BlockingToolSearch([root, other], settings(embedding_model="none")) as tools:
+        plants, bug = tools.search("water the plants")[0], tools.search("report a bug")[0]
+
+    assert (plants.root, plants.path) == (other, other / "mcptools/garden/water.py")
+    assert bug.path == root / "mcptools/github/create_issue.py"
+
+
+# Without async
+
+
+def public(cls):
+    return {
+        name: inspect.signature(member)
+        for name, member in inspect.getmembers(cls, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+
+def test_both_searches_have_the_same_methods():
+    blocking = public(BlockingToolSearch)
+
+    assert blocking.pop("open").return_annotation == "Self"
+    assert blocking.pop("close").return_annotation == "None"
+    assert blocking == public(ToolSearch)
+    assert inspect.signature(BlockingToolSearch) == inspect.signature(ToolSearch)
+
+
+def test_both_searches_have_the_same_answers(toolbox, settings):
+    async def answer():
+        async with ToolSearch(toolbox, settings()) as tools:
+            return await tools.search("combine papers"), await tools.describe("merge_pdfs")
+
+    expected, described = asyncio.run(answer())
+    with BlockingToolSearch(toolbox, settings()) as tools:
+        response = tools.search("combine papers")
+        assert tools.describe("merge_pdfs") == described
+        assert tools.uses_vectors(SearchMode.HYBRID)
+
+    assert [(hit.id, hit.score) for hit in response] == [(hit.id, hit.score) for hit in expected]
+
+
+def test_it_works_inside_a_running_loop_as_in_a_notebook(root, settings):
+    async def cell():
+        with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
+            return tools.search("report a bug")[0].name
+
+    assert asyncio.run(cell()) == "create_issue"
+
+
+def test_many_threads_can_ask_at_once(root, settings):
+    found = []
+    with BlockingToolSearch(root, settings()) as tools:
+
+        def ask():
+            found.append(tools.search("report a bug")[0].name)
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert found == ["create_issue"] * 8
+
+
+def test_closing_ends_the_thread_and_it_can_be_opened_again(root, settings):
+    before = threading.active_count()
+    tools = BlockingToolSearch(root, settings(embedding_model="none"))
+    for _ in range(2):
+        assert tools.open().search("report a bug")
+        with pytest.raises(RuntimeError, match="open already"):
+            tools.open()
+        tools.close()
+        tools.close()
+
+    assert threading.active_count() == before
+    with pytest.raises(RuntimeError, match="is not open"):
+        tools.search("report a bug")
+
+
+def test_an_index_that_cannot_be_opened_leaves_no_thread(root, settings, tmp_path):
+    before = threading.active_count()
+    (tmp_path / "index.db").write_text("something else" * 1000)
+
+    with pytest.raises(ForeignDatabaseError):
+        BlockingToolSearch(root, settings()).open()
+
+    assert threading.active_count() == before
+
+
+def test_one_that_is_never_closed_warns(root, settings):
+    tools = BlockingToolSearch(root, settings(embedding_model="none")).open()
+
+    with pytest.warns(ResourceWarning, match="was never closed"):
+        del tools
+
+
+LEAVING = """
+import sys
+from pytools_hybrid import BlockingToolSearch
+tools = BlockingToolSearch(sys.argv[1]).open()
+print(tools.search("report a bug")[0].name)
+if sys.argv[2] == "forgets":
+    del tools
+"""
+
+
+@pytest.mark.parametrize("how", ["ends", "forgets"])
+def test_a_program_that_does_not_close_it_ends_and_loses_no_record(
+    root, from_environment, settings, how
+):
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING, str(root), how],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout == "create_issue\n"
+    assert done.stderr == ""
+    with BlockingToolSearch(root, settings()) as tools:
+        assert tools.statistics().searches == 1
+
+
+# Calling what was found
+
+
+def hit(root, settings, query):
+    with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
+        return tools.search(query, limit=1)[0]
+
+
+def call(function, **arguments):
+    return asyncio.run(function.call(arguments))
+
+
+GENERATED = '''
+    from __future__ import annotations
+
+    from enum import Enum
+    from pydantic import BaseModel, ConfigDict
+
+    from . import CLIENT
+
+    class Kind(Enum):
+        fast = "fast"
+        slow = "slow"
+
+    class Params(BaseModel):
+        model_config = ConfigDict(extra="forbid", use_enum_values=True)
+        text: str
+        """What to print"""
+        kind: Kind = Kind.fast
+        copies: int | None = None
+
+    def run(params: Params) -> str:
+        """Print a text on the printer."""
+        return CLIENT.run_sync("print", params.model_dump(exclude_none=True))
+'''
+CLIENT = """
+    class Client:
+        def run_sync(self, tool_name, tool_args):
+            return f"{tool_name} {tool_args}"
+
+    CLIENT = Client()
+"""
+
+
+def test_a_generated_module_is_called_with_its_params(trees, settings):
+    root = trees(
+        {"mcptools/office/print_text.py": GENERATED, "mcptools/office/__init__.py": CLIENT}
+    )
+
+    function = load_tool(hit(root, settings, "print"))
+
+    assert function.id == "mcptools:office:print_text"
+    assert function.name == "office__print_text"
+    assert function.description == "Print a text on the printer."
+    assert function.input_schema["properties"]["text"]["description"] == "What to print"
+    assert call(function, text="x", kind="slow") == "print {'text': 'x', 'kind': 'slow'}"
+    with pytest.raises(ToolArgumentsError, match=r"copies: .*; colour: Extra inputs"):
+        call(function, text="x", copies="many", colour="red")
+
+
+def test_a_written_tool_is_called_with_its_arguments(trees, settings):
+    root = trees(
+        {
+            "gentools/office/copy_text/api.py": '''
+                from datetime import date
+                from gentools.office.shared import times
+
+                async def run_parsed(
+                    text: str, /, json: int = 2, *, day: date | None = None
+                ) -> dict[str, object]:
+                    """Copy a text."""
+                    return {"text": times(text, json), "day": day}
+            ''',
+            "gentools/office/shared.py": "def times(text, count):\n    return text * count\n",
+        }
+    )
+
+    function = load_tool(hit(root, settings, "copy a text"))
+    result = call(function, text="ab", day="2026-11-22")
+
+    assert result["text"] == "abab"
+    assert result_text(result) == '{"text":"abab","day":"2026-11-22"}'
+    assert result_text("as it is") == "as it is"
+    with pytest.raises(ToolArgumentsError, match=r"text: Field required; copies: Extra inputs"):
+        call(function, copies=1)
+
+
+def test_what_a_tool_raises_is_raised(trees, settings):
+    root = trees(
+        {
+            "mcptools/office/burn.py": '''
+                def run(number: int) -> int:
+                    """Burn a letter."""
+                    return int("x" * number)
+            '''
+        }
+    )
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        call(load_tool(hit(root, settings, "burn")), number=1)
+
+
+def test_a_tool_that_cannot_be_imported_says_why(trees, settings):
+    source = '''
+        import no_such_library
+
+        def run() -> None:
+            """Shred a letter."""
+    '''
+    found = hit(trees({"mcptools/office/shred.py": source}), settings, "shred")
+
+    with pytest.raises(ToolLoadError, match="No module named 'no_such_library'") as raised:
+        load_tool(found)
+
+    assert raised.value.tool_id == "mcptools:office:shred"
+
+
+def test_a_file_that_is_gone_says_so(trees, settings):
+    root = trees({"mcptools/office/file.py": 'def run() -> None:\n    """File a letter."""\n'})
+    found = hit(root, settings, "file a letter")
+    found.path.unlink()
+
+    with pytest.raises(ToolLoadError, match="its file cannot be read"):
+        load_tool(found)
+
+
+def test_a_module_of_another_tree_is_not_taken_for_it(trees, settings, tmp_path):
+    source = 'def run() -> str:\n    """Stamp a letter."""\n    return "{}"\n'
+    init = {"mcptools/office/__init__.py": ""}
+    one = trees({"mcptools/office/stamp.py": source.format("one"), **init}, "one")
+    two = trees({"mcptools/office/stamp.py": source.format("two"), **init}, "two")
+    first = hit(one, settings, "stamp")
+    second = hit(two, lambda **values: settings(db_path=tmp_path / "two.db", **values), "stamp")
+
+    assert call(load_tool(first)) == "one"
+    with pytest.raises(ToolLoadError, match="imported from another folder"):
+        load_tool(second)
+
+
+# Tools that a program holds
+
+
+def held(root):
+    return [
+        ToolDefinition(
+            name=f"{record.id.category}__{record.id.name}",
+            description=record.description,
+            input_schema=input_schema(record),
+        )
+        for record in scan(root).records
+    ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["combine papers", "report a bug", "will it rain", "tell the team", "shrink an image"],
+)
+def test_a_corpus_ranks_as_the_tree_of_the_same_tools(toolbox, settings, query):
+    with BlockingToolSearch(toolbox, settings()) as tools:
+        expected = [f"{hit.category}__{hit.name}" for hit in tools.search(query, limit=3)]
+    with ToolCorpus(settings()) as corpus:
+        assert asyncio.run(corpus.rank(query, held(toolbox), limit=3)) == expected
+
+
+def test_only_what_is_new_is_embedded(toolbox, settings):
+    embedded = []
+
+    class Counted(StaticEmbedder):
+        async def embed_documents(self, texts):
+            embedded.extend(texts)
+            return await super().embed_documents(texts)
+
+    tools = held(toolbox)
+
+    async def job():
+        with ToolCorpus(settings(), embedder=Counted()) as corpus:
+            return [
+                await corpus.rank("report a bug", held, limit=1)
+                for held in (tools, tools[:5], tools, [*tools, ToolDefinition(name="bug_report")])
+            ]
+
+    names = asyncio.run(job())
+
+    assert len(embedded) == len(tools) + 1
+    assert names[0] == names[2] == ["github__create_issue"]
+
+
+def test_a_tool_that_has_changed_is_found_by_its_new_words(settings):
+    async def job():
+        with ToolCorpus(settings(embedding_model="none")) as corpus:
+            for description in ("Bake bread.", "Feed the cat."):
+                tool = ToolDefinition(name="work", description=description)
+                other = ToolDefinition(name="rest", description="Sleep until noon.")
+                yield await corpus.rank("cat", [tool, other], limit=1)
+
+    async def collected():
+        return [names async for names in job()]
+
+    assert asyncio.run(collected())[1] == ["work"]
+
+
+def test_callers_with_other_tools_do_not_disturb_each_other(toolbox, settings):
+    tools = held(toolbox)
+    halves = tools[: len(tools) // 2], tools[len(tools) // 2 :]
+
+    async def job():
+        with ToolCorpus(settings()) as corpus:
+            return await asyncio.gather(
+                *(corpus.rank("make a document", halves[i % 2], limit=20) for i in range(10))
+            )
+
+    for number, names in enumerate(asyncio.run(job())):
+        assert names
+        assert set(names) <= {tool.name for tool in halves[number % 2]}
+
+
+def test_a_corpus_goes_from_loop_to_loop(settings):
+    tools = [ToolDefinition(name="bake", description="Bake bread.")]
+    with ToolCorpus(settings()) as corpus:
+        for _ in range(3):
+            assert asyncio.run(corpus.rank("bread", tools)) == ["bake"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a:b", "a.b", "a__b", "a/b"],
+        ["", "__", "\x00", ":"],
+        ["x" * 500, "名前", "get-forecast", "get_forecast"],
+    ],
+)
+def test_any_name_can_be_held(settings, names):
+    tools = [ToolDefinition(name=name, description="Bake bread.\udcff") for name in names]
+    with ToolCorpus(settings(embedding_model="none")) as corpus:
+        found = asyncio.run(corpus.rank("bake bread", tools, limit=10))
+
+    assert found
+    assert set(found) <= set(names)
+
+
+@pytest.mark.parametrize(
+    "schema", [{}, {"properties": []}, {"properties": {"a": True, "b": {"type": ["x", None]}}}]
+)
+def test_any_schema_can_be_held(settings, schema):
+    tool = ToolDefinition(name="bake", description="Bake bread.", input_schema=schema)
+    with ToolCorpus(settings(embedding_model="none")) as corpus:
+        assert asyncio.run(corpus.rank("bread", [tool])) == ["bake"]
+
+
+def test_nothing_held_or_wanted_is_nothing_found(settings):
+    with ToolCorpus(settings(embedding_model="none")) as corpus:
+        assert asyncio.run(corpus.rank("bread", [])) == []
+        assert asyncio.run(corpus.rank("bread", [ToolDefinition(name="bread")], limit=0)) == []
+
+
+def test_a_corpus_whose_model_fails_ranks_by_words_and_says_so(settings, caplog):
+    tools = [ToolDefinition(name="bake", description="Bake bread.")]
+    with ToolCorpus(settings(embedding_model="openai:none")) as corpus:
+        assert asyncio.run(corpus.rank("bread", tools)) == ["bake"]
+
+    assert "openai" in caplog.text
+
+
+def test_a_corpus_leaves_nothing_behind(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    corpus = ToolCorpus(settings(embedding_model="none"))
+    asyncio.run(corpus.rank("bread", [ToolDefinition(name="bread")]))
+    (folder,) = tmp_path.glob("pytools-hybrid-*")
+
+    del corpus
+
+    assert not folder.exists()
+
+
+# The package
+
+
+def test_every_public_name_is_there_and_in_the_docstring():
+    for name in pytools_hybrid.__all__:
+        assert getattr(pytools_hybrid, name) is not None
+    assert pytools_hybrid.__all__ == sorted(pytools_hybrid.__all__)
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    heavy = "{'numpy', 'pydantic', 'mcp', 'anyio'} & {*sys.modules}"
+    code = f"import sys, pytools_hybrid; print({heavy} or None)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "None\n"

@@ -1,0 +1,169 @@
+"""Settings in a file: which one counts, and what is wrong with it."""
+
+import os
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytools_hybrid import Settings, SettingsError
+from pytools_hybrid.settings_file import find_settings_file, read_settings_file
+
+TABLE = '[tool.pytools]\nlimit = 7\n[tool.other]\nlimit = "x"\n'
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a file below the folder that the test is in."""
+
+    def write_file(name, text):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    return write_file
+
+
+def test_flags_come_before_variables_before_the_file_before_the_defaults(write, monkeypatch):
+    write("pytools.toml", 'limit = 7\nthreshold = 0.5\nfusion = "rrf"\n')
+    monkeypatch.setenv("PYTOOLS_THRESHOLD", "0.25")
+    monkeypatch.setenv("PYTOOLS_LIMIT", "8")
+
+    settings = Settings.from_flags({"limit": 9, "root": None})
+
+    assert (settings.limit, settings.threshold, settings.fusion) == (9, 0.25, "rrf")
+    assert settings.vec_weight == 1.0
+
+
+def test_each_setting_tells_where_it_is_from(write, monkeypatch):
+    file = write("pytools.toml", "limit = 7\nthreshold = 0.5\n")
+    monkeypatch.setenv("PYTOOLS_THRESHOLD", "0.25")
+
+    origins = Settings.from_flags({"db_path": "x.db", "bm25_weight": 2}).origins
+
+    assert origins == {
+        "limit": str(file),
+        "threshold": "PYTOOLS_THRESHOLD",
+        "db_path": "--db",
+        "bm25_weight": "the caller",
+    }
+
+
+def test_the_nearest_file_counts(write, monkeypatch, tmp_path):
+    outer = write("pytools.toml", "limit = 7")
+    inner = write("a/pytools.toml", "limit = 8")
+    (tmp_path / "a" / "b").mkdir()
+
+    assert find_settings_file(tmp_path / "a" / "b") == inner
+    assert find_settings_file(tmp_path) == outer
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    assert Settings.from_flags({}).limit == 8
+
+
+def test_a_table_of_pyproject_is_read_where_there_is_one(write, tmp_path):
+    write("pyproject.toml", TABLE)
+
+    assert Settings.from_flags({}).limit == 7
+    write("inner/pyproject.toml", "[tool.other]\n")
+    assert find_settings_file(tmp_path / "inner") == tmp_path / "pyproject.toml"
+    write("pytools.toml", "limit = 6")
+    assert Settings.from_flags({}).limit == 6
+
+
+def test_a_file_can_be_named(write, monkeypatch, tmp_path):
+    write("pytools.toml", "limit = 7")
+    other = write("elsewhere/mine.toml", "limit = 8")
+
+    assert Settings.from_flags({}, file=other).limit == 8
+    monkeypatch.setenv("PYTOOLS_CONFIG", str(other))
+    assert Settings.from_flags({}).limit == 8
+    monkeypatch.setenv("PYTOOLS_CONFIG", str(tmp_path / "absent.toml"))
+    with pytest.raises(SettingsError, match=r"absent\.toml: cannot be read"):
+        Settings.from_flags({})
+
+
+def test_paths_in_a_file_begin_where_the_file_lies(write, monkeypatch, tmp_path):
+    write("project/pytools.toml", 'root = ["tools", "/opt/tools"]\ndb_path = "index.db"\n')
+    (tmp_path / "project" / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "project" / "deep")
+
+    settings = Settings.from_flags({})
+
+    assert [str(root) for root in settings.root] == [
+        str(tmp_path / "project" / "tools"),
+        "/opt/tools",
+    ]
+    assert settings.db_path == tmp_path / "project" / "index.db"
+
+
+def test_a_home_folder_in_a_file_is_the_users(write, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write("pytools.toml", 'root = "~/tools"')
+
+    assert Settings.from_flags({}).root == (tmp_path / "tools",)
+
+
+def test_names_may_have_hyphens(write):
+    write("pytools.toml", 'embedding-model = "none"')
+
+    assert Settings.from_flags({}).embedding_model == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("limitt = 3", "limitt: is no setting; did you mean limit?"),
+        ("zzz = 3", "zzz: is no setting; pytools-hybrid config lists them"),
+        ("limit = 300", "pytools.toml: limit: "),
+        ("limit = ", "pytools.toml: is no TOML: "),
+        ('include = ["github"]', "pytools.toml: include: 'github' matches no tool"),
+        ("bm25_weight = 0\nvec_weight = 0", "above zero"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_with_its_name(write, text, told):
+    write("pytools.toml", text)
+
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_flags({})
+
+    assert told in str(caught.value)
+
+
+def test_a_wrong_value_that_a_flag_replaces_is_no_error(write):
+    write("pytools.toml", "limit = 300")
+
+    assert Settings.from_flags({"limit": 3}).limit == 3
+
+
+def test_a_file_that_is_not_utf8_is_told_where_it_is_named_and_passed_over_where_not(
+    tmp_path, monkeypatch
+):
+    file = tmp_path / "pyproject.toml"
+    file.write_bytes(b"[tool.pytools]\nroot = '\xff'\n")
+
+    assert Settings.from_flags({}).root == ()
+    monkeypatch.setenv("PYTOOLS_CONFIG", str(file))
+    with pytest.raises(SettingsError, match="is no TOML"):
+        Settings.from_flags({})
+
+
+def test_a_folder_that_was_removed_has_no_settings(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    try:
+        assert Settings.from_flags({}).limit == 5
+    finally:
+        os.chdir(tmp_path)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_settings_or_a_clear_error(tmp_path_factory, text):
+    file = tmp_path_factory.getbasetemp() / "any.toml"
+    file.write_bytes(text.encode("utf-8", "replace"))
+
+    with suppress(SettingsError):
+        read_settings_file(file, known=Settings.model_fields)

@@ -1,0 +1,88 @@
+"""Print the page of settings, as Markdown, from the settings themselves.
+
+From the root of the repository:
+
+    uv run python docs/make/settings.py > docs/settings.md
+
+A test checks that `settings.md` is what this prints.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.settings import Settings, flag, variable
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+INTRODUCTION = """\
+# Settings
+
+The defaults need nothing. A flag wins over an environment variable, that over a settings file, and
+that over the default. Every setting has a name, which is its key in a file; its variable is
+`PYTOOLS_` and the name in capitals, but `PYTOOLS_DIR` for the root.
+
+| setting | flag | variable | default | is |
+|---|---|---|---|---|"""
+REST = """\
+
+A list is written with commas in a variable (several roots with what your PATH has between its
+folders), as a list in a file, and as a flag again and again.
+
+Three variables are no settings: `PYTOOLS_CONFIG` names the settings file, and
+[imported tools](guides/import.md) read `PYTOOLS_SERVERS`, the configuration of their servers, and
+`PYTOOLS_CALL_TIMEOUT`, the seconds that a call may take.
+
+## In a file
+
+The nearest `pytools.toml` counts, or `pyproject.toml` with a table `[tool.pytools]`, in the folder
+where the command is started or one above it. Paths in it start from its own folder. For example,
+`pytools.toml`:
+
+```toml
+root = ["examples/tools"]
+exclude = ["*:delete_*"]
+threshold = 0.3
+log-level = "ERROR"
+```
+
+## What is set, and where?
+
+```console
+$ PYTOOLS_LIMIT=3 pytools-hybrid config
+root = …/examples/tools  (…/pytools.toml; PYTOOLS_DIR)
+…
+threshold = 0.3  (…/pytools.toml; PYTOOLS_THRESHOLD)
+limit = 3  (PYTOOLS_LIMIT; PYTOOLS_LIMIT)
+…
+```
+
+A variable that begins with `PYTOOLS_` and is no setting is told on stderr, with the one that may
+have been meant; a key of a file that is none is an error. The token is never printed."""
+
+
+def main() -> None:
+    """Print the page."""
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    print(INTRODUCTION)
+    for name, field in Settings.model_fields.items():
+        if not field.description:
+            raise SystemExit(f"the setting {name} says nothing of itself")
+        given = flag(name)
+        cells = (name, given, variable(name), _default(field))
+        shown = [f"`{cell}`" if cell else "" for cell in cells]
+        print(f"| {' | '.join(shown)} | {field.description} |")
+    print(REST)
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is None or value == ():
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+if __name__ == "__main__":
+    main()

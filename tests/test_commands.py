@@ -1,0 +1,362 @@
+"""The commands that people use besides search and serve, run as they are run."""
+
+import ast
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+from contextlib import closing, suppress
+
+import apsw
+import pytest
+import sqlite_vec
+from toolindex import ToolIndex
+
+ISSUE = "mcptools:github:create_issue"
+
+
+@pytest.fixture
+def on_terminal(command, home, environment):
+    """Run the command with a terminal for stdout and stderr, and give what it shows."""
+
+    def run_command(*arguments, columns=110):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [command, *map(str, arguments)],
+            cwd=home,
+            env=environment | {"COLUMNS": str(columns), "TERM": "xterm-256color"},
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        shown = b""
+        # Linux ends a terminal that nobody writes to any more with an error.
+        with suppress(OSError):
+            while data := os.read(ours, 65536):
+                shown += data
+        os.close(ours)
+        assert process.wait(timeout=60) in {0, 1}
+        return shown.decode()
+
+    return run_command
+
+
+class TestSearch:
+    def test_several_queries_are_answered_at_once(self, run, tree):
+        queries = ["open an issue on github", "merge two pdf files"]
+
+        result = run("search", *queries, "--root", tree, "--output", "json", "--limit", "1")
+
+        answers = json.loads(result.stdout)
+        assert [answer["query"] for answer in answers] == queries
+        assert [answer["tools"][0]["id"] for answer in answers] == [
+            ISSUE,
+            "mcptools:pdf:merge_pdfs",
+        ]
+
+    def test_ids_come_alone_and_once(self, run, tree):
+        result = run("search", "merge pdf", "merge pdfs", "--root", tree, "--output", "ids")
+
+        ids = result.stdout.splitlines()
+        assert ids[0] == "mcptools:pdf:merge_pdfs"
+        assert len(ids) == len(set(ids))
+
+    def test_python_is_python_with_an_import_and_a_score_for_each_tool(self, run, tree):
+        result = run(
+            "search", "open an issue", "--root", tree, "--output", "python", "--limit", "2"
+        )
+
+        first, *_ = result.stdout.splitlines()
+        module = ast.parse(result.stdout)
+        assert first.startswith("# 0.")
+        assert first.endswith(ISSUE)
+        imports = [node.module for node in module.body if isinstance(node, ast.ImportFrom)]
+        assert imports[0] == "mcptools.github.create_issue"
+        assert len(imports) == 2
+        functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+        assert all(ast.get_docstring(function) for function in functions)
+
+    def test_an_explanation_shows_channels_ranks_and_words(self, run, tree):
+        result = run("search", "open an issue", "--root", tree, "--explain", "--limit", "1")
+
+        lines = [line.strip() for line in result.stdout.splitlines()]
+        assert any(line.startswith("bm25   #") and "issue " in line for line in lines)
+        assert any(line.startswith("vector #") for line in lines)
+        assert any(line.startswith("confidence 0.") for line in lines)
+
+    def test_an_explanation_for_programs_adds_up(self, run, tree):
+        result = run("search", "open an issue", "--root", tree, "--explain", "--output", "json")
+
+        for tool in json.loads(result.stdout)[0]["tools"]:
+            if "bm25" in tool["channels"]:
+                told = tool["channels"]["bm25"]["score"]
+                assert sum(tool["terms"].values()) == pytest.approx(told, abs=1e-4)
+
+    def test_it_says_why_a_tool_is_not_higher(self, run, tree):
+        result = run(
+            "search", "open an issue on github", "--root", tree, "--why", "list_commits", "--limit",
+            "2", "--output", "json",
+        )  # fmt: skip
+
+        why = json.loads(result.stdout)[0]["why"]
+        assert why["id"] == "mcptools:github:list_commits"
+        assert why["rank"] > 2
+        assert "issue" in why["lacking"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (["--scope", "gentools"], "the filters of this search leave it out"),
+            (["--threshold", "0.99"], "its confidence is"),
+        ],
+    )
+    def test_it_says_what_leaves_a_tool_out(self, run, tree, arguments, told):
+        result = run("search", "open an issue", "--root", tree, "--why", ISSUE, *arguments)
+
+        assert told in result.stdout
+
+    def test_a_tool_that_there_is_not_is_an_error_with_those_that_are_like_it(self, run, tree):
+        result = run("search", "issue", "--root", tree, "--why", "create_isue")
+
+        assert result.returncode == 1
+        assert ISSUE in result.stderr
+
+    def test_settings_may_be_in_a_file(self, run, tree, home):
+        (home / "pytools.toml").write_text(f'root = "{tree}"\nlimit = 2\n', encoding="utf-8")
+
+        result = run("search", "merge pdf", "--output", "ids")
+
+        assert len(result.stdout.splitlines()) == 2
+
+    def test_a_terminal_gets_a_table(self, on_terminal, tree):
+        shown = on_terminal("search", "open an issue", "--root", tree, "--limit", "2")
+
+        assert "create_issue" in shown
+        assert "━" in shown
+        assert "\x1b[" in shown
+
+    def test_texts_of_strangers_do_not_drive_the_terminal(self, on_terminal, tree):
+        evil = tree / "mcptools" / "evil" / "escape.py"
+        evil.parent.mkdir()
+        evil.write_text(
+            'def run():\n    "Escape \\x1b]0;owned\\x07 [bold red]:smile:[/] quokka."\n', "utf-8"
+        )
+
+        shown = on_terminal("search", "escape quokka", "--root", tree, "--explain", "--limit", "1")
+
+        assert "\x1b]0;" not in shown
+        assert "[bold red]:smile:[/]" in shown
+
+
+class TestIndex:
+    def test_checking_mends_what_was_damaged_and_says_so(self, run, tree, home):
+        arguments = ["index", "--root", tree, "--db", home / "index.db"]
+        run(*arguments)
+        with closing(apsw.Connection(str(home / "index.db"))) as connection:
+            connection.enable_load_extension(True)
+            connection.load_extension(sqlite_vec.loadable_path())
+            connection.execute("DELETE FROM entries_vec WHERE rowid < 4")
+
+        first = run(*arguments, "--check")
+        second = run(*arguments, "--check")
+
+        assert "3 tools have no vector that is kept for them" in first.stderr
+        assert "made again" in first.stderr
+        assert "agrees with itself" in second.stderr
+        assert "0 added, 0 updated, 0 removed, 0 embedded" in second.stderr
+        assert (first.returncode, second.returncode) == (0, 0)
+
+    def test_checking_reads_files_whatever_their_times_say(self, run, tree, home):
+        arguments = ["index", "--root", tree, "--db", home / "index.db"]
+        run(*arguments)
+        with closing(apsw.Connection(str(home / "index.db"))) as connection:
+            connection.execute(
+                "UPDATE entries SET file_hash = 'x', summary = 'wrong' WHERE id = ?", (ISSUE,)
+            )
+
+        before = run("index", "--root", tree, "--db", home / "index.db")
+        checked = run(*arguments, "--check")
+
+        assert "0 updated" in before.stderr
+        assert "1 updated" in checked.stderr
+
+    def test_rebuilding_embeds_all_anew_and_keeps_the_record_of_searches(self, run, tree, home):
+        database = home / "index.db"
+        run("search", "open an issue", "--root", tree, "--db", database)
+
+        result = run("index", "--root", tree, "--db", database, "--rebuild")
+
+        assert "119 updated, 0 removed, 119 embedded" in result.stderr
+        with ToolIndex(database) as index:
+            assert index.usage.statistics().searches == 1
+
+    def test_check_and_rebuild_together_are_wrong_use(self, run, tree):
+        result = run("index", "--root", tree, "--check", "--rebuild")
+
+        assert result.returncode == 2
+        assert "--check / --rebuild" in result.stderr
+
+    def test_watching_tells_what_changes_until_it_is_interrupted(
+        self, command, environment, home, tree
+    ):
+        with subprocess.Popen(
+            [command, "index", "--root", str(tree), "--watch"],
+            cwd=home,
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            watchdog = signal.SIGKILL
+            try:
+                for line in process.stderr:
+                    if "following" in line:
+                        shutil.rmtree(tree / "mcptools" / "pdf")
+                    elif "5 removed" in line:
+                        watchdog = signal.SIGINT
+                        break
+            finally:
+                process.send_signal(watchdog)
+            assert process.wait(timeout=60) == 130
+
+
+class TestList:
+    def test_categories_come_with_their_numbers_of_tools(self, run, tree):
+        result = run("list", "--root", tree, "--output", "json")
+
+        counts = {
+            f"{it['source']}:{it['category']}": it["tools"] for it in json.loads(result.stdout)
+        }
+        assert counts["mcptools:pdf"] == 5
+        assert sum(counts.values()) == 119
+
+    def test_the_tools_of_some_categories_are_listed(self, run, tree):
+        result = run("list", "pdf", "mail", "--root", tree, "--output", "ids")
+
+        ids = result.stdout.splitlines()
+        assert "mcptools:pdf:merge_pdfs" in ids
+        assert {id_.split(":")[1] for id_ in ids} == {"pdf", "mail"}
+
+    def test_a_category_that_there_is_not_is_an_error_with_those_that_are(self, run, tree):
+        result = run("list", "githb", "--root", tree)
+
+        assert result.returncode == 1
+        assert "github" in result.stderr
+
+    def test_hidden_tools_are_not_listed(self, run, tree):
+        result = run("list", "--root", tree, "--exclude", "*:pdf:*")
+
+        assert "pdf" not in result.stdout
+
+
+class TestDescribe:
+    def test_a_tool_is_described_by_any_of_its_names(self, run, tree):
+        texts = {
+            run("describe", name, "--root", tree).stdout
+            for name in (ISSUE, "github__create_issue", "create_issue")
+        }
+
+        (text,) = texts
+        assert "from mcptools.github.create_issue import Params, run" in text
+
+    def test_programs_get_schemas(self, run, tree):
+        result = run("describe", ISSUE, "--root", tree, "--output", "json", "--detail", "schema")
+
+        assert json.loads(result.stdout)["input_schema"]["properties"]["title"]
+
+    def test_a_terminal_gets_colours(self, on_terminal, tree):
+        assert "\x1b[" in on_terminal("describe", ISSUE, "--root", tree)
+
+
+class TestStatus:
+    def test_it_tells_what_the_index_holds(self, run, tree, home):
+        database = home / "index.db"
+        run("search", "open an issue", "--root", tree, "--db", database)
+
+        text = run("status", "--root", tree, "--db", database).stdout
+        told = json.loads(
+            run("status", "--root", tree, "--db", database, "--output", "json").stdout
+        )
+
+        assert "119 of 119 tools have vectors" in text
+        assert "less than a minute ago" in text
+        assert (told["tools"], told["vectors"], told["searches"]) == (119, 119, 1)
+        assert told["categories"]["mcptools:github"] > 5
+        assert told["notes"] == []
+
+    def test_a_lost_channel_is_told(self, run, tree, home):
+        database = home / "index.db"
+        run("index", "--root", tree, "--db", database)
+
+        result = run(
+            "status", "--root", tree, "--db", database, "--embedding-model", "openai:no-such-model"
+        )
+
+        assert "0 of 119 tools have vectors" in result.stdout
+        assert "openai" in result.stdout.partition("note:")[2]
+
+    def test_looking_records_no_search(self, run, tree, home):
+        for _ in range(2):
+            result = run("status", "--root", tree, "--db", home / "index.db")
+
+        assert "none recorded" in result.stdout
+        assert "never: run pytools-hybrid index" in result.stdout
+
+
+class TestConfig:
+    def test_every_setting_tells_its_value_and_where_it_is_from(self, run, home):
+        (home / "pytools.toml").write_text("limit = 7\n", encoding="utf-8")
+
+        result = run("config", "--output", "json", PYTOOLS_PORT="9000")
+
+        rows = {row["name"]: row for row in json.loads(result.stdout)}
+        assert rows["limit"]["value"] == 7
+        assert rows["limit"]["origin"].endswith("pytools.toml")
+        assert rows["port"]["origin"] == "PYTOOLS_PORT"
+        assert rows["fusion"]["origin"] == "default"
+
+    def test_the_token_is_never_shown(self, run):
+        for output in ("table", "json", "toml"):
+            result = run("config", "--output", output, PYTOOLS_TOKEN="s3cret-s3cret")
+
+            assert "s3cret" not in result.stdout + result.stderr
+
+    def test_it_writes_a_file_that_says_the_same(self, run, home):
+        written = run("config", "--output", "toml", PYTOOLS_LIMIT="7", PYTOOLS_INCLUDE="*:pdf:*")
+        (home / "pytools.toml").write_text(written.stdout, encoding="utf-8")
+
+        again = run("config", "--output", "json")
+
+        rows = {row["name"]: row["value"] for row in json.loads(again.stdout)}
+        assert (rows["limit"], rows["include"]) == (7, ["*:pdf:*"])
+
+    def test_a_file_can_be_named_before_the_command(self, run, tmp_path):
+        (tmp_path / "mine.toml").write_text("limit = 7\n", encoding="utf-8")
+
+        result = run("--config", tmp_path / "mine.toml", "--log-level", "ERROR", "config")
+
+        assert "limit = 7" in result.stdout
+        assert "log_level = ERROR  (--log-level;" in result.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete_commands(run, shell):
+    assert "pytools" in run("--show-completion", shell).stdout
+
+
+def test_completion_knows_the_commands(run):
+    result = run(
+        _PYTOOLS_HYBRID_COMPLETE="complete_bash", COMP_WORDS="pytools-hybrid se", COMP_CWORD="1"
+    )
+
+    assert result.stdout.split() == ["search", "serve"]
+
+
+def test_every_command_teaches_by_example(run):
+    from pytools_hybrid.cli import app
+
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__.rstrip("_")
+        assert "pytools-hybrid" in run(name, "--help").stdout.partition("Options")[2], name
