@@ -5,7 +5,7 @@ usage: python small_server.py PLAN.json
 The plan has `tools`, as a server lists them, and may have `page` (how many at a time),
 `instructions`, `stderr` (written at the start), `calls` (a file to which each call is added) and
 `instead`: "die", "hang" or "garbage", in place of an answer to the first request. What a call does
-follows from the tool's name.
+follows from the tool's name; "hang" is never answered.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def main() -> None:
             print("this is no message", flush=True)
         if instead in {"garbage", "hang"}:
             continue
-        answer = {"jsonrpc": "2.0", "id": message["id"]} | _answer(plan, message)
-        print(json.dumps(answer), flush=True)
+        if message.get("params", {}).get("name") != "hang":
+            answer = {"jsonrpc": "2.0", "id": message["id"]} | _answer(plan, message)
+            print(json.dumps(answer), flush=True)
 
 
 def _answer(plan: dict, message: dict) -> dict:
@@ -67,8 +68,6 @@ def _called(plan: dict, name: str, arguments: dict) -> dict:
     match name:
         case "crash":
             os._exit(1)
-        case "hang":
-            return {"method": "notifications/nothing"}
         case "pid":
             text = str(os.getpid())
         case "environment":

@@ -73,29 +73,18 @@ def content(folder):
     }
 
 
-def test_all_is_well_where_all_is_well(settings, root, indexed):
-    findings = list(diagnose(checks(settings(root=[root]))))
-
-    assert {finding.check: finding.status for finding in findings} == {
-        "Python": "ok",
-        "SQLite": "ok",
-        "sqlite-vec": "ok",
-        "settings": "ok",
-        "root": "ok",
-        "database": "ok",
-        "embedder": "ok",
-        "watcher": "ok",
-        "MCP server": "ok",
-        "import": "ok",
-    }
-    assert all(finding.remedy is None for finding in findings)
-
-
-def test_nothing_is_changed_by_looking(settings, root, indexed, tmp_path):
+def test_where_all_is_well_that_is_said_and_nothing_is_changed(settings, root, indexed, tmp_path):
     before = content(tmp_path)
 
-    list(diagnose(checks(settings(root=[root]))))
+    findings = list(diagnose(checks(settings(root=[root]))))
 
+    expected = (
+        "Python", "SQLite", "sqlite-vec", "settings", "root", "database", "embedder", "watcher",
+        "MCP server", "import",
+    )  # fmt: skip
+    assert {it.check: it.status for it in findings} == dict.fromkeys(expected, Status.OK)
+    assert all(finding.remedy is None for finding in findings)
+    # Neither the index nor its usage record, nor the tree.
     assert content(tmp_path) == before
 
 
@@ -295,6 +284,7 @@ def test_a_large_tree_without_an_index_is_not_read_here(look_at_tree, tmp_path):
 
 AS_SOMEBODY_ELSE = """
 import os, sys
+from pathlib import Path
 from pytools_hybrid import Settings
 from pytools_hybrid.diagnosis._commands import Commands
 from pytools_hybrid.diagnosis._database import look_at_database
@@ -327,16 +317,17 @@ def test_what_this_user_may_not_read_or_write_is_told(root, indexed, tmp_path):
     database = others / "index.db"
     shutil.copy(indexed, database)
     for folder in (others, *others.parents):
-        if folder.name.startswith(("pytest-", "test_", "others")):
+        if folder.name.startswith(("pytest-", "popen-", "test_", "others")):
             folder.chmod(0o755)
     root.chmod(0o700)
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
     done = subprocess.run(
         [sys.executable, "-c", AS_SOMEBODY_ELSE, str(root), str(database)],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
+    assert done.stderr == ""
     tree, index = done.stdout.splitlines()
     assert tree == (f"failed {root} cannot be read (Permission denied) -> chmod -R u+rX {root}")
     assert index.startswith("warning ")
@@ -571,15 +562,6 @@ def test_a_system_that_tells_no_limit_has_none_to_check(roots, tmp_path):
 
 
 # The server
-
-
-def test_the_server_that_is_tried_leaves_no_trace_in_the_usage_record(settings, roots, indexed):
-    verdict = look_at_server(settings(), roots, indexed)
-
-    assert verdict.status is Status.OK
-    assert "3 MCP tools (search_tools" in verdict.message
-    with ToolIndex(indexed, read_only=True) as index:
-        assert index.usage.searches() == ()
 
 
 def test_a_server_that_browses_has_no_search_to_try(settings, roots, database, monkeypatch):

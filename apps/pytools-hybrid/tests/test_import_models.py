@@ -1,6 +1,8 @@
 """Pydantic models of the schemas that servers have, and of those that they should not have."""
 
 import json
+import sys
+from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +12,6 @@ from pytools_hybrid.importing._schema import cleaned_schema
 
 
 def built(source, name="Params"):
-    from types import ModuleType
-    import sys
-
     module = ModuleType("built_models")
     sys.modules[module.__name__] = module
     exec(source, vars(module))
@@ -84,7 +83,10 @@ def test_a_reference_that_leads_outside_is_not_followed(reference):
 
 
 def test_a_server_cannot_have_modules_imported_by_keywords_of_the_generator():
-    stranger = {"customTypePath": "os.system", "x-python-import": {"module": "os", "name": "system"}}
+    stranger = {
+        "customTypePath": "os.system",
+        "x-python-import": {"module": "os", "name": "system"},
+    }
     schema = {"type": "object", "customBasePath": "os.system", "properties": {"a": stranger}}
     assert "os" not in models_of(schema, None).params.replace("pos", "").split()
     assert cleaned_schema(schema)[0] == {"type": "object", "properties": {"a": {}}}
@@ -151,12 +153,14 @@ SCHEMAS = st.recursive(
         optional={"description": TEXTS, "title": TEXTS, "default": TEXTS},
     )
     | st.fixed_dictionaries({"enum": st.lists(TEXTS | st.integers(), min_size=1, max_size=4)}),
-    lambda inner: st.fixed_dictionaries(
-        {"type": st.just("object"), "properties": st.dictionaries(TEXTS, inner, max_size=3)},
-        optional={"description": TEXTS, "additionalProperties": st.booleans()},
-    )
-    | st.fixed_dictionaries({"type": st.just("array"), "items": inner})
-    | st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=3)}),
+    lambda inner: (
+        st.fixed_dictionaries(
+            {"type": st.just("object"), "properties": st.dictionaries(TEXTS, inner, max_size=3)},
+            optional={"description": TEXTS, "additionalProperties": st.booleans()},
+        )
+        | st.fixed_dictionaries({"type": st.just("array"), "items": inner})
+        | st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=3)})
+    ),
     max_leaves=6,
 )
 

@@ -32,7 +32,8 @@ def test_a_module_for_mcpygen_gives_it_a_mapping():
     output = {"type": "object", "properties": {"n": {"type": "integer"}}}
     tool = Tool(name="x", description="Get it.", input_schema={}, output_schema=output)
     assert module_of(tool, "mcpygen").endswith(
-        '    result = CLIENT.run_sync(tool_name="x", tool_args=params.model_dump(exclude_none=True))\n'
+        '    result = CLIENT.run_sync(tool_name="x", '
+        "tool_args=params.model_dump(exclude_none=True))\n"
         "    return Result.model_validate(result)\n"
     )
 
@@ -48,7 +49,22 @@ def test_a_tool_without_a_description_is_no_tool_less(tool, description):
     assert ast.get_docstring(ast.parse(module_of(tool)).body[-1]).strip() == description
 
 
-NASTY = st.text() | st.sampled_from(['"""', '\\"""', "\\", "x\\", '"', "\r\n", "\x00", "\ud800", "\x1b[2J", "\u202e", "\\N{x}", "{0}"])
+NASTY = st.text() | st.sampled_from(
+    [
+        '"""',
+        '\\"""',
+        "\\",
+        "x\\",
+        '"',
+        "\r\n",
+        "\x00",
+        "\ud800",
+        "\x1b[2J",
+        "\u202e",
+        "\\N{x}",
+        "{0}",
+    ]
+)
 
 
 @given(st.lists(NASTY).map("".join))
@@ -122,7 +138,15 @@ def parameters_of(text):
 def test_for_mcpygen_values_become_references_and_references_stay(entry, monkeypatch, tmp_path):
     definition = {
         "command": "x",
-        "args": ["--dir", "${workspaceFolder}", "--api-key", "hunter2", "--token=hunter2", "-v", "1"],
+        "args": [
+            "--dir",
+            "${workspaceFolder}",
+            "--api-key",
+            "hunter2",
+            "--token=hunter2",
+            "-v",
+            "1",
+        ],
         "env": {"API_KEY": "hunter2", "OTHER": "${env:THEIRS}", "MIXED": "hunter2-${THEIRS}"},
     }
     text, needed = initial_for_mcpygen(entry(definition), "")

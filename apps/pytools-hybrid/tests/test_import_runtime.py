@@ -224,14 +224,7 @@ def test_a_tool_can_be_called_inside_a_running_event_loop(runner):
     assert asyncio.run(job()) == "{}"
 
 
-def test_at_the_end_of_a_program_its_servers_end_and_nothing_is_said(script):
-    with script("sys.exit(3)") as program:
-        output, errors = program.communicate(timeout=60)
-    assert (program.returncode, errors) == (3, "")
-    wait_until_gone(int(output))
-
-
-def test_a_server_that_does_not_end_by_itself_is_ended(script, file):
+def test_at_the_end_of_a_program_its_servers_end_even_one_that_is_stubborn(script, file):
     content = json.loads(file.read_text())
     entry = content["mcpServers"]["shop"]
     stubborn = (
@@ -240,9 +233,9 @@ def test_a_server_that_does_not_end_by_itself_is_ended(script, file):
     )
     entry["args"] = ["-c", stubborn, sys.executable, *entry["args"]]
     file.write_text(json.dumps(content))
-    with script("sys.exit(0)") as program:
+    with script("sys.exit(3)") as program:
         output, errors = program.communicate(timeout=60)
-    assert errors == ""
+    assert (program.returncode, errors) == (3, "")
     wait_until_gone(int(output))
 
 

@@ -43,7 +43,10 @@ def only(write):
         ({"servers": {"a": {"type": "stdio", "command": "x"}}}, ["a"]),
         ({"mcp": {"servers": {"a": {"command": "x"}}}, "editor.fontSize": 12}, ["a"]),
         ({"model": "m", "mcp_servers": {"j": {}}, "ptc_servers": {"a": {"command": "x"}}}, ["a"]),
-        ({"mcpServers": {"a": {"command": "x"}}, "ptc_servers": {"b": {"command": "x"}}}, ["a", "b"]),
+        (
+            {"mcpServers": {"a": {"command": "x"}}, "ptc_servers": {"b": {"command": "x"}}},
+            ["a", "b"],
+        ),
         ({"a": {"command": "x"}, "b": {"url": "http://x"}}, ["a", "b"]),
         ({"mcpServers": {}}, []),
     ],
@@ -196,7 +199,9 @@ def test_a_server_starts_in_the_workspace_wherever_the_caller_is(write, tmp_path
 
 def test_variables_of_an_env_file_are_under_those_of_the_entry(only, tmp_path):
     (tmp_path / "x.env").write_text('A=1\nB="two words"\n# C=3\n')
-    entry = only({"command": sys.executable, "envFile": "${workspaceFolder}/x.env", "env": {"A": "0"}})
+    entry = only(
+        {"command": sys.executable, "envFile": "${workspaceFolder}/x.env", "env": {"A": "0"}}
+    )
     assert entry.parameters().env == {"A": "0", "B": "two words"}
 
 

@@ -346,14 +346,14 @@ def test_one_that_is_never_closed_warns(root, settings):
 LEAVING = """
 import sys
 from pytools_hybrid import BlockingToolSearch
-tools = BlockingToolSearch(sys.argv[1]).open()
+tools = BlockingToolSearch(sys.argv[1], follow=sys.argv[2] == "follows").open()
 print(tools.search("report a bug")[0].name)
 if sys.argv[2] == "forgets":
     del tools
 """
 
 
-@pytest.mark.parametrize("how", ["ends", "forgets"])
+@pytest.mark.parametrize("how", ["ends", "forgets", "follows"])
 def test_a_program_that_does_not_close_it_ends_and_loses_no_record(
     root, from_environment, settings, how
 ):

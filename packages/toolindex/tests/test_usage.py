@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolindex import ReadOnlyIndexError
+from toolindex import DamagedDatabaseError, ReadOnlyIndexError
 from toolindex._connection import ConnectionPool
 from toolindex._statistics import (
     QueryCount,
@@ -389,3 +389,75 @@ def test_one_tool_is_summed_up_without_a_look_at_the_others(pool):
         for sql, values in statements:
             ((*_, plan),) = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)
             assert plan.startswith("SEARCH outcomes USING"), sql
+
+
+# Reading the record
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 1e12),
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+            st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=10), max_size=3),
+            st.floats(0, 1e6),
+        ),
+        max_size=6,
+    )
+)
+def test_searches_come_back_as_they_were_recorded_oldest_first(tmp_path_factory, given_records):
+    records = [
+        search(
+            str(number),
+            at=at,
+            query=query,
+            results=tuple(results),
+            latency_ms=latency,
+            parameters={"limit": 5, "categories": ["mail"]},
+            degraded=("vectors",),
+        )
+        for number, (at, query, results, latency) in enumerate(given_records)
+    ]
+    path = tmp_path_factory.mktemp("usage") / "search.db"
+    with closing(ConnectionPool(path, read_only=False)) as pool:
+        usage = UsageLog(pool)
+        usage.record_searches(records)
+        kept = usage.searches()
+
+    assert list(kept) == sorted(records, key=lambda record: record.at)
+
+
+def test_outcomes_come_back_as_they_were_recorded_oldest_first(usage):
+    late = outcome(at=9.0, success=False, latency_ms=3.5, search_id="s")
+    early = outcome(at=2.0)
+    usage.record_outcomes([late, early])
+
+    assert usage.outcomes() == (early, late)
+
+
+def test_only_what_is_recent_comes_back_where_that_is_asked_for(usage):
+    usage.record_searches([search("old", at=1.0), search("new", at=5.0)])
+    usage.record_outcomes([outcome(at=1.0), outcome("mail:read", at=5.0)])
+
+    assert [record.id for record in usage.searches(since=5.0)] == ["new"]
+    assert [record.tool_id for record in usage.outcomes(since=5.0)] == ["mail:read"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE searches SET results = 'no JSON'",
+        "UPDATE searches SET parameters = '3'",
+        "UPDATE searches SET latency_ms = -1",
+        "UPDATE outcomes SET latency_ms = -1",
+        "UPDATE outcomes SET latency_ms = 'soon'",
+    ],
+)
+def test_a_record_that_is_not_as_it_was_written_is_damage(usage, pool, damage):
+    usage.record_searches([search("s")])
+    usage.record_outcomes([outcome(latency_ms=1.0)])
+    with pool.write() as connection:
+        connection.execute(damage)
+
+    with pytest.raises(DamagedDatabaseError):
+        usage.searches(), usage.outcomes()

@@ -770,3 +770,16 @@ def test_errors_survive_pickling(error):
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert vars(again) == vars(error)
+
+
+def test_progress_counts_the_files_that_are_looked_at(tmp_path):
+    folder = tmp_path / "mcptools" / "mail"
+    folder.mkdir(parents=True)
+    for name in ("send", "read", "broken"):
+        (folder / f"{name}.py").write_text("def run():\n    'Do it.'\n" * (name != "broken"))
+    seen = []
+
+    report = toolscan.scan(tmp_path, progress=seen.append)
+
+    assert seen == [1, 2, 3]
+    assert len(report.records) + len(report.issues) == 3

@@ -63,6 +63,7 @@ _COLUMN_WEIGHTS = {
     "category_words": 1.0,
     "tag_words": 1.0,
     "segments": 1.0,
+    # What people say of some tools must not hide the others: docs/decisions/0013.
     "alias_words": 0.5,
 }
 # Who types part of a word means a name: docs/decisions/0010.

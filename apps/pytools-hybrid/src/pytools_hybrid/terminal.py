@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import TYPE_CHECKING, NoReturn, Self
 
 import typer
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _SHOWN_ISSUES = 20
+_QUIET_SECONDS = 0.4
 
 
 def say(text: str) -> None:
@@ -118,6 +120,7 @@ class Progress:
     def __init__(self, stage: str) -> None:
         self.done = 0
         self._stage = stage
+        self._begun = time.monotonic()
         self._bar: progress.Progress | None = None
 
     def __enter__(self) -> Self:
@@ -136,13 +139,15 @@ class Progress:
     def __call__(self, done: int, total: int | None = None) -> None:
         """Note how many are done, of how many if that is known."""
         self.done = done
-        if not sys.stderr.isatty():
+        # Most work is done before a bar could be read, and it costs an import.
+        if not sys.stderr.isatty() or time.monotonic() < self._begun + _QUIET_SECONDS:
             return
         if self._bar is None:
             self._bar = _bar()
-            self._bar.add_task(self._stage, total=total)
+            self._bar.add_task(self._stage, total=total, of="")
             self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+        of = "" if total is None else f" of {total}"
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total, of=of)
 
 
 def _bar() -> progress.Progress:
@@ -153,7 +158,7 @@ def _bar() -> progress.Progress:
         progress.SpinnerColumn(),
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
-        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.completed:.0f}{task.fields[of]}"),
         progress.TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,

@@ -155,7 +155,9 @@ def _as_tables(answers: Sequence[Answer], roots: Roots) -> Iterator[RenderableTy
     from rich.table import Table
     from rich.text import Text
 
-    for answer in answers:
+    for number, answer in enumerate(answers):
+        if number:
+            yield Text()
         if answer.response.tools:
             table = Table(
                 box=None,
@@ -168,8 +170,8 @@ def _as_tables(answers: Sequence[Answer], roots: Roots) -> Iterator[RenderableTy
             table.add_column(justify="right", style="dim")
             table.add_column(no_wrap=True)
             table.add_column(overflow="fold")
-            for number, found in enumerate(answer.response.tools, start=1):
-                table.add_row(str(number), _score(found.score), _tool(found, roots, answer.terms))
+            for place, found in enumerate(answer.response.tools, start=1):
+                table.add_row(str(place), _score(found.score), _tool(found, roots, answer.terms))
             yield table
         if answer.placement is not None:
             yield Text("\n".join(map(printable, answer.placement.lines())))
@@ -182,7 +184,7 @@ def _score(score: float) -> Text:
     return Text.assemble(
         (f"{score:.2f} ", "green" if score >= 0.5 else "yellow"),
         ("━" * filled, "green" if score >= 0.5 else "yellow"),
-        ("━" * (_BAR - filled), "bright_black"),
+        " " * (_BAR - filled),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytools_hybrid.cli._app import common
 from pytools_hybrid.errors import RootUnreadableError, SettingsError
-from pytools_hybrid.terminal import say
+from pytools_hybrid.terminal import Progress, say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -116,7 +116,8 @@ async def current(settings: Settings, roots: Roots) -> AsyncIterator[ToolSearch]
     async with ToolSearch(roots, settings, refresh=False) as tools:
         if settings.sync and not tools.index.read_only:
             try:
-                await tools.refresh()
+                with Progress("looking at the files") as progress:
+                    await tools.refresh(progress=progress)
             except (ToolIndexError, RootUnreadableError) as error:
                 say(f"the index may be out of date: {error}")
         yield tools

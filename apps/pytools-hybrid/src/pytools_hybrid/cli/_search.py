@@ -20,7 +20,7 @@ from pytools_hybrid.cli._options import (
 )
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
 from pytools_hybrid.errors import RootUnreadableError, SettingsError
-from pytools_hybrid.terminal import print_sync
+from pytools_hybrid.terminal import Progress, print_sync
 
 if TYPE_CHECKING:
     from pytools_hybrid.search import SearchResponse
@@ -204,7 +204,8 @@ async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
         return
     # What fails here is told with the answer, where it makes a difference.
     with suppress(ToolIndexError, RootUnreadableError):
-        report, embedded = await tools.refresh(), 0
+        with Progress("looking at the files") as progress:
+            report, embedded = await tools.refresh(progress=progress), 0
         if tools.uses_vectors(SearchMode(mode)):
             _, embedded = await embed(tools, patience=_PATIENCE_SECONDS)
         if report.added or report.updated or report.removed or embedded:

@@ -72,7 +72,8 @@ def look_at_database(
 
 
 def _absent(database: Path, commands: Commands) -> Verdict:
-    folder = next(it for it in database.absolute().parents if it.exists())
+    # os.path gives an answer where a folder above may not be entered, pathlib raises.
+    folder = next(it for it in database.absolute().parents if os.path.exists(it))  # noqa: PTH110
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         return failed(f"{database} does not exist, and {folder} cannot be written", _OTHER_PATH)
     if low := _lacks_space(folder):

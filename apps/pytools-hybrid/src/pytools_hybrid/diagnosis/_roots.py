@@ -54,7 +54,8 @@ def look_at_root(
 
     root = roots.paths[number]
     shown = f"{root} ({note})" if note else str(root)
-    if root.exists() and not root.is_dir():
+    # os.path gives an answer where a folder above may not be entered, pathlib raises.
+    if os.path.isfile(root):  # noqa: PTH113
         return failed(f"{root} is a file", "give the folder that holds the tools as --root")
     known = _known(database, root, roots)
     try:

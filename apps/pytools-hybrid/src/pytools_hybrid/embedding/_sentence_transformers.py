@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
 from pytools_hybrid.embedding._downloads import NotDownloadedError, is_downloaded, repository_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from pydantic_ai.embeddings import EmbeddingSettings
     from pydantic_ai.embeddings.result import EmbedInputType
@@ -111,14 +112,28 @@ class SentenceTransformersModel(EmbeddingModel):
         if device is not None:
             _require_device(device)
         try:
-            return SentenceTransformer(
-                repository_of(self._name) or str(Path(self._name).expanduser()),
-                device=device,
-                local_files_only=True,
-            )
+            with _offline():
+                return SentenceTransformer(
+                    repository_of(self._name) or str(Path(self._name).expanduser()),
+                    device=device,
+                    local_files_only=True,
+                )
         except OSError as error:
             # As after a download that was broken off.
             raise NotDownloadedError(self._name, is_broken=True) from error
+
+
+@contextmanager
+def _offline() -> Generator[None]:
+    """Keep the hub's library from asking the hub anything, files or not."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 def _require_package() -> None:

@@ -29,6 +29,7 @@ class Background:
     """An event loop in a thread, and the links that live in it; made at the first call."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -58,6 +59,8 @@ class Background:
 
     def close(self) -> None:
         """End all connections and the thread; the next call starts anew."""
+        if self._process != os.getpid():  # inherited: they are the parent's
+            return
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None

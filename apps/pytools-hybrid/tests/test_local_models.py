@@ -1,0 +1,140 @@
+"""Models of sentence-transformers are used as they lie on this machine, and never fetched."""
+
+import asyncio
+import sys
+
+import pytest
+from pytools_hybrid.embedding import NotDownloadedError, create_embedder, is_downloaded
+from pytools_hybrid.embedding._downloads import _needed, repository_of
+from toolindex import EmbeddingError, FailureKind
+
+
+@pytest.mark.parametrize(
+    ("name", "repository"),
+    [
+        ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
+        ("BAAI/bge-small-en-v1.5", "BAAI/bge-small-en-v1.5"),
+        ("./model", None),
+        ("~/model", None),
+        ("..", None),
+        ("../up/model", None),
+        ("a/b/c", None),
+        ("a b", None),
+        ("", None),
+    ],
+)
+def test_a_name_without_an_owner_is_of_sentence_transformers(name, repository):
+    assert repository_of(name) == repository
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="paths begin otherwise there")
+def test_a_folder_is_named_by_its_path_and_not_by_what_lies_beside_a_program(tmp_path):
+    (tmp_path / "all-MiniLM-L6-v2").mkdir()
+
+    assert repository_of("all-MiniLM-L6-v2") == "sentence-transformers/all-MiniLM-L6-v2"
+    assert repository_of(str(tmp_path / "all-MiniLM-L6-v2")) is None
+    assert is_downloaded(str(tmp_path / "all-MiniLM-L6-v2"))
+    assert not is_downloaded(str(tmp_path / "absent"))
+
+
+def test_what_only_other_programs_read_is_left_out():
+    files = [
+        "modules.json", "config.json", "1_Pooling/config.json", "2_Dense/pytorch_model.bin",
+        "2_Dense/config.json", "model.safetensors", "pytorch_model.bin", "tf_model.h5",
+        "rust_model.ot", "onnx/model.onnx", "onnx/model_qint8.onnx", "openvino/openvino_model.xml",
+        "flax_model.msgpack", "README.md", ".gitattributes", "vocab.txt", "tokenizer.json",
+    ]  # fmt: skip
+
+    assert list(_needed(files)) == [
+        "1_Pooling/config.json", "2_Dense/config.json", "2_Dense/pytorch_model.bin",
+        "model.safetensors", "tokenizer.json", "vocab.txt", "config.json", "modules.json",
+    ]  # fmt: skip
+
+
+def test_old_weights_are_taken_where_there_are_no_others():
+    assert "pytorch_model.bin" in _needed(["config.json", "pytorch_model.bin", "tf_model.h5"])
+
+
+def test_what_marks_a_model_as_there_comes_last():
+    *_, last = _needed(["modules.json", "model.safetensors", "config.json", "vocab.txt"])
+
+    assert last == "modules.json"
+
+
+def test_the_error_names_the_command_that_fetches_it():
+    assert str(NotDownloadedError("tiny")) == (
+        "it is not downloaded; run: pytools-hybrid models download sentence-transformers:tiny"
+    )
+    assert "incomplete or broken" in str(NotDownloadedError("tiny", is_broken=True))
+    assert "no such folder" in str(NotDownloadedError("./tiny"))
+    assert "its files are broken" in str(NotDownloadedError("./tiny", is_broken=True))
+
+
+# With the package, on a model of a few kilobytes that is made here
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A transformer of one layer that knows a dozen words."""
+    pytest.importorskip("sentence_transformers", reason="the extra of that name is missing")
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("model")
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] merge two pdf files send a message".split()
+    tokenizer = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = {f"{it}_token": f"[{it.upper()}]" for it in ("pad", "unk", "cls", "sep", "mask")}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder / "bert")
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    BertModel(
+        BertConfig(vocab_size=len(words), intermediate_size=32, max_position_embeddings=64, **shape)
+    ).save_pretrained(folder / "bert")
+    transformer = Transformer(str(folder / "bert"))
+    SentenceTransformer(modules=[transformer, Pooling(16)]).save(str(folder / "tiny"))
+    return folder / "tiny"
+
+
+def embed(embedder, *texts):
+    return asyncio.run(embedder.embed_documents(texts))
+
+
+def test_a_model_in_a_folder_embeds(model):
+    vectors = embed(create_embedder(f"sentence-transformers:{model}"), "merge pdf", "send")
+
+    assert [len(vector) for vector in vectors] == [16, 16]
+    assert vectors[0] != vectors[1]
+
+
+def test_it_gives_as_many_dimensions_as_are_wanted(model):
+    embedder = create_embedder(f"sentence-transformers:{model}", dimensions=4)
+
+    assert len(embed(embedder, "merge pdf")[0]) == 4
+
+
+def test_a_device_that_is_not_there_is_told_with_the_setting(model):
+    embedder = create_embedder(f"sentence-transformers:{model}", device="mps:7")
+
+    with pytest.raises(EmbeddingError, match="set PYTOOLS_DEVICE=auto") as caught:
+        embed(embedder, "merge pdf")
+    assert caught.value.kind is FailureKind.UNAVAILABLE
+
+
+def test_a_model_whose_files_are_broken_is_told(model, tmp_path):
+    import shutil
+
+    broken = shutil.copytree(model, tmp_path / "broken")
+    (broken / "config.json").unlink()
+
+    with pytest.raises(EmbeddingError, match="its files are broken or missing"):
+        embed(create_embedder(f"sentence-transformers:{broken}"), "merge pdf")
+
+
+def test_a_model_that_is_not_here_is_not_fetched(model, monkeypatch):
+    """No address is asked: one that is closed would be told in the error."""
+    with pytest.raises(EmbeddingError, match="pytools-hybrid models download sentence-transf"):
+        embed(create_embedder("sentence-transformers:no-such-model-anywhere"), "merge pdf")

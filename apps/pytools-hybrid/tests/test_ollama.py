@@ -1,0 +1,245 @@
+"""Models of Ollama, asked through its OpenAI-compatible endpoint, on a server of the test's own."""
+
+import asyncio
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from pytools_hybrid.diagnosis import Status, model_choices
+from pytools_hybrid.diagnosis._embedder import look_at_embedder
+from pytools_hybrid.embedding import create_embedder, ollama_address
+from toolindex import EmbeddingError, FailureKind
+from toolindex.testing import check_embedder
+
+MODELS = {
+    "nomic-embed-text:latest": {"capabilities": ["embedding"]},
+    "llama3:8b": {"capabilities": ["completion", "tools"]},
+    "mxbai-embed-large:335m": {"details": {"family": "bert"}},
+    "an-old-chat:1b": {"details": {"family": "llama"}},
+}
+
+
+class Ollama(BaseHTTPRequestHandler):
+    """As much of Ollama as is asked for here."""
+
+    def do_GET(self):
+        self.reply(200, {"models": [{"name": name} for name in MODELS]})
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        name = asked["model"]
+        known = {*MODELS, *(each.removesuffix(":latest") for each in MODELS)}
+        if self.path == "/api/show":
+            self.reply(200, MODELS[name])
+        elif self.path == "/v1/embeddings" and name in known:
+            texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
+            data = [
+                {"object": "embedding", "index": place, "embedding": [len(text), 1.0, 0.5]}
+                for place, text in enumerate(texts)
+            ]
+            usage = {"prompt_tokens": 1, "total_tokens": 1}
+            self.reply(200, {"object": "list", "data": data, "model": name, "usage": usage})
+        else:
+            message = f'model "{name}" not found, try pulling it first'
+            self.reply(404, {"error": {"message": message, "type": "api_error"}})
+
+    def reply(self, status, value):
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def serving(handler):
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _no_proxies(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.delenv("OLLAMA_API_KEY", raising=False)
+
+
+@pytest.fixture
+def ollama(monkeypatch):
+    with serving(Ollama) as address:
+        monkeypatch.setenv("OLLAMA_BASE_URL", address)
+        yield address
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """An address at which nobody listens."""
+    with serving(Ollama) as address:
+        monkeypatch.setenv("OLLAMA_BASE_URL", address)
+    return address
+
+
+@pytest.fixture
+def _asked_by_openai():
+    pytest.importorskip("openai", reason="the extra openai, by which Ollama is asked, is missing")
+
+
+def of_ollama(**options):
+    choices = list(model_choices(**options))
+    return {it.setting: it for it in choices if it.setting.startswith("ollama:")}
+
+
+@pytest.mark.parametrize(
+    ("variable", "address"),
+    [
+        ("", "http://localhost:11434/v1"),
+        ("http://gpu:11434", "http://gpu:11434/v1"),
+        ("http://gpu:11434/", "http://gpu:11434/v1"),
+        ("https://host/ollama/v1/", "https://host/ollama/v1"),
+    ],
+)
+def test_its_address_is_where_it_usually_is_unless_a_variable_says_so(
+    monkeypatch, variable, address
+):
+    monkeypatch.setenv("OLLAMA_BASE_URL", variable)
+
+    assert ollama_address() == address
+
+
+@pytest.mark.usefixtures("ollama", "_asked_by_openai")
+def test_it_embeds_without_a_key():
+    embedder = create_embedder("ollama:nomic-embed-text")
+
+    vector = asyncio.run(embedder.embed_query("four"))
+
+    assert vector == [4.0, 1.0, 0.5]
+    assert embedder.model_id == "ollama:nomic-embed-text"
+
+
+@pytest.mark.usefixtures("ollama", "_asked_by_openai")
+def test_it_keeps_the_contract_of_embedders():
+    asyncio.run(check_embedder(create_embedder("ollama:nomic-embed-text")))
+
+
+@pytest.mark.usefixtures("ollama", "_asked_by_openai")
+def test_a_model_that_it_does_not_have_is_told_with_the_command_that_fetches_it():
+    with pytest.raises(EmbeddingError, match="run: ollama pull nothing") as caught:
+        asyncio.run(create_embedder("ollama:nothing").embed_query("four"))
+
+    assert caught.value.kind is FailureKind.UNAVAILABLE
+
+
+@pytest.mark.usefixtures("_asked_by_openai")
+def test_that_it_does_not_run_is_told_with_the_command_that_starts_it(closed, settings):
+    with pytest.raises(EmbeddingError, match="start it \\(ollama serve\\)") as caught:
+        asyncio.run(create_embedder("ollama:nomic-embed-text").embed_query("four"))
+    verdict = look_at_embedder(settings(embedding_model="ollama:nomic-embed-text"), None, None)
+
+    assert caught.value.kind is FailureKind.TRANSIENT
+    assert f"does not answer at {closed}/v1" in str(caught.value)
+    assert (verdict.status, verdict.remedy) == (Status.FAILED, "ollama serve")
+
+
+@pytest.mark.usefixtures("ollama", "_asked_by_openai")
+def test_its_embedding_models_are_choices_and_its_others_are_not():
+    choices = of_ollama()
+
+    assert set(choices) == {"ollama:nomic-embed-text", "ollama:mxbai-embed-large:335m"}
+    assert all(choice.works and not choice.was_asked for choice in choices.values())
+
+
+@pytest.mark.usefixtures("ollama", "_asked_by_openai")
+def test_its_models_are_asked_where_that_is_wanted():
+    choice = of_ollama(call=True)["ollama:nomic-embed-text"]
+
+    assert choice.works
+    assert choice.was_asked
+    assert "3 dimensions" in choice.message
+
+
+def test_that_it_does_not_run_is_told_among_the_choices(closed):
+    (choice,) = of_ollama().values()
+
+    assert not choice.works
+    assert f"does not answer at {closed}" in choice.message
+    assert choice.remedy.startswith("ollama serve")
+
+
+def test_one_without_embedding_models_is_told_which_to_fetch(ollama, monkeypatch):
+    for name in list(MODELS):
+        monkeypatch.delitem(MODELS, name)
+
+    (choice,) = of_ollama().values()
+
+    assert choice.remedy == "ollama pull nomic-embed-text"
+
+
+def test_something_else_at_its_address_is_no_ollama(monkeypatch):
+    class Other(Ollama):
+        def do_GET(self):
+            self.reply(200, ["hello"])
+
+    with serving(Other) as address:
+        monkeypatch.setenv("OLLAMA_BASE_URL", address)
+        (choice,) = of_ollama().values()
+
+    assert not choice.works
+
+
+# Models of others
+
+
+def test_the_offline_model_always_works():
+    first = next(model_choices())
+
+    assert (first.setting, first.works, first.was_asked) == ("wordllama", True, True)
+    assert "256 dimensions" in first.message
+
+
+@pytest.mark.usefixtures("closed")
+def test_what_other_models_lack_is_told(monkeypatch):
+    for name in ("OPENAI_API_KEY", "VOYAGE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+    choices = {choice.setting: choice for choice in model_choices()}
+
+    voyage = choices["voyageai:voyage-4-lite"]
+    assert not voyage.works
+    assert voyage.remedy == 'pip install "pytools-hybrid[voyageai]"'
+    openai = choices["openai:text-embedding-3-small"]
+    assert openai.remedy in {
+        "export OPENAI_API_KEY=…", 'pip install "pytools-hybrid[openai]"'
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("closed", "_asked_by_openai")
+def test_a_key_is_known_by_its_name_and_its_value_is_told_nobody(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+
+    choices = {choice.setting: choice for choice in model_choices()}
+
+    choice = choices["openai:text-embedding-3-small"]
+    assert choice.works
+    assert not choice.was_asked
+    assert "OPENAI_API_KEY is set" in choice.message
+    assert "very-secret" not in repr(choices)
+
+
+@pytest.mark.usefixtures("_asked_by_openai")
+def test_a_model_of_a_provider_is_asked_only_where_that_is_wanted(ollama, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{ollama}/v1")
+
+    choices = {choice.setting: choice for choice in model_choices(call=True)}
+
+    # It is asked, and what answers here does not know the model.
+    choice = choices["openai:text-embedding-3-small"]
+    assert choice.was_asked
+    assert not choice.works

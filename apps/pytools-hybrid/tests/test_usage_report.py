@@ -1,0 +1,199 @@
+"""The usage record in figures: what they count is arithmetic on the records."""
+
+import csv
+import io
+import json
+from datetime import UTC, date, datetime
+
+import pytest
+from pytools_hybrid.usage_report import (
+    as_json,
+    as_text,
+    days_as_csv,
+    outcomes_table,
+    searches_table,
+    table_as_csv,
+    table_as_json,
+    usage_report,
+    write_plot,
+)
+from toolindex import OutcomeRecord, SearchRecord
+
+MONDAY = datetime(2026, 3, 2, 23, 59, tzinfo=UTC).timestamp()
+TUESDAY = datetime(2026, 3, 3, 0, 1, tzinfo=UTC).timestamp()
+
+
+def search(id_, at=MONDAY, *, query="send mail", results=("mail:send", "mail:read"), **fields):
+    defaults = {"mode": "hybrid", "latency_ms": 10.0}
+    return SearchRecord(id=id_, at=at, query=query, results=results, **{**defaults, **fields})
+
+
+def outcome(search_id, tool_id="mail:send", *, success=True, **fields):
+    fields = {"at": TUESDAY, "latency_ms": None, **fields}
+    return OutcomeRecord(tool_id=tool_id, success=success, search_id=search_id, **fields)
+
+
+def test_an_empty_record_is_empty():
+    report = usage_report([], [])
+
+    assert report.is_empty
+    assert report.total.acceptance_rate is None
+    assert report.total.share_judged is None
+    assert report.total.share_without_results is None
+    assert report.days == report.tools == ()
+
+
+def test_searches_are_counted_by_the_day_of_universal_time():
+    report = usage_report([search("a"), search("b", TUESDAY), search("c", TUESDAY)], [])
+
+    assert [(day.day, day.searches) for day in report.days] == [
+        (date(2026, 3, 2), 1),
+        (date(2026, 3, 3), 2),
+    ]
+    assert report.total.searches == 3
+
+
+def test_queries_without_results_are_counted_the_most_frequent_first():
+    queries = ["fly", "swim", "swim", "walk"]
+    searches = [search(str(n), query=query, results=()) for n, query in enumerate(queries)]
+
+    report = usage_report([*searches, search("found")], [])
+
+    assert report.queries_without_results == (("swim", 2), ("fly", 1), ("walk", 1))
+    assert report.total.share_without_results == 0.8
+
+
+def test_a_search_is_accepted_where_a_tool_that_it_found_has_succeeded():
+    searches = [search("first"), search("second"), search("failed"), search("unjudged")]
+    outcomes = [
+        outcome("first", "mail:send"),
+        outcome("second", "mail:read"),
+        outcome("failed", success=False),
+        outcome("of a search that is forgotten"),
+        outcome(None),
+    ]
+
+    total = usage_report(searches, outcomes).total
+
+    assert (total.judged, total.accepted, total.first_accepted) == (3, 2, 1)
+    assert total.share_judged == 3 / 4
+    assert total.acceptance_rate == 1 / 3
+
+
+def test_a_success_of_another_tool_than_was_found_accepts_nothing():
+    total = usage_report([search("a", results=())], [outcome("a")]).total
+
+    assert (total.judged, total.accepted, total.first_accepted) == (1, 0, 0)
+
+
+def test_a_tool_is_counted_by_its_outcomes_and_by_the_searches_that_found_it():
+    outcomes = [
+        outcome(None, latency_ms=5.0),
+        outcome(None, latency_ms=7.0),
+        outcome(None, latency_ms=900.0, success=False),
+        outcome(None, "mail:gone", success=False),
+    ]
+
+    first, second = usage_report([search("a"), search("b")], outcomes).tools
+
+    assert (first.tool_id, first.outcomes, first.successes, first.found) == ("mail:send", 3, 2, 2)
+    assert first.success_rate == 2 / 3
+    assert (first.latency_p50_ms, first.latency_p95_ms) == (5.0, 7.0)
+    assert (second.tool_id, second.found, second.latency_p50_ms) == ("mail:gone", 0, None)
+
+
+def test_percentiles_are_values_that_occurred():
+    searches = [search(str(n), latency_ms=float(n)) for n in range(1, 21)]
+
+    total = usage_report(searches, []).total
+
+    assert (total.latency_p50_ms, total.latency_p95_ms) == (10.0, 19.0)
+
+
+SOME = usage_report(
+    [
+        search("a", degraded=("vectors",)),
+        search("b", TUESDAY, mode="bm25", latency_ms=30.0),
+        search("c", TUESDAY, query="fly\x1b[31m to\nthe moon", results=()),
+    ],
+    [outcome("a", latency_ms=2.5), outcome("b", success=False)],
+)
+
+
+def test_for_people_it_is_a_page_of_text():
+    assert as_text(SOME).splitlines() == [
+        "searches               3 (1 bm25, 2 hybrid)",
+        "without results        1 (33 %)",
+        "without a channel      1 (33 %)",
+        "led to an outcome      2 (67 %)",
+        "a result succeeded     1 (50 %) of these",
+        "the first succeeded    1 (50 %) of these",
+        "time of a search       p50 10.0 ms, p95 30.0 ms",
+        "outcomes               2",
+        "",
+        "day (UTC)   searches  no result  outcome  first ok      p50      p95",
+        "2026-03-02         1          0        1     100 %  10.0 ms  10.0 ms",
+        "2026-03-03         2          1        1       0 %  10.0 ms  30.0 ms",
+        "",
+        "tool       outcomes  success  found     p50     p95",
+        "mail:send         2     50 %      2  2.5 ms  2.5 ms",
+        "",
+        "queries without results",
+        "    1 × fly [31m to the moon",
+    ]
+
+
+def test_a_long_record_is_cut_and_says_so():
+    day = 86_400.0
+    searches = [search(str(n), n * day) for n in range(20)]
+    outcomes = [outcome(None, f"mail:tool_{n}") for n in range(20)]
+
+    text = as_text(usage_report(searches, outcomes))
+
+    assert "… and 6 earlier days: --output csv has them all" in text
+    assert "… and 5 more tools: --output json has them all" in text
+
+
+def test_for_programs_it_is_json():
+    value = json.loads(json.dumps(as_json(SOME)))
+
+    assert value["total"]["searches"] == 3
+    assert value["acceptance_rate"] == 0.5
+    assert [day["day"] for day in value["days"]] == ["2026-03-02", "2026-03-03"]
+    assert value["tools"][0]["tool_id"] == "mail:send"
+    assert value["queries_without_results"][0]["count"] == 1
+
+
+def test_its_days_are_a_table():
+    first, _ = csv.DictReader(io.StringIO(days_as_csv(SOME)))
+
+    assert (first["day"], first["searches"], first["first_accepted"]) == ("2026-03-02", "1", "1")
+
+
+def test_records_are_written_out_whole():
+    record = search("a", query='say "hi",\nthen wait', parameters={"limit": 5})
+
+    (row,) = csv.DictReader(io.StringIO(table_as_csv(searches_table([record]))))
+    (value,) = json.loads(table_as_json(searches_table([record])))
+
+    assert row["query"] == value["query"] == 'say "hi",\nthen wait'
+    assert row["at"] == value["at"] == "2026-03-02T23:59:00.000+00:00"
+    assert json.loads(row["results"]) == value["results"] == ["mail:send", "mail:read"]
+    assert json.loads(row["parameters"]) == value["parameters"] == {"limit": 5}
+
+
+def test_outcomes_are_written_out_whole():
+    text = table_as_csv(outcomes_table([outcome("s", latency_ms=1.5), outcome(None)]))
+
+    assert text.splitlines() == [
+        "at,tool_id,success,latency_ms,search_id",
+        "2026-03-03T00:01:00.000+00:00,mail:send,true,1.5,s",
+        "2026-03-03T00:01:00.000+00:00,mail:send,true,,",
+    ]
+
+
+def test_it_is_drawn_as_a_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    write_plot(tmp_path / "usage.png", SOME)
+
+    assert (tmp_path / "usage.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,220 @@
+"""`pytools-hybrid import`, from a configuration to calls of real servers over each transport."""
+
+import json
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+SERVER = '''\
+import sys
+from mcp.server.mcpserver import MCPServer
+from pydantic import BaseModel
+
+app = MCPServer("shop", instructions="Everything about the shop.")
+
+class Order(BaseModel):
+    article: str
+    pieces: int
+
+@app.tool()
+def place_order(article: str, pieces: int = 1) -> Order:
+    """Buy some pieces of an article."""
+    return Order(article=article, pieces=pieces)
+
+@app.tool(name="opening-hours", structured_output=False)
+def opening_hours(day: str) -> str:
+    """Tell when the shop is open on a day of the week."""
+    if day == "never":
+        raise ValueError("there is no such day")
+    return f"{day}: 9 to 18"
+
+transport, *port = sys.argv[1:]
+app.run(transport, **({"port": int(port[0])} if port else {}))
+'''
+TOOLS = ("mcptools:{}:opening_hours", "mcptools:{}:place_order")
+
+
+@pytest.fixture
+def server(tmp_path):
+    file = tmp_path / "shop.py"
+    file.write_text(SERVER)
+    return file
+
+
+@pytest.fixture
+def listening(server):
+    """Have the server listen over a transport; gives its port."""
+
+    @contextmanager
+    def start(transport, port=0):
+        with subprocess.Popen(
+            [sys.executable, str(server), transport, str(port)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            try:
+                said = ""
+                while not (found := re.search(r"running on http://[\d.]+:(\d+)", said)):
+                    said = process.stderr.readline()
+                    assert said, "the server has ended"
+                yield int(found[1])
+            finally:
+                process.kill()
+
+    return start
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_servers(**servers):
+        file = tmp_path / "servers.json"
+        file.write_text(json.dumps({"mcpServers": servers}))
+        return file
+
+    return write_servers
+
+
+@pytest.fixture
+def call(run, tmp_path):
+    """Run a program that has the imported tools on its path."""
+
+    def run_program(*lines):
+        done = run(
+            "-W", "error", "-c", "\n".join(lines), program=(sys.executable,),
+            PYTHONPATH=str(tmp_path / "tree"),
+        )  # fmt: skip
+        assert done.stderr == ""
+        return done.stdout.splitlines()
+
+    return run_program
+
+
+def test_servers_of_each_transport_are_imported_found_and_called(
+    run, listening, server, write, call, tmp_path
+):
+    tree, database = ("--root", tmp_path / "tree"), ("--db", tmp_path / "index.db")
+    with listening("streamable-http") as web, listening("sse") as events:
+        file = write(
+            process={"command": sys.executable, "args": [str(server), "stdio"]},
+            web={"url": f"http://127.0.0.1:{web}/mcp"},
+            events={"url": f"http://127.0.0.1:{events}/sse"},
+        )
+        done = run("import", file, *tree, *database)
+        assert done.returncode == 0, done.stderr
+        assert sorted(done.stdout.splitlines()) == [
+            f"{name}: 2 tools (2 new)" for name in ("events", "process", "web")
+        ]
+        assert "6 tools of 3 servers in " in done.stderr
+
+        found = run("search", "when is it open on Sunday?", *tree, *database, "--output", "json")
+        best = json.loads(found.stdout)
+        assert "opening_hours" in json.dumps(best).split("place_order")[0]
+
+        assert call(
+            "from mcptools import events, process, web",
+            "from importlib import import_module",
+            "for package in (process, web, events):",
+            "    hours = import_module(f'{package.__name__}.opening_hours')",
+            "    print(hours.run(hours.Params(day='Sunday')))",
+            "    order = import_module(f'{package.__name__}.place_order')",
+            "    print(repr(order.run(order.Params(article='tea', pieces=3))))",
+        ) == 3 * ["Sunday: 9 to 18", "Result(article='tea', pieces=3)"]
+
+        again = run("import", file, *tree, *database)
+        assert sorted(again.stdout.splitlines()) == [
+            f"{name}: 2 tools, unchanged" for name in ("events", "process", "web")
+        ]
+
+
+def test_a_server_over_http_that_was_restarted_is_called_again(run, listening, write, tmp_path):
+    with listening("streamable-http") as port:
+        file = write(web={"url": f"http://127.0.0.1:{port}/mcp"})
+        assert run("import", file, "--root", tmp_path / "tree").returncode == 0
+        program = """
+from mcptools.web.opening_hours import Params, run
+from pytools_hybrid.runtime import ToolCallError
+for _ in sys.stdin:
+    try:
+        print(run(Params(day="Sunday")), flush=True)
+    except ToolCallError as error:
+        print(error, flush=True)
+"""
+        calling = subprocess.Popen(
+            [sys.executable, "-c", f"import sys\nsys.path.insert(0, {str(tmp_path / 'tree')!r})\n"
+             + program],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+        def ask():
+            calling.stdin.write("\n")
+            calling.stdin.flush()
+            return calling.stdout.readline().strip()
+
+        assert ask() == "Sunday: 9 to 18"
+    with calling:
+        assert ask().startswith("web: opening-hours: cannot be reached")
+        with listening("streamable-http", port):
+            assert ask() == "Sunday: 9 to 18"
+        calling.stdin.close()
+
+
+def test_a_server_that_fails_ends_with_1_and_the_others_are_there(run, server, write, tmp_path):
+    secret = {"env": {"SHOP_TOKEN": "hunter2-literal"}}
+    broken = ["-c", "import os, sys; sys.exit(os.environ['SHOP_TOKEN'])"]
+    file = write(
+        good={"command": sys.executable, "args": [str(server), "stdio"]},
+        bad={"command": sys.executable, "args": broken} | secret,
+    )
+    done = run("import", file, "--root", tmp_path / "tree", "--output", "json")
+    assert done.returncode == 1
+    by_name = {it["server"]: it for it in json.loads(done.stdout)["servers"]}
+    assert by_name["good"]["added"] == ["opening_hours", "place_order"]
+    assert by_name["bad"]["error"] == "ended before it answered; its last lines were: [SHOP_TOKEN]"
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ('{"mcpServers": {"a" 1}}', [], "line 1, column 21: is no JSON here"),
+        ('{"other": 1}', [], "names no servers: looked for 'mcpServers'"),
+        ('{"mcpServers": {}}', ["--only", "x"], "--only: .* has no server 'x'; it has none at all"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_ends_with_2(run, tmp_path, text, arguments, message):
+    file = tmp_path / "servers.json"
+    file.write_text(text)
+    done = run("import", file, "--root", tmp_path / "tree", *arguments)
+    assert done.returncode == 2
+    assert re.search(message, done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def test_for_freeact_modules_call_the_tool_server_of_mcpygen(run, server, write, home):
+    entry = {
+        "command": sys.executable,
+        "args": [str(server), "stdio"],
+        "env": {"SHOP_KEY": "hunter2"},
+    }
+    done = run("import", write(shop=entry), "--runtime", "mcpygen")
+    assert done.returncode == 0, done.stderr
+    assert "set for the tool server of mcpygen: SHOP_KEY" in done.stderr
+    folder = home / ".freeact" / "generated" / "mcptools" / "shop"
+    initial = (folder / "__init__.py").read_text()
+    assert "from mcpygen.tool_exec.client import ToolRunner" in initial
+    assert "'env': {'SHOP_KEY': '${SHOP_KEY}'}" in initial
+    assert (
+        "tool_args=params.model_dump(exclude_none=True))"
+        in (folder / "opening_hours.py").read_text()
+    )
+
+
+def test_without_the_extra_it_says_what_to_install(run, write, tmp_path):
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    (blocked / "datamodel_code_generator.py").write_text("raise ImportError('not installed')")
+    done = run("import", write(), PYTHONPATH=str(blocked))
+    assert done.returncode == 2
+    assert "pip install 'pytools-hybrid[import]'" in done.stderr
