@@ -161,7 +161,7 @@ def e2e(session: nox.Session) -> None:
 def adapters(session: nox.Session) -> None:
     """The adapters against the agent libraries that they are for."""
     _sync(session, "--all-packages", "--group=adapters")
-    session.run("pytest", str(ROOT / "tests" / "adapters"), *session.posargs)
+    session.run("pytest", str(ROOT / "tests" / "adapters"), *WAITING, *session.posargs)
 
 
 @nox.session

@@ -2,8 +2,8 @@
 
     uv run python benchmarks/figure.py > docs/images/recall-latency.svg
 
-A test checks that the figure is what this prints. It is drawn by hand, so that it is small, readable
-on light and dark pages, and needs no library.
+A test checks that the figure is what this prints. It is drawn by hand, so that it is small,
+readable on light and dark pages, and needs no library.
 """
 
 from __future__ import annotations

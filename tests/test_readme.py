@@ -1,12 +1,16 @@
 """What the README shows is what happens."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import pytools_hybrid
+import typer
+from pytools_hybrid.cli import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -57,22 +61,44 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1] == command
 
 
+def test_the_figure_is_drawn_from_the_results(tmp_path):
+    drawn = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "figure.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+
+    assert drawn.stdout == (ROOT / "docs" / "images" / "recall-latency.svg").read_bytes()
+
+
+def test_the_figures_in_the_readme_are_those_of_the_results():
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text("utf-8")
+    table = README.partition("## Beside others")[2].partition("\n## ")[0]
+
+    for shown in [*re.findall(r"\.\d{3}\b", table), "215,577 | | | |", "`--tools search` | 590"]:
+        assert shown in results, shown
+    assert "215,577" in README
+    assert "590" in README
+
+
 def test_every_link_of_every_document_leads_somewhere():
-    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/*/*.md")]
+    site = runpy.run_path(str(ROOT / "docs" / "make" / "site.py"))
 
     broken = [
-        f"{document.relative_to(ROOT)}: {target}"
-        for document in documents
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text("utf-8"))
-        if "://" not in target and not (document.parent / target).exists()
+        f"{document}: {target}"
+        for document in site["documents"](ROOT)
+        for target in site["links"]((ROOT / document).read_text("utf-8"))
+        if not (ROOT / document).parent.joinpath(target).exists()
     ]
 
     assert not broken
 
 
-def test_every_setting_is_in_the_table():
-    from pytools_hybrid import Settings
+def test_the_app_s_own_readme_names_every_command_and_every_public_name():
+    readme = (ROOT / "apps" / "pytools-hybrid" / "README.md").read_text("utf-8")
+    commands = typer.main.get_command(app).commands
 
-    for name, field in Settings.model_fields.items():
-        variable = field.validation_alias or f"PYTOOLS_{name.upper()}"
-        assert f"`{variable}`" in README, variable
+    for name in [*commands, *pytools_hybrid.__all__]:
+        assert f"`{name}" in readme, name
+    assert len(readme.splitlines()) <= 110

@@ -28,8 +28,10 @@ for wrong use. Settings are taken from flags, the environment and files, in this
 
 This page is made from the help texts that `pytools-hybrid COMMAND --help` prints.
 """
-# What stands in brackets at the end of a help text: "[env: PYTOOLS_DIR; default: examples/tools]".
-_FACTS = re.compile(r"\s*\[((?:env|default|required|\d|x)[^]]*)\]$")
+# What stands in brackets in a help text: "[env: PYTOOLS_DIR; default: examples/tools]".
+_FACTS = re.compile(r"\s*\[((?:env|default|required|\d|x)(?:[^][]|\[[^]]*\])*)\]")
+# How values are called, less what says only how they are read.
+_VALUES = {"list[str]": "str", "list[Path]": "path", "int range": "int", "float range": "float"}
 _INDENT = "  "
 _PIPE = r"\|"
 
@@ -53,10 +55,8 @@ def page() -> Iterator[str]:
     from pytools_hybrid.cli import app
 
     yield INTRODUCTION
-    commands = dict(_commands(typer.main.get_command(app), "pytools-hybrid"))
-    for name, command in commands.items():
-        if not hasattr(command, "commands"):
-            yield from _section(name, command)
+    for name, command in _commands(typer.main.get_command(app), "pytools-hybrid"):
+        yield from _section(name, command)
 
 
 def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - typer's own
@@ -68,12 +68,23 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:  # noqa: AN
 
 def _section(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - typer's own
     short = name.removeprefix("pytools-hybrid ")
-    if not command.help or not command.epilog:
+    if not command.help or not (command.epilog or hasattr(command, "commands")):
         raise UndocumentedError(f"{short} needs a docstring, and an epilog with an example")
     context = command.make_context(name, [], resilient_parsing=True)
     yield f"## `{short}`\n\n{command.help.strip()}\n"
+    below = {it: each for it, each in getattr(command, "commands", {}).items() if not each.hidden}
+    if below:
+        yield "| command | |\n|---|---|"
+        for each, its in below.items():
+            anchor = f"{short} {each}".removeprefix("pytools-hybrid ").replace(" ", "-")
+            yield _row(
+                f"[`{each}`](#{anchor})",
+                _plain(its.help.strip().partition("\n\n")[0].replace("\n", " ")),
+            )
+        yield ""
     yield f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n"
-    yield "| | | default | variable |\n|---|---|---|---|"
+    if command.params:
+        yield "| | | default | variable |\n|---|---|---|---|"
     for parameter in command.params:
         record = parameter.get_help_record(context)
         if record is None:
@@ -83,16 +94,15 @@ def _section(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - typer'
             raise UndocumentedError(f"{shown} of {short} needs a help text")
         text, facts = _facts(text)
         default = _plain(facts.get("default", ""))
+        for value, simple in _VALUES.items():
+            shown = shown.replace(f"<{value}>", f"<{simple}>")
         yield _row(f"`{shown}`", _plain(text), default, facts.get("env", ""))
-    yield f"\n{_examples(command.epilog)}\n"
+    yield f"\n{_examples(command.epilog or '')}\n"
 
 
 def _facts(text: str) -> tuple[str, dict[str, str]]:
-    """Take what stands in brackets off a help text."""
-    told: list[str] = []
-    while (found := _FACTS.search(text)) is not None:
-        text = text[: found.start()]
-        told = [*found[1].split("; "), *told]
+    """Take what stands in brackets out of a help text."""
+    told = [fact for found in _FACTS.finditer(text) for fact in found[1].split("; ")]
     facts: dict[str, str] = {}
     for fact in told:
         key, separator, value = fact.partition(": ")
@@ -104,7 +114,7 @@ def _facts(text: str) -> tuple[str, dict[str, str]]:
         else:
             fact = re.sub(r"^(\S+)<=x<=(\S+)$", r"\1 to \2", fact).replace("default where", "where")
             facts["default"] = ", ".join(filter(None, [facts.get("default"), fact]))
-    return text, facts
+    return _FACTS.sub("", text), facts
 
 
 def _plain(text: str) -> str:

@@ -4,8 +4,8 @@ From the root of the repository, with tmux:
 
     uv run python docs/make/screenshots.py
 
-It writes `docs/images/*.svg`: each is the screen of a real terminal after, or during, a command over
-the example tools. No test compares them, for times differ; look at them after a change.
+It writes `docs/images/*.svg`: each is the screen of a real terminal after, or during, a command
+over the example tools. No test compares them, for times differ; look at them after a change.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ INTRODUCTION = """\
 
 From a fresh clone to three MCP servers' tools that an agent finds and that run, as it was done on a
 shared machine with two cores. [five_minutes.py](five_minutes.py) has printed this page; the
-seconds are those that a command took, with what uv and npm had to fetch. What a command says while it
-works is shown too.
+seconds are those that a command took, with what uv and npm had to fetch.
 """
 SERVERS = """\
 {
@@ -66,7 +65,7 @@ _ACTIVATE = ". .venv/bin/activate"
 STEPS: tuple[tuple[str, str, tuple[str | tuple[str, str], ...]], ...] = (
     (
         "Install",
-        "In a clone. From PyPI it is `pip install 'pytools-hybrid[import]'`.",
+        "In a clone:",
         ("uv sync --quiet --package pytools-hybrid --extra import", _ACTIVATE),
     ),
     (

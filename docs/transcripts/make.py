@@ -54,7 +54,7 @@ async def main() -> None:
         program = [sys.executable, "-m", "pytools_hybrid"]
         tools = ["--root", "examples/tools", "--db", str(Path(folder, "index.db"))]
         # A server that embeds while it answers would say how far it is.
-        subprocess.run(  # noqa: S603 - this interpreter, and words of ours
+        subprocess.run(
             [*program, "index", *tools],
             cwd=REPOSITORY,
             env={name: it for name, it in os.environ.items() if not name.startswith("PYTOOLS_")},

@@ -17,7 +17,11 @@ pytestmark = pytest.mark.anyio
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "examples" / "clients"
-GUIDES = [FOLDER / "README.md", REPOSITORY / "docs" / "guides" / "freeact.md"]
+GUIDES = [
+    FOLDER / "README.md",
+    REPOSITORY / "README.md",
+    REPOSITORY / "docs" / "guides" / "freeact.md",
+]
 # Where each client keeps its servers.
 PLACES = [
     ("mcpServers",), ("servers",), ("mcp_servers",), ("mcp-servers",), ("agent", "mcp_servers"),

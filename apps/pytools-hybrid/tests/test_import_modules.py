@@ -4,7 +4,7 @@ import ast
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pytools_hybrid.connections import read_servers
 from pytools_hybrid.importing._clients import initial_for_mcpygen, initial_for_pytools
@@ -82,7 +82,10 @@ def _storable(text):
     return "".join(kept).replace("\r\n", "\n")
 
 
+@settings(max_examples=25)
 @given(st.text(min_size=1, max_size=40))
+@example("😀 \"it's\"")
+@example("\ud800")
 def test_the_real_name_of_a_tool_is_in_its_module(name):
     text = module_of(Tool(name=name, description="Get it.", input_schema={}))
     call = ast.parse(text).body[-1].body[-1].value

@@ -162,7 +162,7 @@ def test_references_are_replaced_by_the_values_of_variables(only, monkeypatch, t
     ).parameters()
     assert isinstance(parameters, StdioParameters)
     assert parameters.args == (f"--dir={tmp_path}", "plain", "t0ken", "3")
-    assert parameters.env == {"A": "Bearer t0ken", "B": "k3y", "C": "standard", "D": "1"}
+    assert given(parameters) == {"A": "Bearer t0ken", "B": "k3y", "C": "standard", "D": "1"}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_variables_of_an_env_file_are_under_those_of_the_entry(only, tmp_path):
     entry = only(
         {"command": sys.executable, "envFile": "${workspaceFolder}/x.env", "env": {"A": "0"}}
     )
-    assert entry.parameters().env == {"A": "0", "B": "two words"}
+    assert given(entry.parameters()) == {"A": "0", "B": "two words"}
 
 
 def test_an_interpreter_is_not_exchanged_for_what_its_link_leads_to(only, tmp_path):
@@ -216,6 +216,22 @@ def test_nothing_secret_is_in_what_entries_and_parameters_show(only):
     web = only({"url": "http://x.org/?key=s3cret", "headers": {"A": "s3cret"}})
     shown = [repr(entry), repr(entry.parameters()), repr(web), repr(web.parameters())]
     assert "s3cret" not in "".join(shown)
+
+
+def given(parameters):
+    """What a server gets besides what all get."""
+    return {name: it for name, it in parameters.env.items() if len(name) == 1}
+
+
+def test_a_server_gets_what_it_needs_to_be_started_and_no_secret_of_others(only, monkeypatch):
+    needed = ["HTTPS_PROXY", "no_proxy", "SSL_CERT_FILE", "UV_INDEX_URL", "npm_config_registry"]
+    others = ["OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "UV_PUBLISH_TOKEN", "DATABASE_URL"]
+    for name in (*needed, *others):
+        monkeypatch.setenv(name, "http://me:hunter2@127.0.0.1:9")
+    parameters = only({"command": sys.executable}).parameters()
+    assert set(needed) <= parameters.env.keys()
+    assert not set(others) & parameters.env.keys()
+    assert "hunter2" not in parameters.redactor.text("no answer from me:hunter2@127.0.0.1")
 
 
 @pytest.mark.parametrize("mark", [{"disabled": True}, {"enabled": False}])

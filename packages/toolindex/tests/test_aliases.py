@@ -1,5 +1,6 @@
 """Aliases: what tools are also found by, beside what their files say."""
 
+import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,6 +105,27 @@ def test_an_index_that_may_only_be_read_takes_no_aliases_but_those_it_has(filled
         with pytest.raises(ReadOnlyIndexError):
             index.annotate({})
         assert aliases_of(index)[SHELL] == ("terminal",)
+
+
+def test_what_another_process_did_in_the_meantime_is_not_done_again(path, fill):
+    """Here between the look at what is to change and the lock under which it is changed."""
+    ahead = []
+
+    def overtaken(_, sql, __):
+        if sql.startswith("BEGIN IMMEDIATE") and not ahead:
+            ahead.append(None)
+            ahead.append(other.annotate({SHELL: ["terminal"]}))
+        return True
+
+    with ToolIndex(path) as other:
+        fill(other, TOOLS)
+        apsw.connection_hooks.append(lambda connection: connection.set_exec_trace(overtaken))
+        try:
+            with ToolIndex(path) as index:
+                assert index.annotate({SHELL: ["terminal"]}) == 0
+        finally:
+            apsw.connection_hooks.pop()
+    assert ahead == [None, 1]
 
 
 def test_two_processes_that_annotate_alike_change_the_index_once(filled, start):

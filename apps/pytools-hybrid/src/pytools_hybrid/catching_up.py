@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from pytools_hybrid.syncing import SYNC_ERRORS
 
 if TYPE_CHECKING:
-    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.syncing import TreeSync
+    from pytools_hybrid.vectors import VectorWork
 
 __all__ = ["catch_up", "stop"]
 
@@ -20,7 +21,7 @@ _log = logging.getLogger("pytools_hybrid")
 _PATIENCE_SECONDS = 15.0
 
 
-async def catch_up(search: ToolSearch) -> asyncio.Task[None] | None:
+async def catch_up(sync: TreeSync, vectors: VectorWork) -> asyncio.Task[None] | None:
     """Bring an index up to date, and wait a while for the vectors of what is new.
 
     What fails is told with the answers, where it makes a difference, and in the log.
@@ -28,13 +29,11 @@ async def catch_up(search: ToolSearch) -> asyncio.Task[None] | None:
     Returns:
         The embedding, where it goes on.
     """
-    if search.index.read_only:
-        return None
     try:
-        await search.refresh()
+        await sync.refresh()
     except SYNC_ERRORS as error:
         _log.warning("the index could not be brought up to date: %s", error)
-    embedding = asyncio.create_task(_embed(search))
+    embedding = asyncio.create_task(_embed(vectors))
     try:
         done, _ = await asyncio.wait({embedding}, timeout=_PATIENCE_SECONDS)
     except asyncio.CancelledError:
@@ -50,8 +49,8 @@ async def stop(task: asyncio.Task[None]) -> None:
         await asyncio.wait({task})
 
 
-async def _embed(search: ToolSearch) -> None:
+async def _embed(vectors: VectorWork) -> None:
     try:
-        await search.embed_pending()
+        await vectors.embed(None)
     except Exception as error:  # noqa: BLE001 - a model may fail with anything
         _log.warning("vectors are missing for now: %s", error)

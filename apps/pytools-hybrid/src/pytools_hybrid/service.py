@@ -188,8 +188,8 @@ class ToolSearch:
             upkeep = Upkeep(self)
             self._upkeep = asyncio.create_task(upkeep.run())
             await upkeep.ready()
-        elif self._refreshes:
-            self._upkeep = await catch_up(self)
+        elif self._refreshes and not self.index.read_only:
+            self._upkeep = await catch_up(self.sync, self._parts.vectors)
 
     async def _close(self) -> None:
         parts, self._open = self._parts, None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._embedding import embed
 from pytools_hybrid.cli._options import Database, Model, Root
 from pytools_hybrid.cli._run import is_folder, run, settings_from
 from pytools_hybrid.errors import PytoolsError
@@ -157,7 +156,8 @@ async def _import(
         _tell(reports, options)
         seconds = time.perf_counter() - started
         there = sum(report.tools for report in reports)
-        say(f"{there} tools of {len(reports)} servers in {into} ({seconds:.1f} s)")
+        of = _count(len(reports), "server")
+        say(f"{_count(there, 'tool')} of {of} in {into} ({seconds:.1f} s)")
         if index.failure is not None:
             say(f"the index is not up to date: {index.failure}; run pytools-hybrid index")
     return reports
@@ -171,12 +171,13 @@ class _Index:
         self.failure: Exception | None = None
 
     async def update(self) -> None:
-        from toolindex import ToolIndexError
+        from toolindex import EmbeddingError, ToolIndexError
 
+        self.failure = None
         try:
             await self._tools.refresh()
-            self.failure, _ = await embed(self._tools)
-        except (ToolIndexError, PytoolsError) as error:
+            await self._tools.embed_pending()
+        except (EmbeddingError, ToolIndexError, PytoolsError) as error:
             self.failure = error
 
 
@@ -261,14 +262,15 @@ def _print_table(reports: tuple[ServerReport, ...]) -> None:
 def _summary(report: ServerReport) -> str:
     if report.error:
         return f"failed: {report.error}"
+    tools = _count(report.tools, "tool")
     counts = [
         f"{len(it)} {what}"
         for it, what in (
             (report.added, "new"),
             (report.changed, "changed"),
             (report.removed, "removed"),
-            (report.kept, "edited files left alone"),
-            (report.failed, "tools left out"),
+            (report.kept, "edited and left alone"),
+            (report.failed, "left out"),
         )
         if it
     ]
@@ -276,12 +278,16 @@ def _summary(report: ServerReport) -> str:
         case "disabled":
             return "disabled in the file"
         case "gone":
-            return f"gone from the file; its {report.tools} tools stay until --prune"
+            return f"gone from the file; {tools} stay until --prune"
         case "removed":
             return "gone from the file, and removed"
         case "unchanged":
-            return f"{report.tools} tools, unchanged"
-    return f"{report.tools} tools" + (f" ({', '.join(counts)})" if counts else "")
+            return f"{tools}, unchanged"
+    return tools + (f" ({', '.join(counts)})" if counts else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _tell(reports: tuple[ServerReport, ...], options: ImportOptions) -> None:

@@ -25,7 +25,7 @@ class StdioParameters:
     Attributes:
         command: The program's path.
         args: Its arguments.
-        env: Variables that it gets besides those that are safe to inherit.
+        env: Variables that it gets besides PATH, HOME and the like.
         cwd: The folder it is started in.
         redactor: Knows the secrets among them.
     """

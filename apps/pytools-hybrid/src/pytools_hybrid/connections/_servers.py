@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytools_hybrid.connections._errors import ServerError, ServersFileError
+from pytools_hybrid.connections._inherited import inherited
 from pytools_hybrid.connections._jsonc import read_json
 from pytools_hybrid.connections._parameters import HttpParameters, StdioParameters
 from pytools_hybrid.connections._secrets import Redactor
@@ -172,8 +173,14 @@ class ServerEntry:
             raise self._wrong("cwd", "must be a path")
         folder = workspace_of(self.file) / Path(variables.expand(cwd)).expanduser()
         program = variables.expand(command)
-        redactor = Redactor(env | variables.taken)
-        return StdioParameters.found(self.name, program, args, env, folder, redactor)
+        others = inherited(variables.environment)
+        in_addresses = {
+            f"{name} {kind}": secret
+            for name, value in others.items()
+            for kind, secret in Redactor.of_address(value)
+        }
+        redactor = Redactor(in_addresses | env | variables.taken)
+        return StdioParameters.found(self.name, program, args, others | env, folder, redactor)
 
     def _expanded(self, key: str, variables: Variables) -> dict[str, str]:
         return {name: variables.expand(value) for name, value in self.mapping(key).items()}

@@ -40,19 +40,23 @@ _MARKS = (_MODULES, "config.json")
 
 
 class NotDownloadedError(PytoolsError):
-    """A model is not on this machine, and is not fetched without having been asked for.
+    """A model is not on this machine, or not whole; none is fetched without being asked for.
+
+    Args:
+        name: What stands behind `sentence-transformers:`.
+        reason: Why it cannot be loaded; empty where it is not there at all.
 
     Attributes:
         model: Its setting.
     """
 
-    def __init__(self, name: str, *, is_broken: bool = False) -> None:
+    def __init__(self, name: str, reason: str = "") -> None:
         self.model = f"{_PREFIX}{name}"
         if repository_of(name) is None:
-            state = "its files are broken or missing" if is_broken else "there is no such folder"
+            state = f"it cannot be loaded ({reason})" if reason else "there is no such folder"
             super().__init__(f"{state}; give the folder of a model of sentence-transformers")
             return
-        state = "its files are incomplete or broken" if is_broken else "it is not downloaded"
+        state = f"it cannot be loaded ({reason})" if reason else "it is not downloaded"
         super().__init__(f"{state}; run: pytools-hybrid models download {self.model}")
 
 
@@ -131,7 +135,7 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
     if repository is None:
         raise DownloadError(f"{name!r} is no model of the hub; give OWNER/MODEL")
     import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+    from huggingface_hub.errors import RepositoryNotFoundError
 
     try:
         details = huggingface_hub.HfApi().model_info(repository, files_metadata=True)
@@ -140,7 +144,7 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
         if not wanted:
             raise DownloadError(f"{repository} has no files that sentence-transformers could load")
         total = sum(sizes[file] for file in wanted)
-        here, folder = 0, ""
+        here, folder = 0, Path()
         progress(here, total)
         for file in wanted:
             path = huggingface_hub.hf_hub_download(
@@ -148,7 +152,7 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
                 file,
                 tqdm_class=_counting(partial(_report, progress, here, total)),
             )
-            folder = path.removesuffix(file)
+            folder = Path(path).parents[file.count("/")]
             here += sizes[file]
             progress(here, total)
     except RepositoryNotFoundError as error:
@@ -156,10 +160,13 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
             f"the hub has no model {repository!r} that you may see; check its name, or log in "
             "with: hf auth login"
         ) from error
-    except (HfHubHTTPError, OSError, RuntimeError) as error:
+    except DownloadError:
+        raise
+    except Exception as error:
+        # Its library lets those of its HTTP client through, whichever that is.
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DownloadError(f"{repository} cannot be downloaded ({reason})") from error
-    return Path(folder)
+    return folder
 
 
 def _needed(files: Iterable[str]) -> Sequence[str]:

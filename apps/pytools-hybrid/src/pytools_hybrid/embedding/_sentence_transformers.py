@@ -84,7 +84,7 @@ class SentenceTransformersModel(EmbeddingModel):
 
         Raises:
             ValueError: The device is not there.
-            OSError: Files are missing or broken.
+            NotDownloadedError: Files are missing or broken.
         """
         with self._loading:
             if self._model is None:
@@ -118,9 +118,10 @@ class SentenceTransformersModel(EmbeddingModel):
                     device=device,
                     local_files_only=True,
                 )
-        except OSError as error:
-            # As after a download that was broken off.
-            raise NotDownloadedError(self._name, is_broken=True) from error
+        except Exception as error:
+            # As after a download that was broken off. Each library below raises its own.
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            raise NotDownloadedError(self._name, reason) from error
 
 
 @contextmanager

@@ -1,0 +1,262 @@
+"""`pytools-hybrid doctor` and `models`, run as a user runs them."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+MODEL = "sentence-transformers:tiny"
+REPOSITORY = "sentence-transformers/tiny"
+FILES = {
+    "modules.json": b"[]",
+    "config.json": b"{}",
+    "model.safetensors": b"weights" * 40_000,
+    "pytorch_model.bin": b"old weights",
+    "onnx/model.onnx": b"for others",
+    "README.md": b"# tiny",
+}
+COMMIT = "1" * 40
+
+
+class Hub(BaseHTTPRequestHandler):
+    """A hub with one model, as far as a download asks one."""
+
+    def do_HEAD(self):
+        self.answer(with_body=False)
+
+    def do_GET(self):
+        self.answer(with_body=True)
+
+    def answer(self, *, with_body):
+        path = unquote(urlsplit(self.path).path)
+        repository = f"/{REPOSITORY}/resolve/main/"
+        if path == f"/api/models/{REPOSITORY}":
+            siblings = [{"rfilename": name, "size": len(it)} for name, it in FILES.items()]
+            details = {"id": REPOSITORY, "sha": COMMIT, "siblings": siblings}
+            self.send(json.dumps(details).encode(), "application/json")
+        elif path.startswith(repository):
+            name = path.removeprefix(repository)
+            if with_body:
+                self.server.fetched.add(name)
+            is_cut = name in self.server.breaks_off
+            self.send(FILES[name], "application/octet-stream", is_cut=is_cut, with_body=with_body)
+        else:
+            self.send_response(404)
+            self.send_header("X-Error-Code", "RepoNotFound")
+            self.end_headers()
+
+    def send(self, body, kind, *, is_cut=False, with_body=True):
+        etag = hashlib.sha256(body).hexdigest()
+        start = int(self.headers.get("Range", "bytes=0-")[6:].partition("-")[0])
+        body = body[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("ETag", f'"{etag}"')
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body[: len(body) // 2] if is_cut else body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def hub():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        # The files whose content was asked for, and those whose content ends in the middle.
+        server.fetched, server.breaks_off = set(), set()
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def at_hub(run, hub, tmp_path):
+    """Run the command where the hub is the only address that answers."""
+
+    def run_there(*arguments):
+        return run(
+            *arguments,
+            HF_ENDPOINT=f"http://127.0.0.1:{hub.server_port}",
+            HF_HOME=str(tmp_path / "hub"),
+            HF_HUB_DISABLE_TELEMETRY="1",
+            NO_PROXY="127.0.0.1",
+            OLLAMA_BASE_URL="http://127.0.0.1:9",
+        )
+
+    return run_there
+
+
+def test_each_check_is_a_line_and_all_are_well_after_indexing(run, tree):
+    run("index", "--root", tree)
+    done = run("doctor", "--root", tree)
+
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stdout
+    assert [line.split()[0] for line in lines[:10]] == ["ok"] * 10
+    assert lines[-1] == "All is well."
+    assert done.stderr == ""
+
+
+def test_what_failed_is_told_to_programs_and_by_the_exit_code(run, tmp_path):
+    file = tmp_path / "index.db"
+    file.write_text("no index, " * 40)
+
+    done = run("doctor", "--root", tmp_path / "nowhere", "--db", file, "--output", "json")
+
+    found = {it["check"]: it for it in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert found["root"]["status"] == found["database"]["status"] == "failed"
+    assert found["database"]["remedy"] == "give another path as --db"
+    assert found["embedder"]["status"] == "ok"
+    assert file.read_text() == "no index, " * 40
+
+
+def test_warnings_are_no_failures(run, tree):
+    done = run("doctor", "--root", tree, "--embedding-model", "none", PYTOOLS_WATHC="true")
+
+    assert done.returncode == 0
+    assert "PYTOOLS_WATHC is no setting (is PYTOOLS_WATCH meant?)" in done.stdout
+    assert f"→ pytools-hybrid index --root {tree} --embedding-model none" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("2 warning, 8 ok.")
+
+
+def test_settings_that_cannot_work_are_a_finding(run, tree):
+    done = run("doctor", "--root", tree, PYTOOLS_LIMIT="many")
+
+    assert done.returncode == 1
+    assert "failed   settings     PYTOOLS_LIMIT" in done.stdout.replace("--limit / ", "")
+
+
+def test_a_settings_file_that_cannot_be_read_is_a_finding(run, tree, home):
+    (home / "pytools.toml").write_text("limit = = 3\n")
+
+    done = run("doctor", "--root", tree)
+
+    assert done.returncode == 1
+    assert "pytools.toml" in done.stdout
+
+
+def test_calls_that_cost_money_are_for_the_list_of_models(run):
+    done = run("doctor", "--call")
+
+    assert done.returncode == 2
+    assert "--call: is for --models" in done.stderr
+
+
+def test_the_models_that_could_be_used_are_told_with_what_the_others_lack(at_hub):
+    done = at_hub("doctor", "--models", "--output", "json")
+
+    choices = {it["setting"]: it for it in json.loads(done.stdout)}
+    assert choices["wordllama"]["works"]
+    assert choices["voyageai:voyage-4-lite"]["remedy"] == 'pip install "pytools-hybrid[voyageai]"'
+    assert at_hub("models", "list").stdout.startswith("works    wordllama")
+
+
+def test_a_model_is_downloaded_by_one_command_and_only_what_is_needed(at_hub, hub, tmp_path):
+    done = at_hub("models", "download", MODEL)
+
+    assert done.returncode == 0, done.stderr
+    assert f"use it with --embedding-model {MODEL}" in done.stderr
+    assert f"{MODEL}: 0.3 of 0.3 MB" in done.stderr
+    assert hub.fetched == {"modules.json", "config.json", "model.safetensors"}
+    (weights,) = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
+    assert weights.read_bytes() == FILES["model.safetensors"]
+
+
+def test_what_is_here_is_not_downloaded_again(at_hub, hub):
+    at_hub("models", "download", MODEL)
+    hub.fetched.clear()
+
+    assert at_hub("models", "download", MODEL).returncode == 0
+    assert hub.fetched == set()
+
+
+def test_a_search_never_downloads(at_hub, hub, tree):
+    done = at_hub("search", "merge two pdf files", "--root", tree, "--embedding-model", MODEL)
+
+    assert done.returncode == 0
+    assert "mcptools:pdf:merge_pdfs" in done.stdout
+    # What is missing depends on whether the extra is installed here.
+    assert "[sentence-transformers]" in done.stderr or f"download {MODEL}" in done.stderr
+    assert hub.fetched == set()
+
+
+def test_a_download_that_is_broken_off_leaves_no_model(at_hub, hub):
+    hub.breaks_off.add("model.safetensors")
+
+    done = at_hub("models", "download", MODEL)
+
+    assert done.returncode == 1
+    assert "sentence-transformers/tiny cannot be downloaded" in done.stderr
+    assert "modules.json" not in hub.fetched
+    hub.breaks_off.clear()
+    assert at_hub("models", "download", MODEL).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "words"),
+    [
+        ("sentence-transformers:absent", 1, "the hub has no model 'sentence-transformers/absent'"),
+        ("sentence-transformers:./folder", 1, "is no model of the hub"),
+        ("ollama:nomic-embed-text", 2, "run: ollama pull nomic-embed-text"),
+        ("wordllama", 2, "is not downloaded"),
+        ("openai:text-embedding-3-small", 2, "is not downloaded"),
+    ],
+)
+def test_what_cannot_be_downloaded_is_told_why(at_hub, model, status, words):
+    done = at_hub("models", "download", model)
+
+    assert done.returncode == status
+    assert words in done.stderr
+
+
+def test_a_hub_that_cannot_be_reached_is_told(run, tmp_path):
+    done = run(
+        "models", "download", MODEL,
+        HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path / "hub"), NO_PROXY="127.0.0.1",
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: sentence-transformers/tiny cannot be downloaded")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals end processes otherwise there")
+def test_being_interrupted_leaves_nothing_behind(command, environment, home, tree):
+    before = sorted(str(path) for path in tree.rglob("*"))
+    process = subprocess.Popen(
+        [command, "doctor", "--root", str(tree)], cwd=home, env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    while "watcher" not in process.stdout.readline():
+        pass
+    # The server is being started now.
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+
+    deadline = time.monotonic() + 30
+    while _is_there(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _is_there(process.pid)
+    assert sorted(str(path) for path in tree.rglob("*")) == before
+
+
+def _is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,95 @@
+"""`pytools-hybrid report` and `export`, run as a user runs them."""
+
+import csv
+import io
+import json
+
+import pytest
+from toolindex import OutcomeRecord, ToolIndex
+
+
+@pytest.fixture
+def used(run, tree, tmp_path):
+    """An index that was searched twice, where one search led to a success."""
+    database = tmp_path / "index.db"
+    run("search", "merge two pdf files", "--root", tree, "--db", database)
+    run("search", "zzz", "--category", "nowhere", "--root", tree, "--db", database)
+    with ToolIndex(database) as index:
+        first, _ = index.usage.searches()
+        outcome = OutcomeRecord(
+            at=first.at + 1, tool_id=first.results[0], success=True, search_id=first.id
+        )
+        index.usage.record_outcomes([outcome])
+    return database
+
+
+def test_a_report_tells_what_came_of_searches(run, used):
+    done = run("report", "--db", used)
+
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert lines[0] == "searches               2 (2 hybrid)"
+    assert lines[1] == "without results        1 (50 %)"
+    assert lines[3] == "led to an outcome      1 (50 %)"
+    assert lines[-1] == "    1 × zzz"
+
+
+def test_a_report_for_programs_is_json_or_the_days_as_csv(run, used):
+    value = json.loads(run("report", "--db", used, "--output", "json").stdout)
+    (day,) = csv.DictReader(io.StringIO(run("report", "--db", used, "--output", "csv").stdout))
+
+    assert value["acceptance_rate"] == 1.0
+    assert day["searches"] == "2"
+
+
+def test_a_report_is_drawn(run, used, tmp_path):
+    pytest.importorskip("matplotlib")
+
+    done = run("report", "--db", used, "--plot", tmp_path / "usage.png")
+
+    assert f"wrote {tmp_path / 'usage.png'}" in done.stderr
+    assert (tmp_path / "usage.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_searches_are_exported_whole(run, used):
+    rows = list(csv.DictReader(io.StringIO(run("export", "--db", used).stdout)))
+
+    assert [row["query"] for row in rows] == ["merge two pdf files", "zzz"]
+    assert json.loads(rows[0]["results"])[0] == "mcptools:pdf:merge_pdfs"
+
+
+def test_outcomes_are_exported_whole(run, used):
+    done = run("export", "--db", used, "--what", "outcomes", "--output", "json")
+
+    (row,) = json.loads(done.stdout)
+    assert (row["tool_id"], row["success"]) == ("mcptools:pdf:merge_pdfs", True)
+
+
+def test_nothing_of_the_last_days_is_told_and_the_file_is_whole_all_the_same(run, used):
+    done = run("export", "--db", used, "--since", "0")
+
+    assert done.returncode == 1
+    assert done.stdout == "id,at,query,mode,parameters,results,latency_ms,degraded\n"
+    assert "no searches are recorded of the last 0 days" in done.stderr
+
+
+def test_an_empty_record_is_told(run, tree, tmp_path):
+    database = tmp_path / "index.db"
+    run("index", "--root", tree, "--db", database)
+
+    report = run("report", "--db", database)
+    off = run("report", "--db", database, PYTOOLS_USAGE_LOG="false")
+    exported = run("export", "--db", database, "--what", "outcomes", "--output", "json")
+
+    assert report.returncode == off.returncode == exported.returncode == 1
+    assert "no searches are recorded yet" in report.stderr
+    assert "PYTOOLS_USAGE_LOG is off" in off.stderr
+    assert json.loads(exported.stdout) == []
+
+
+def test_without_an_index_there_is_nothing_to_report_and_none_is_made(run, tree, tmp_path):
+    done = run("report", "--db", tmp_path / "absent.db")
+
+    assert done.returncode == 1
+    assert "does not exist" in done.stderr
+    assert not (tmp_path / "absent.db").exists()
