@@ -59,7 +59,7 @@ PATIENCE = 240
 _END = "\x1e"
 _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.M | re.S)
 _NAMED = re.compile(r"`([\w./-]+)`:\s*\Z")
-_COMMAND = re.compile(r"pytools-hybrid(?: [^`\n|&>)]*)?")
+_COMMAND = re.compile(r"(?<!--package )pytools-hybrid(?: [^`\n|&>)]*)?")
 
 
 class Block(NamedTuple):

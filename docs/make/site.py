@@ -25,6 +25,7 @@ REPOSITORY = Path(__file__).parents[2]
 _NO_DOCUMENTS = {"__pycache__", "build", "dist", "node_modules", "site", "tests"}
 _FENCE = re.compile(r"^( *)(```+)(\w*).*$")
 _LINK = re.compile(r"(\]\()([^)\s#]+)([^)]*\))")
+_CELL = re.compile(r"<td.*?</td>", re.S)
 _FETCHED = re.compile(
     r"""<(?:script|img|iframe|link rel="(?:stylesheet|preconnect)")[^>]*//[^>]*>"""
 )
@@ -135,6 +136,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Count links from the page's place on the site."""
     source = Path(page.file.abs_src_path or "").relative_to(REPOSITORY).as_posix()
     return as_page(markdown, source)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Take off what keeps a bar in a table's code from ending the cell: Markdown here leaves it."""
+    return _CELL.sub(lambda cell: cell[0].replace(r"\|", "|"), html)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -172,6 +173,14 @@ text_hash = "1"
     def test_a_folder_that_cannot_be_written_is_told(self, tmp_path):
         with pytest.raises(CapabilitiesError, match="cannot be written"):
             CapabilityFile(tmp_path / "gone").add({ISSUE: MADE})
+
+    def test_a_file_that_cannot_be_replaced_is_told_and_nothing_is_left(self, tmp_path):
+        file = CapabilityFile(tmp_path)
+        file.path.symlink_to(tmp_path / "loop")
+        (tmp_path / "loop").symlink_to(file.path)
+        with pytest.raises(CapabilitiesError, match="cannot be read"):
+            file.add({ISSUE: MADE})
+        assert len(list(tmp_path.iterdir())) == 2
 
     def test_the_file_is_replaced_and_nothing_lies_beside_it(self, tmp_path):
         real = tmp_path / "real.toml"
@@ -478,6 +487,20 @@ class TestTheCommand:
     def test_a_model_that_cannot_be_used_is_wrong_use(self, command, root, model):
         status, _, err = command("--model", model, "--root", root, "--yes")
         assert (status, "--model" in err) == (2, True)
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="this system has no such terminals")
+    @pytest.mark.parametrize(("answer", "written"), [("y", 3), ("n", 0)])
+    def test_at_a_terminal_it_asks_first(self, command, root, monkeypatch, answer, written):
+        import pty
+
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "wb", buffering=0) as keyboard, os.fdopen(theirs) as terminal:
+            keyboard.write(f"{answer}\n".encode())
+            monkeypatch.setattr(sys, "stdin", terminal)
+            _, _, err = command("--model", "test", "--root", root)
+        assert "Ask?" in err
+        assert ("nothing was asked" in err) == (written == 0)
+        assert (len(said_in(root)) if written else (root / FILE_NAME).exists()) == written
 
     @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
     def test_a_run_that_is_killed_goes_on_where_it_was(self, root, tmp_path):

@@ -84,7 +84,7 @@ def _storable(text):
 
 @settings(max_examples=25)
 @given(st.text(min_size=1, max_size=40))
-@example("😀 \"it's\"")
+@example('😀 "it\'s"')
 @example("\ud800")
 def test_the_real_name_of_a_tool_is_in_its_module(name):
     text = module_of(Tool(name=name, description="Get it.", input_schema={}))

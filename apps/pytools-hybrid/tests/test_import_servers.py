@@ -2,6 +2,8 @@
 
 import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import anyio
@@ -113,6 +115,41 @@ def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
     assert reports["good"].status == "imported"
     assert reports["off"].status == "disabled"
     assert [it.name for it in (tmp_path / "tree/mcptools").iterdir()] == ["good"]
+
+
+@pytest.fixture
+def refusing():
+    """An HTTP server that refuses every request; gives its port and the headers that it saw."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self):
+            seen.append(self.headers["Authorization"])
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    seen = []
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port, seen
+        server.shutdown()
+        thread.join()
+
+
+def test_a_server_that_refuses_is_told_with_its_status(run, refusing, tmp_path, monkeypatch):
+    port, seen = refusing
+    monkeypatch.setenv("SHOP_KEY", "hunter2")
+    file = tmp_path / "servers.json"
+    headers = {"Authorization": "Bearer ${SHOP_KEY}"}
+    shop = {"url": f"http://127.0.0.1:{port}/mcp", "headers": headers}
+    file.write_text(json.dumps({"servers": {"shop": shop}}))
+    assert run(file)["shop"].error == "answered 401 Unauthorized; check its 'headers'"
+    assert set(seen) == {"Bearer hunter2"}
 
 
 def test_no_secret_is_told_or_written(write, run, tmp_path, caplog, monkeypatch):

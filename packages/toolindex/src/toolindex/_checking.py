@@ -1,4 +1,4 @@
-"""Looking an index through for what does not agree, and making again what can be made of the rest."""
+"""Looking an index through for what does not agree, and making the search tables again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
     found: list[str] = []
     try:
         # With this rank it compares with the entries, too.
-        connection.execute(f"INSERT INTO {_FTS} ({_FTS}, rank) VALUES ('integrity-check', 1)")
+        connection.execute(f"INSERT INTO {_FTS} ({_FTS}, rank) VALUES ('integrity-check', 1)")  # noqa: S608
     except (apsw.CorruptError, apsw.SQLError):
         found.append("the full-text table is not as the tools are")
     for table in vector_tables(connection):
@@ -48,7 +48,7 @@ def rebuild(connection: apsw.Connection, *, forget_vectors: bool = False) -> Non
         connection: A connection inside a write transaction.
         forget_vectors: Forget the kept vectors as well, of every model.
     """
-    connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")
+    connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")  # noqa: S608
     for table in vector_tables(connection):
         connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 - our own name
     if forget_vectors:
@@ -71,7 +71,7 @@ def _of_vectors(connection: apsw.Connection, table: VectorTable) -> list[str]:
             f"WHERE NOT EXISTS (SELECT 1 FROM {table.name}_rowids AS r WHERE r.rowid = e.rowid)"
         ),
         "have another vector than the one that is kept": (
-            f"SELECT count(*) {kept} JOIN {table.name} AS t ON t.rowid = e.rowid "  # noqa: S608
+            f"SELECT count(*) {kept} JOIN {table.name} AS t ON t.rowid = e.rowid "
             "WHERE t.embedding <> v.vector"
         ),
     }

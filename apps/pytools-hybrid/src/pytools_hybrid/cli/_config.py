@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -97,21 +98,13 @@ def _print_table(rows: list[tuple[str, str, Any, str]]) -> None:
 
 
 def _as_toml(rows: list[tuple[str, str, Any, str]]) -> str:
-    import tomlkit
-
-    document = tomlkit.document()
-    document.add(tomlkit.comment("Settings of pytools-hybrid; lines of others are its defaults."))
+    lines = ["# Settings of pytools-hybrid; those behind a # are its defaults."]
     for name, _, value, origin in rows:
         if name == "token":
             if value is not None:
                 say("the token is left out: keep it in PYTOOLS_TOKEN")
             continue
-        line = tomlkit.document()
-        if value is not None:
-            line.add(name, value)
-        text = tomlkit.dumps(line).strip() or f"{name} ="
-        if origin == _DEFAULT:
-            document.add(tomlkit.comment(text))
-        else:
-            document.add(name, value)
-    return tomlkit.dumps(document)
+        # JSON writes numbers, booleans, texts and lists of them as TOML does.
+        line = f"{name} = {'' if value is None else json.dumps(value, ensure_ascii=False)}"
+        lines.append(f"# {line}".rstrip() if origin == _DEFAULT else line)
+    return "\n".join([*lines, ""])

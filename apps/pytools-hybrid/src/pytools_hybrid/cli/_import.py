@@ -253,37 +253,43 @@ def _print_table(reports: tuple[ServerReport, ...]) -> None:
         table.add_row(
             Text(_plain(report.server), style="bold"),
             str(report.tools) if report.tools else "",
-            Text(_plain(_summary(report)), style=styles.get(report.status, "green")),
+            Text(_plain(_happened(report)), style=styles.get(report.status, "green")),
             f"{report.seconds:.1f}" if report.seconds else "",
         )
     print_rich([table])
 
 
 def _summary(report: ServerReport) -> str:
-    if report.error:
-        return f"failed: {report.error}"
-    tools = _count(report.tools, "tool")
-    counts = [
-        f"{len(it)} {what}"
-        for it, what in (
-            (report.added, "new"),
-            (report.changed, "changed"),
-            (report.removed, "removed"),
-            (report.kept, "edited and left alone"),
-            (report.failed, "left out"),
-        )
-        if it
-    ]
+    """Say on one line what became of a server."""
+    tools, happened = _count(report.tools, "tool"), _happened(report)
     match report.status:
+        case "imported" | "updated":
+            return f"{tools} ({happened})" if happened else tools
+        case "unchanged":
+            return f"{tools}, {happened}"
+    return happened
+
+
+def _happened(report: ServerReport) -> str:
+    match report.status:
+        case "failed":
+            return f"failed: {report.error}"
         case "disabled":
             return "disabled in the file"
         case "gone":
-            return f"gone from the file; {tools} stay until --prune"
+            return f"gone from the file; {_count(report.tools, 'tool')} stay until --prune"
         case "removed":
             return "gone from the file, and removed"
         case "unchanged":
-            return f"{tools}, unchanged"
-    return tools + (f" ({', '.join(counts)})" if counts else "")
+            return "unchanged"
+    counts = (
+        (report.added, "new"),
+        (report.changed, "changed"),
+        (report.removed, "removed"),
+        (report.kept, "edited and left alone"),
+        (report.failed, "left out"),
+    )
+    return ", ".join(f"{len(it)} {what}" for it, what in counts if it)
 
 
 def _count(number: int, what: str) -> str:

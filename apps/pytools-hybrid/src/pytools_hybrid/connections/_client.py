@@ -30,6 +30,8 @@ _LINE_LENGTH = 500
 _CONNECT_SECONDS = 30.0
 # A tool may think for long; how long a call may take is its caller's to say.
 _READ_SECONDS = 24 * 3600.0
+# What the library says where an answer was nothing but an HTTP status.
+_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
 _LOGGERS = (
     *("mcp.client.stdio", "mcp.client.sse", "mcp.client.streamable_http"),
     *("mcp.shared.jsonrpc_dispatcher", "client", "httpx2"),
@@ -69,9 +71,11 @@ class StderrTail:
                     self._lines.append(text[:_LINE_LENGTH])
 
     async def note(self, response: httpx2.Response) -> None:
-        """Remember an answer that was refused."""
-        if response.is_error:
-            self.status = f"{response.status_code} {response.reason_phrase}"
+        """Remember an answer that was refused, until there is one that was not."""
+        # Many servers have no stream that can be asked for; that is no failure.
+        if response.status_code != 405 or response.request.method != "GET":
+            refused = f"{response.status_code} {response.reason_phrase}".strip()
+            self.status = refused if response.is_error else None
 
 
 @asynccontextmanager
@@ -187,7 +191,8 @@ def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redac
 
     error = innermost(error)
     text = str(error).strip() or type(error).__name__
-    if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED and tail.status is None:
+    is_answer = isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
+    if is_answer and (tail.status is None or text not in _STAND_INS):
         return ServerError(server, redactor.text(text))
     if tail.status is not None:
         text = f"answered {tail.status}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,8 @@ class Asker:
     """
 
     def __init__(self, model: Model | str, *, pauses: Sequence[float] = _PAUSES) -> None:
+        # On a terminal it would draw a picture among what is said.
+        os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
         from pydantic_ai import Agent
         from pydantic_ai.models import infer_model
 

@@ -99,6 +99,9 @@ async def import_servers(
         SettingsError: `only` has a name that the file has not, or the generator is missing.
         OSError: The tree cannot be written.
     """
+    # Here, and not while a server's time runs.
+    import mcp.client.client  # noqa: F401
+
     require_generator()
     entries = read_servers(file)
     _check_names(file, entries, options.only)

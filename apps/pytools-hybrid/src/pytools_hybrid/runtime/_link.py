@@ -8,7 +8,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.connections import Redactor, ServerError, StderrTail, connected, explain, innermost
+from pytools_hybrid.connections import (
+    Redactor,
+    ServerError,
+    StderrTail,
+    connected,
+    explain,
+    innermost,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
