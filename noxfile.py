@@ -75,8 +75,8 @@ nox.needs_version = ">=2026.10.20"
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 nox.options.sessions = [
-    "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "adapters", "docs", "clients", "platforms",
-    "build",
+    "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "adapters", "docs",
+    "clients", "platforms", "build",
 ]  # fmt: skip
 
 

@@ -3,22 +3,26 @@
 import csv
 import io
 import json
+import time
 
 import pytest
-from toolindex import OutcomeRecord, ToolIndex
+from toolindex import OutcomeRecord, SearchRecord, ToolIndex
 
 
 @pytest.fixture
-def used(run, tree, tmp_path):
+def used(tmp_path):
     """An index that was searched twice, where one search led to a success."""
     database = tmp_path / "index.db"
-    run("search", "merge two pdf files", "--root", tree, "--db", database)
-    run("search", "zzz", "--category", "nowhere", "--root", tree, "--db", database)
+    now = time.time()
+    asked = {"mode": "hybrid", "parameters": {"limit": 5}, "latency_ms": 12.5}
+    found = SearchRecord(
+        id="1", at=now - 60, query="merge two pdf files", results=("mcptools:pdf:merge_pdfs",),
+        **asked,
+    )  # fmt: skip
+    nothing = SearchRecord(id="2", at=now - 30, query="zzz", results=(), **asked)
+    outcome = OutcomeRecord(at=now, tool_id=found.results[0], success=True, search_id=found.id)
     with ToolIndex(database) as index:
-        first, _ = index.usage.searches()
-        outcome = OutcomeRecord(
-            at=first.at + 1, tool_id=first.results[0], success=True, search_id=first.id
-        )
+        index.usage.record_searches([found, nothing])
         index.usage.record_outcomes([outcome])
     return database
 
@@ -73,9 +77,9 @@ def test_nothing_of_the_last_days_is_told_and_the_file_is_whole_all_the_same(run
     assert "no searches are recorded of the last 0 days" in done.stderr
 
 
-def test_an_empty_record_is_told(run, tree, tmp_path):
+def test_an_empty_record_is_told(run, tmp_path):
     database = tmp_path / "index.db"
-    run("index", "--root", tree, "--db", database)
+    ToolIndex(database).close()
 
     report = run("report", "--db", database)
     off = run("report", "--db", database, PYTOOLS_USAGE_LOG="false")
@@ -87,7 +91,7 @@ def test_an_empty_record_is_told(run, tree, tmp_path):
     assert json.loads(exported.stdout) == []
 
 
-def test_without_an_index_there_is_nothing_to_report_and_none_is_made(run, tree, tmp_path):
+def test_without_an_index_there_is_nothing_to_report_and_none_is_made(run, tmp_path):
     done = run("report", "--db", tmp_path / "absent.db")
 
     assert done.returncode == 1

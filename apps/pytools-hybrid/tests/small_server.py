@@ -72,6 +72,8 @@ def _called(plan: dict, name: str, arguments: dict) -> dict:
             text = str(os.getpid())
         case "environment":
             text = os.environ.get(arguments["name"], "")
+        case "leak":
+            text, is_error = f"wrong key: {os.environ['API_KEY']}", True
         case "refuse":
             text, is_error = "there is no such thing", True
         case "structured":

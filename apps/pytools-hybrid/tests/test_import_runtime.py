@@ -139,6 +139,19 @@ def test_what_the_server_says_of_a_failure_is_the_error(runner):
     assert (caught.value.server, caught.value.tool) == ("shop", "refuse")
 
 
+def test_what_a_server_says_of_a_failure_is_freed_of_its_secrets(runner, monkeypatch):
+    monkeypatch.setenv("SHOP_KEY", "hunter2")
+    with pytest.raises(ToolCallError, match=r"wrong key: \[API_KEY\]"):
+        runner.run_sync("leak", {})
+
+
+def test_an_answer_that_is_not_as_its_schema_says_is_an_error_and_the_server_stays(runner):
+    pid = runner.run_sync("pid", {})
+    with pytest.raises(ToolCallError, match="structured: Invalid structured content"):
+        runner.run_sync("structured", {"count": "many"})
+    assert runner.run_sync("pid", {}) == pid
+
+
 def test_values_are_read_from_the_environment_when_the_server_starts(runner, monkeypatch):
     monkeypatch.setenv("SHOP_KEY", "hunter2")
     assert runner.run_sync("environment", {"name": "API_KEY"}) == "hunter2"

@@ -119,6 +119,11 @@ def test_names_may_have_hyphens(write):
         ("limit = ", "pytools.toml: is no TOML: "),
         ('include = ["github"]', "pytools.toml: include: 'github' matches no tool"),
         ("bm25_weight = 0\nvec_weight = 0", "above zero"),
+        (f"limit = {'1' * 5000}", "is no TOML"),
+        (f"root = {'[' * 5000}", "is no TOML"),
+        ('root = "a\\u0000b"', "null byte"),
+        ("root = 5", "give a folder"),
+        ("log-level = 'INFO'\nlog_level = 'INFO'", "is there twice"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_told_with_its_name(write, text, told):
@@ -128,6 +133,60 @@ def test_what_is_wrong_in_a_file_is_told_with_its_name(write, text, told):
         Settings.from_flags({})
 
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["tool = 1 # pytools", "[[tool.pytools]]\nlimit = 7"])
+def test_what_is_no_table_of_settings_in_pyproject_is_told_where_the_file_is_named(write, text):
+    file = write("pyproject.toml", text)
+
+    if "[[" in text:
+        with pytest.raises(SettingsError, match="no table"):
+            Settings.from_flags({})
+    else:
+        assert Settings.from_flags({}, file=file).limit == 5
+
+
+@pytest.mark.parametrize("text", ["[tool]\npytools = {limit = 7}", "[ tool . pytools ]\nlimit = 7"])
+def test_a_table_counts_however_it_is_written(write, text):
+    write("pyproject.toml", text)
+
+    assert Settings.from_flags({}).limit == 7
+
+
+def test_a_table_of_a_like_name_is_not_ours(write):
+    write("pytools.toml", "limit = 7")
+    write("inner/pyproject.toml", "[tool.pytools-other]\n# [tool.pytools]\n")
+
+    assert find_settings_file(write("inner/x", "").parent).name == "pytools.toml"
+
+
+def test_a_text_is_one_folder_whatever_it_holds(write, tmp_path):
+    write("pytools.toml", f"root = 'a{os.pathsep}b'")
+
+    assert Settings.from_flags({}).root == (tmp_path / f"a{os.pathsep}b",)
+
+
+def test_a_mark_at_the_beginning_is_no_part_of_the_file(tmp_path):
+    (tmp_path / "pytools.toml").write_bytes(b"\xef\xbb\xbflimit = 7")
+
+    assert Settings.from_flags({}).limit == 7
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_what_is_no_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pyproject.toml")
+    (tmp_path / "endless.toml").symlink_to("/dev/zero")
+
+    assert Settings.from_flags({}).limit == 5
+    with pytest.raises(SettingsError, match="it is no file"):
+        Settings.from_flags({}, file=tmp_path / "endless.toml")
+
+
+def test_a_huge_file_is_not_read(write):
+    write("pytools.toml", "#" * (5 << 20))
+
+    with pytest.raises(SettingsError, match="is larger than"):
+        Settings.from_flags({})
 
 
 def test_a_wrong_value_that_a_flag_replaces_is_no_error(write):

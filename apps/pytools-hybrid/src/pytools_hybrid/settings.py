@@ -234,6 +234,8 @@ class Settings(BaseSettings):
         if isinstance(value, os.PathLike):
             return (value,)
         if not isinstance(value, str):
+            if not isinstance(value, list | tuple):
+                raise ValueError("it is no path; give a folder, or several as a list")
             return value
         # A folder may well have the separator in its name.
         if os.path.isdir(os.path.expanduser(value)):  # noqa: PTH111, PTH112 - any string may come
@@ -399,15 +401,21 @@ def variable(name: str) -> str:
 
 def _settings_file(chosen: Path | None, *, known: Collection[str]) -> SettingsFile | None:
     if chosen is None and (named := os.environ.get(CONFIG_VARIABLE)):
-        chosen = Path(named).expanduser()
+        chosen = Path(named)
     if chosen is None:
         # Nobody can be in a folder that was removed and mean a file of it.
         with suppress(FileNotFoundError):
             chosen = find_settings_file(Path.cwd())
-    return None if chosen is None else read_settings_file(chosen, known=known)
+    if chosen is None:
+        return None
+    with suppress(RuntimeError):
+        chosen = chosen.expanduser()
+    return read_settings_file(chosen, known=known)
 
 
 def _at_home(path: Path) -> Path:
+    if "\0" in str(path):
+        raise ValueError("no path can hold a null byte")
     try:
         return path.expanduser()
     except RuntimeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ CONFIG_VARIABLE = "PYTOOLS_CONFIG"
 _FILE = "pytools.toml"
 _PROJECT_FILE = "pyproject.toml"
 _TABLE = "pytools"
+_MOST_BYTES = 4 << 20
+_COMPARED = 100
 # What they name lies beside the file, wherever the command is started.
 _PATHS = frozenset({"root", "db_path"})
 
@@ -40,16 +43,15 @@ def find_settings_file(folder: Path) -> Path | None:
     """Give the settings file that counts in a folder: the nearest, of it or a folder above it.
 
     In each folder `pytools.toml` comes first, then a `pyproject.toml` with a table
-    `[tool.pytools]`. What cannot be read while looking is passed over.
+    `[tool.pytools]`. A `pyproject.toml` that cannot be read is passed over.
     """
     for place in (folder, *folder.parents):
-        try:
-            if (file := place / _FILE).is_file():
-                return file
-            if f"[tool.{_TABLE}" in (project := place / _PROJECT_FILE).read_text("utf-8"):
+        if (file := place / _FILE).is_file():
+            return file
+        project = place / _PROJECT_FILE
+        with suppress(SettingsError):
+            if project.is_file() and _table(_content(project)) is not None:
                 return project
-        except (OSError, UnicodeDecodeError):
-            continue
     return None
 
 
@@ -63,35 +65,60 @@ def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:
     Raises:
         SettingsError: It cannot be read, is no TOML, or has a setting that there is not.
     """
-    import tomllib
-
-    try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise SettingsError(str(path), f"cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(str(path), f"is no TOML: {error}") from error
+    content: object = _content(path)
     if path.name == _PROJECT_FILE:
-        content = content.get("tool", {}).get(_TABLE, {})
+        content = _table(content) or {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path}: tool.{_TABLE}", "is no table of settings")
     base = Path(os.path.abspath(path)).parent  # noqa: PTH100 - links in it may be meant
     values: dict[str, Any] = {}
     for key, value in content.items():
         name = key.replace("-", "_")
         if name not in known:
             raise SettingsError(f"{path}: {key}", _unknown(name, known))
+        if name in values:
+            raise SettingsError(f"{path}: {key}", f"is there twice, also as {name}")
         values[name] = _below(base, value) if name in _PATHS else value
+    if isinstance(root := values.get("root"), str):
+        # What separates folders in a variable is a part of the name here.
+        values["root"] = [root]
     return SettingsFile(path, values)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        # A pipe or a device would be read for ever.
+        if not path.is_file():
+            raise SettingsError(str(path), "cannot be read: it is no file")
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(str(path), f"cannot be read: {error.strerror}") from error
+    if len(text) > _MOST_BYTES:
+        raise SettingsError(str(path), f"is larger than {_MOST_BYTES} bytes")
+    if path.name == _PROJECT_FILE and _TABLE.encode() not in text:
+        return {}
+    try:
+        # Some editors begin a file with a mark.
+        return tomllib.loads(text.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(str(path), f"is no TOML: {error}") from error
+
+
+def _table(content: object) -> object:
+    tool = content.get("tool") if isinstance(content, dict) else None
+    return tool.get(_TABLE) if isinstance(tool, dict) else None
 
 
 def _unknown(name: str, known: Collection[str]) -> str:
     from difflib import get_close_matches
 
-    nearest = get_close_matches(name, known, n=1)
-    return (
-        f"is no setting; did you mean {nearest[0]}?"
-        if nearest
-        else ("is no setting; pytools-hybrid config lists them")
-    )
+    nearest = get_close_matches(name[:_COMPARED], known, n=1)
+    if nearest:
+        return f"is no setting; did you mean {nearest[0]}?"
+    return "is no setting; pytools-hybrid config lists them"
 
 
 def _below(base: Path, value: Any) -> Any:  # noqa: ANN401 - what a file says, still to be checked

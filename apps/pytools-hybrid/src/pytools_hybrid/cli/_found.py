@@ -23,6 +23,8 @@ __all__ = ["Answer", "print_answers"]
 
 _SENSES = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
 _BAR = 8
+_WIDE = 60
+_GOOD = 0.5
 _TERMS = 6
 
 
@@ -178,14 +180,18 @@ def _as_tables(answers: Sequence[Answer], roots: Roots) -> Iterator[RenderableTy
 
 
 def _score(score: float) -> Text:
+    import shutil
+    import sys
+
     from rich.text import Text
 
-    filled = round(score * _BAR)
-    return Text.assemble(
-        (f"{score:.2f} ", "green" if score >= 0.5 else "yellow"),
-        ("━" * filled, "green" if score >= 0.5 else "yellow"),
-        " " * (_BAR - filled),
-    )
+    style = "green" if score >= _GOOD else "yellow"
+    text = Text(f"{score:.2f}", style=style)
+    if shutil.get_terminal_size().columns >= _WIDE:
+        line = "━" if sys.stdout.encoding.lower().startswith("utf") else "="
+        filled = round(score * _BAR)
+        text.append(f" {line * filled}{' ' * (_BAR - filled)}", style=style)
+    return text
 
 
 def _tool(

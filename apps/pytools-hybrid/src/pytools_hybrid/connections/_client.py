@@ -27,6 +27,7 @@ __all__ = ["StderrTail", "connected", "explain", "innermost"]
 
 _LINES = 20
 _LINE_LENGTH = 500
+_MESSAGE_LENGTH = 2000
 _CONNECT_SECONDS = 30.0
 # A tool may think for long; how long a call may take is its caller's to say.
 _READ_SECONDS = 24 * 3600.0
@@ -190,9 +191,11 @@ def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redac
     from mcp_types import CONNECTION_CLOSED
 
     error = innermost(error)
-    text = str(error).strip() or type(error).__name__
+    text = " ".join(str(error).split())[:_MESSAGE_LENGTH] or type(error).__name__
     is_answer = isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
     if is_answer and (tail.status is None or text not in _STAND_INS):
+        return ServerError(server, redactor.text(text))
+    if isinstance(error, ValueError | RuntimeError):  # it answered, and not as it should
         return ServerError(server, redactor.text(text))
     if tail.status is not None:
         text = f"answered {tail.status}"

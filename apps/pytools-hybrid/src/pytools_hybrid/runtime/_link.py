@@ -16,6 +16,7 @@ from pytools_hybrid.connections import (
     explain,
     innermost,
 )
+from pytools_hybrid.runtime._answers import text_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -75,7 +76,7 @@ class Link:
         """Call a tool; once more on a new connection where the request surely had not gone out.
 
         Raises:
-            ServerError: The server cannot be reached, or gave no answer.
+            ServerError: The server cannot be reached, gave no answer, or says that it failed.
             TimeoutError: It took too long.
         """
         for is_last in (False, True):
@@ -84,7 +85,7 @@ class Link:
             _ATTEMPT.set(attempt)
             try:
                 async with asyncio.timeout(seconds):
-                    return await session.client.call_tool(tool, arguments)
+                    result = await session.client.call_tool(tool, arguments)
             except TimeoutError:
                 raise
             except Exception as error:  # noqa: BLE001 - of any library
@@ -93,6 +94,11 @@ class Link:
                 was_sent = attempt.sent and not _was_refused(ending)
                 if is_last or was_sent or not _is_end(error):
                     raise explain(ending, self._name, tail, self._redactor) from None
+            else:
+                if result.is_error:
+                    text = text_of(result) or "the server says that it failed, and not why"
+                    raise ServerError(self._name, self._redactor.text(text))
+                return result
         raise AssertionError("unreachable")
 
     async def close(self) -> None:

@@ -59,7 +59,6 @@ class ToolRunner:
             ToolCallError: The tool failed, or could not be called.
         """
         from pytools_hybrid.connections import ServerError
-        from pytools_hybrid.runtime._answers import text_of
         from pytools_hybrid.runtime._arguments import arguments_of
         from pytools_hybrid.runtime._background import background
 
@@ -72,7 +71,7 @@ class ToolRunner:
             return await link.call(tool_name, arguments, seconds)
 
         try:
-            result = running.run(job())
+            return running.run(job())
         except TimeoutError:
             raise ToolCallError(
                 self.server_name,
@@ -83,10 +82,6 @@ class ToolRunner:
             raise ToolCallError(self.server_name, tool_name, error.detail) from None
         except PytoolsError as error:
             raise ToolCallError(self.server_name, tool_name, str(error)) from None
-        if result.is_error:
-            detail = text_of(result) or "the server says that it failed, and not why"
-            raise ToolCallError(self.server_name, tool_name, detail)
-        return result
 
     def _file(self) -> Path:
         named = os.environ.get("PYTOOLS_SERVERS") or self.servers_file
