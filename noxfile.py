@@ -44,6 +44,12 @@ CONFORMANCE = (
     "@modelcontextprotocol/inspector@2.12.0",
     "node@22.23.3",
 )
+# MCP servers that others made, imported and called. Those of PyPI are tried by default.
+PYPI_SERVERS = ("mcp-server-time>=2026.10.19", "mcp-server-git>=2026.10.19")
+NPM_SERVERS = tuple(
+    f"@modelcontextprotocol/server-{name}@2026.8.31"
+    for name in ("filesystem", "memory", "everything")
+)
 # Each platform that an installation is promised for, as uv names it.
 PLATFORMS = (
     "x86_64-unknown-linux-gnu",
@@ -174,7 +180,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def clients(session: nox.Session) -> None:
     """The installed server through the client libraries that agents have, each on its own."""
-    _sync(session, "--all-packages")
+    _sync(session, "--all-packages", "--extra=import")
     command = shutil.which("pytools-hybrid", path=session.bin)
     for script, library in CLIENTS.items():
         session.run(
@@ -182,6 +188,37 @@ def clients(session: nox.Session) -> None:
             "python", str(ROOT / "tests" / "clients" / script), str(command),
             str(ROOT / "examples" / "tools"), external=True,
         )  # fmt: skip
+    _import_servers(session)
+
+
+@nox.session
+def servers(session: nox.Session) -> None:
+    """Importing and calling real servers of PyPI and npm; needs npm, and only when asked for."""
+    if shutil.which("npm") is None:
+        session.error("three of the servers are packages of npm: install Node.js, which brings npm")
+    _sync(session, "--all-packages", "--extra=import")
+    folder = Path(session.virtualenv.location, "npm")
+    session.run_install(
+        "npm", "install", f"--prefix={folder}", "--no-audit", "--no-fund", "--no-save",
+        *NPM_SERVERS, external=True, silent=True,
+    )  # fmt: skip
+    _import_servers(session, folder / "node_modules" / ".bin")
+
+
+def _import_servers(session: nox.Session, *folders: Path) -> None:
+    """Import from the servers of PyPI, in an environment of their own, and those in folders."""
+    own = Path(session.virtualenv.location, "servers")
+    session.run_install(
+        "uv", "venv", "--quiet", "--allow-existing", f"--python={DEFAULT}", str(own)
+    )
+    session.run_install("uv", "pip", "install", "--quiet", f"--python={own}", *PYPI_SERVERS)
+    binaries = own / ("Scripts" if os.name == "nt" else "bin")
+    session.run(
+        "python", str(ROOT / "tests" / "servers" / "run.py"),
+        str(shutil.which("pytools-hybrid", path=session.bin)),
+        str(shutil.which("python", path=session.bin)),
+        env={"PATH": os.pathsep.join((*map(str, folders), str(binaries), os.environ["PATH"]))},
+    )  # fmt: skip
 
 
 @nox.session

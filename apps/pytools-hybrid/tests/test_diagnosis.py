@@ -572,6 +572,16 @@ def test_a_server_that_browses_has_no_search_to_try(settings, roots, database, m
     assert "2 MCP tools (list_categories, list_tools)" in verdict.message
 
 
+def test_a_server_is_tried_without_the_index_of_another_tree(settings, indexed, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+
+    verdict = look_at_server(settings(), Roots.of(other), indexed)
+
+    assert verdict.status is Status.OK
+    assert "nothing to search yet" in verdict.message
+
+
 def test_a_server_that_does_not_start_is_told_with_its_last_words(settings, roots, database):
     program = (sys.executable, "-c", "raise SystemExit('no such luck')")
 

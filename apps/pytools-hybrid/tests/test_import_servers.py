@@ -234,6 +234,8 @@ def test_a_server_that_is_gone_is_told_and_removed_only_on_demand(write, run, tm
     assert run(file, prune=True)["a"].status == "removed"
     assert set(ids()) == {"mcptools:b:do"}
     assert list(run(file)) == ["b"]
+    assert run(write(), prune=True)["b"].status == "removed", "also the last one"
+    assert ids() == {}
 
 
 def test_tools_are_chosen_by_name_module_or_id(write, run, ids):

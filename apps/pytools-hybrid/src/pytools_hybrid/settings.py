@@ -61,6 +61,7 @@ _FLAGS = {
 }
 # Read by others than `Settings`: which file, and by the modules that `import` makes.
 _OTHER_VARIABLES = (CONFIG_VARIABLE, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
+_ANSWERS = "PYTOOLS_INPUT_"
 _COLONS = 2
 _PREFIX = "PYTOOLS_"
 # NoDecode: not as JSON, but as names with commas between them.
@@ -335,7 +336,11 @@ class Settings(BaseSettings):
         """
         known = {*map(variable, cls.model_fields), *_OTHER_VARIABLES}
         given = (name for name in os.environ if name.upper().startswith(_PREFIX))
-        unknown = sorted(name for name in given if name.upper() not in known)
+        unknown = sorted(
+            name
+            for name in given
+            if name.upper() not in known and not name.upper().startswith(_ANSWERS)
+        )
         if not unknown:
             return {}
         # Not at every start.

@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from pytools_hybrid.cli._app import app, common
 from pytools_hybrid.cli._options import Database, Device, Model, Root
+from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import is_terminal, print_json, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from pytools_hybrid.diagnosis import Finding
     from pytools_hybrid.settings import Settings
 
 __all__ = ["show_models"]
-
-T = TypeVar("T")
 
 _NAME_WIDTH = 11
 _MODEL_WIDTH = 38
@@ -78,7 +77,7 @@ def doctor(
     if call and not models:
         raise SettingsError("--call", "is for --models; give that too")
     if models:
-        show_models(call=call, device=device or "auto", output=output)
+        show_models(call=call, device=device, output=output)
         return
     from pytools_hybrid.diagnosis import Status, checks, diagnose
 
@@ -88,16 +87,16 @@ def doctor(
         "embedding_model": embedding_model,
         "device": device,
     }
-    config = common.get("config")
-    found = diagnose(checks(_settings(flags), settings_file=config))
+    findings: list[Finding] = []
+    for check in checks(_settings(flags), settings_file=common.get("config")):
+        with _turning(f"checking: {check.name}"):
+            findings += diagnose([check])
+        if output == "text":
+            found = findings[-1]
+            _print_line(found.status.value, found.check, found.message, found.remedy)
     if output == "json":
-        findings = list(found)
         print_json([_as_json(finding) for finding in findings])
     else:
-        findings = []
-        for finding in _live(found, "checking"):
-            findings.append(finding)
-            _print_line(finding.status.value, finding.check, finding.message, finding.remedy)
         _print_sum(findings)
     status = int(any(finding.status is Status.FAILED for finding in findings))
     if any(finding.is_overdue for finding in findings):
@@ -108,15 +107,19 @@ def doctor(
     raise typer.Exit(status)
 
 
-def show_models(*, call: bool, device: str, output: str) -> None:
+def show_models(*, call: bool, device: str | None, output: str) -> None:
     """Print which embedding models could be used."""
     from pytools_hybrid.diagnosis import model_choices
 
-    choices = model_choices(call=call, device=device)
+    choices = model_choices(call=call, device=settings_from(device=device).device)
     if output == "json":
         print_json([asdict(choice) for choice in choices])
         return
-    for choice in _live(choices, "looking for models"):
+    while True:
+        with _turning("looking for models"):
+            choice = next(choices, None)
+        if choice is None:
+            break
         status = "works" if choice.works else "lacks"
         _print_line(status, choice.setting, choice.message, choice.remedy, width=_MODEL_WIDTH)
     typer.echo("\nUse one with --embedding-model NAME, or PYTOOLS_EMBEDDING_MODEL=NAME.")
@@ -141,18 +144,6 @@ def _as_json(finding: Finding) -> dict[str, object]:
     }
 
 
-def _live(results: Iterable[T], doing: str) -> Iterator[T]:
-    """Give results as they come, with something that turns on a terminal meanwhile."""
-    pending = iter(results)
-    while True:
-        with _turning(doing):
-            try:
-                result = next(pending)
-            except StopIteration:
-                return
-        yield result
-
-
 def _turning(doing: str) -> AbstractContextManager[object]:
     if not (is_terminal() and sys.stderr.isatty()):
         from contextlib import nullcontext
@@ -168,10 +159,25 @@ def _print_line(
 ) -> None:
     label = typer.style(f"{status:<{_STATUS_WIDTH}}", fg=_COLORS[status], bold=status != "ok")
     title = typer.style(f"{name:<{width}}", bold=True)
-    typer.echo(f"{label}  {title}  {printable(message)}")
+    indent = _STATUS_WIDTH + 2 + width + 2
+    first, *others = _lines(printable(message), indent)
+    typer.echo(f"{label}  {title}  {first}")
+    for line in others:
+        typer.echo(" " * indent + line)
     if remedy:
-        indent = " " * (_STATUS_WIDTH + 2 + width + 2)
-        typer.echo(f"{indent}→ {printable(remedy)}")
+        # Whole, on one line: it is there to be copied.
+        typer.echo(" " * indent + typer.style(f"→ {printable(remedy)}", fg=typer.colors.CYAN))
+
+
+def _lines(text: str, indent: int) -> list[str]:
+    """Break a text as wide as a terminal is; a line is a line elsewhere."""
+    if not is_terminal():
+        return [text]
+    from shutil import get_terminal_size
+    from textwrap import wrap
+
+    width = max(20, get_terminal_size().columns - indent)
+    return wrap(text, width, break_on_hyphens=False) or [""]
 
 
 def _print_sum(findings: list[Finding]) -> None:

@@ -120,7 +120,9 @@ def import_(
         force=force,
     )
     reports = run(_import(servers, into, settings, options, as_json=output == "json"))
-    if not all(report.is_fine for report in reports):
+    if not reports:
+        say(f"{servers} names no servers")
+    if not reports or not all(report.is_fine for report in reports):
         raise typer.Exit(1)
 
 

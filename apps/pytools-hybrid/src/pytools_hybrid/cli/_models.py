@@ -36,7 +36,7 @@ def list_models(
     ] = "text",
 ) -> None:
     """Tell which embedding models could be used here, and how."""
-    show_models(call=call, device=device or "auto", output=output)
+    show_models(call=call, device=device, output=output)
 
 
 @models.command(

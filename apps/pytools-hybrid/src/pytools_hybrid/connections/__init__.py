@@ -12,7 +12,7 @@ from pytools_hybrid.connections._client import StderrTail, connected, explain, i
 from pytools_hybrid.connections._errors import ServerError, ServersFileError
 from pytools_hybrid.connections._parameters import HttpParameters, Parameters, StdioParameters
 from pytools_hybrid.connections._secrets import Redactor
-from pytools_hybrid.connections._servers import ServerEntry, read_servers
+from pytools_hybrid.connections._servers import ServerEntry, full_path, read_servers
 
 __all__ = [
     "HttpParameters",
@@ -25,6 +25,7 @@ __all__ = [
     "StdioParameters",
     "connected",
     "explain",
+    "full_path",
     "innermost",
     "read_servers",
 ]

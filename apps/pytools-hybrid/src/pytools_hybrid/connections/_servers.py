@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.connections._parameters import Parameters
 
-__all__ = ["SECTIONS", "ServerEntry", "read_servers"]
+__all__ = ["SECTIONS", "ServerEntry", "full_path", "read_servers"]
 
 SECTIONS = ("mcpServers", "servers", "mcp.servers", "ptc_servers")
 """Where servers stand: for Claude and Cursor; for VS Code, in both its files; for freeact."""
@@ -189,6 +189,12 @@ class ServerEntry:
         return ServerError(self.name, f"{key!r} {message}")
 
 
+def full_path(file: str | os.PathLike[str]) -> Path:
+    """Give the path by which a configuration is known, wherever the caller is."""
+    # Not resolved: a link may stand where the workspace is.
+    return Path(os.path.abspath(Path(file).expanduser()))  # noqa: PTH100
+
+
 def read_servers(file: Path) -> tuple[ServerEntry, ...]:
     """Read the servers that a file names, in its order.
 
@@ -196,8 +202,7 @@ def read_servers(file: Path) -> tuple[ServerEntry, ...]:
         ServersFileError: It cannot be read, is no JSON, or names no servers in a form that is
             known.
     """
-    # Not resolved: a link may stand where the workspace is.
-    file = Path(os.path.abspath(file.expanduser()))  # noqa: PTH100
+    file = full_path(file)
     content = read_json(file)
     if not isinstance(content, dict):
         raise ServersFileError(file, "must be an object with 'mcpServers'")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.diagnosis._finding import Verdict
     from pytools_hybrid.roots import Roots
 
-__all__ = ["look_at_database"]
+__all__ = ["look_at_database", "name_of"]
 
 _FREE_BYTES = 200 << 20
 _LEASE = "files"
@@ -57,7 +57,7 @@ def look_at_database(
         )
     try:
         with ToolIndex(database, read_only=True) as index:
-            index.bind(os.fsencode(roots.full_names).decode("utf-8", "backslashreplace"))
+            index.bind(name_of(roots))
             return _opened(index, database, commands, patience)
     except (ForeignDatabaseError, ForeignRootError) as error:
         return failed(str(error), _OTHER_PATH)
@@ -69,6 +69,11 @@ def look_at_database(
         if "older version" in str(error):
             return warning(str(error), commands.index())
         return failed(str(error), f"ls -l {database}")
+
+
+def name_of(roots: Roots) -> str:
+    """Give the name by which an index knows its trees."""
+    return os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
 
 
 def _absent(database: Path, commands: Commands) -> Verdict:

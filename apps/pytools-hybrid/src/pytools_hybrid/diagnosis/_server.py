@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.diagnosis._database import name_of
 from pytools_hybrid.diagnosis._finding import failed, fine
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def look_at_server(
         Path(folder, "stderr").open("w+", encoding="utf-8", errors="replace") as errors,
     ):
         copy = Path(folder, "index.db")
-        query = _copied(database, copy)
+        query = _copied(database, copy, roots)
         # A policy may hide just the tool that is asked for.
         must_find = query is not None and not (settings.include or settings.exclude)
         trees = [part for root in roots for part in ("--root", str(root))]
@@ -112,7 +113,7 @@ async def _asked(client: Client, query: str | None, *, must_find: bool) -> str:
     return f"{shown}, a search found {len(found)}" if query else f"{shown}, nothing to search yet"
 
 
-def _copied(database: Path, copy: Path) -> str | None:
+def _copied(database: Path, copy: Path, roots: Roots) -> str | None:
     """Copy the index, if there is one, and give words that find something in it."""
     import apsw
     from toolindex import ToolIndex, ToolIndexError
@@ -121,6 +122,8 @@ def _copied(database: Path, copy: Path) -> str | None:
         if not 0 < database.stat().st_size < _MOST_BYTES:
             return None
         with ToolIndex(database, read_only=True) as index, index.reading() as reader:
+            # One of other trees would not be served, which the check of the index tells.
+            index.bind(name_of(roots))
             first = reader.connection.execute("SELECT name_words FROM entries LIMIT 1").get
             target = apsw.Connection(str(copy))
             try:

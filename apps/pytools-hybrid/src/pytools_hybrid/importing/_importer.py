@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pytools_hybrid.connections import ServerError, read_servers
+from pytools_hybrid.connections import ServerError, full_path, read_servers
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.importing._clients import initial_for_mcpygen, initial_for_pytools
 from pytools_hybrid.importing._listing import list_tools, without_logs
@@ -120,7 +120,7 @@ async def import_servers(
         reports = await asyncio.gather(*jobs)
         if not options.only:
             names = {entry.name for entry in entries}
-            reports += await work.gone(entries[0].file if entries else file, names)
+            reports += await work.gone(full_path(file), names)
     return tuple(reports)
 
 

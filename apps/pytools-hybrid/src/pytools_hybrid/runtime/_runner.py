@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.runtime._errors import ToolCallError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mcp_types import CallToolResult
 
     from pytools_hybrid.connections import Parameters
@@ -84,8 +85,10 @@ class ToolRunner:
             raise ToolCallError(self.server_name, tool_name, str(error)) from None
 
     def _file(self) -> Path:
+        from pytools_hybrid.connections import full_path
+
         named = os.environ.get("PYTOOLS_SERVERS") or self.servers_file
-        return Path(os.path.abspath(Path(named).expanduser()))  # noqa: PTH100
+        return full_path(named)
 
     def _parameters(self, file: Path) -> Parameters:
         from pytools_hybrid.connections import ServerError, ServersFileError, read_servers

@@ -49,7 +49,7 @@ def write_plot(path: Path, report: UsageReport) -> None:
     step = max(1, len(days) // 12)
     latency.set_xticks(places[::step], [str(day.day) for day in days][::step], rotation=30)
     for panel in (searches, rates, latency):
-        panel.legend(loc="best")
+        panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         panel.grid(alpha=0.3)
     figure.savefig(path, format="png", dpi=120)
 
