@@ -253,6 +253,16 @@ def test_files_that_are_left_out_are_told_with_the_reason(look_at_tree, root):
     assert "4 tools; 1 left out (1 × syntax_error: mcptools/pdf/broken.py: " in verdict.message
 
 
+def test_capabilities_that_cannot_be_read_are_told(look_at_tree, root):
+    (root / "capabilities.toml").write_text('["mcptools:pdf:merge_pdfs"]\nsynonym = ["join"]\n')
+
+    verdict = look_at_tree()
+
+    assert verdict.status is Status.WARNING
+    assert "capabilities.toml" in verdict.message
+    assert "synonym" in verdict.message
+
+
 def test_why_a_tree_was_chosen_is_told(look_at_tree):
     assert "(nobody named one): 4 tools" in look_at_tree(note="nobody named one").message
 

@@ -248,6 +248,7 @@ def why_empty(
     root: object,
     count: int,
     syncs: bool,
+    fails: bool,
     is_filtered: bool,
 ) -> str:
     """Say why nothing was found, and what to try.
@@ -258,8 +259,11 @@ def why_empty(
         root: The tree.
         count: How many tools may be found at all.
         syncs: Whether the index follows the files.
+        fails: Whether that has failed the last time, which is told elsewhere.
         is_filtered: Whether who asked wanted some of the tools only.
     """
+    if not response.is_complete and fails:
+        return f"the tools of {root} could not be indexed: pytools-hybrid doctor says more"
     if not response.is_complete and syncs:
         return f"the tools of {root} are still being indexed: ask again in a moment"
     if response.tool_count and not count:

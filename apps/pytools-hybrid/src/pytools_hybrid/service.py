@@ -368,6 +368,7 @@ class ToolSearch:
                 root=self.roots,
                 count=await self._findable(response),
                 syncs=self.settings.sync,
+                fails=self.sync.failure is not None,
                 is_filtered=request.where != self._under_policy(None),
             )
             notes = (*notes, why)

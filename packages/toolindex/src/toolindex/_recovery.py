@@ -68,9 +68,18 @@ def renew(path: Path) -> Path:
 
 
 def finish_renewal(path: Path) -> None:
-    """Move a database that was made anew to its place, if a kill has kept it from there."""
-    with suppress(FileNotFoundError):
+    """Move a database that was made anew to its place, if a kill has kept it from there.
+
+    Raises:
+        DatabaseError: Nothing can be made where it is to be.
+    """
+    try:
         _new(path).replace(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        reason = f"cannot be made there ({error.strerror}); choose another path"
+        raise DatabaseError(path, reason) from error
 
 
 def take_over(connection: apsw.Connection, damaged: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ from pytools_hybrid.errors import RootUnreadableError, SettingsError
 from pytools_hybrid.terminal import Progress, say
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator, Coroutine
     from pathlib import Path
 
@@ -23,34 +25,45 @@ __all__ = ["current", "existing_roots", "is_folder", "run", "settings_from"]
 
 T = TypeVar("T")
 
+_GRACE_SECONDS = 0.5
+_SHOW_CURSOR = "\x1b[?25h"
+
 
 def run(job: Coroutine[Any, Any, T]) -> T:
-    """Run a job until it is done; Ctrl-C and SIGTERM end the process at once."""
+    """Run a job until it is done; Ctrl-C and SIGTERM end the process within a second."""
     import asyncio
     import signal
 
     async def until_interrupted() -> T:
-        status = 128 + signal.SIGINT
-        task = asyncio.current_task()
-
-        def terminate() -> None:
-            nonlocal status
-            status = 128 + signal.SIGTERM
-            if task is not None:
-                task.cancel()
-
-        # Windows' event loop has no signal handlers, nor has any outside of the main thread.
-        with suppress(RuntimeError):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        loop = asyncio.get_running_loop()
+        signalled: asyncio.Future[int] = loop.create_future()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # Windows' event loop has no signal handlers, nor has any outside of the main thread.
+            with suppress(RuntimeError, NotImplementedError):
+                loop.add_signal_handler(number, _note, signalled, number)
+        task = asyncio.ensure_future(job)
+        awaited: set[asyncio.Future[Any]] = {task, signalled}
         try:
-            return await job
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            # Ctrl-C or SIGTERM. A thread may be inside a long scan, and an ordinary exit would
-            # wait for it; what the index holds is safe at every moment.
-            say("interrupted")
-            os._exit(status)
+            _note(signalled, signal.SIGINT)
+        if not signalled.done():
+            return task.result()
+        # What it has noted is written and the terminal given back; but a thread may be inside a
+        # long scan, and is not waited for: what the index holds is safe at every moment.
+        task.cancel()
+        await asyncio.wait({task}, timeout=_GRACE_SECONDS)
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{_SHOW_CURSOR}")
+        say("interrupted")
+        os._exit(128 + signalled.result())
 
     return asyncio.run(until_interrupted())
+
+
+def _note(signalled: asyncio.Future[int], number: int) -> None:
+    if not signalled.done():
+        signalled.set_result(number)
 
 
 def settings_from(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own type

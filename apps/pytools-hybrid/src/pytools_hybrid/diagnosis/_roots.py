@@ -85,6 +85,11 @@ def look_at_root(
             "gentools/<category>/<tool>/api.py and have a documented run()",
             "pytools-hybrid import servers.json",
         )
+    if problem := _misread(root):
+        return warning(
+            f"{shown}: {tools} tools; {problem} (what the index has of it still counts)",
+            "mend that line, then run: " + commands.index(),
+        )
     if issues:
         return warning(
             f"{shown}: {tools} tools; {len(issues)} left out ({_reasons(issues)})",
@@ -105,6 +110,23 @@ def _known(database: Path, root: Path, roots: Roots) -> dict[str, FileStamp | No
             located = ((roots.locate(path), stamp) for path, stamp in stamps.items())
             return {path: stamp for (tree, path), stamp in located if tree == root}
     return {}
+
+
+def _misread(root: Path) -> str:
+    """Say what is wrong with the tree's `capabilities.toml`, if there is one."""
+    from pytools_hybrid.capabilities import (
+        FILE_NAME,
+        CapabilitiesError,
+        parse_capabilities,
+        read_text,
+    )
+
+    path = root / FILE_NAME
+    try:
+        parse_capabilities(read_text(path), path)
+    except CapabilitiesError as error:
+        return str(error)
+    return ""
 
 
 def _reasons(issues: list[ScanIssue]) -> str:
