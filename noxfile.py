@@ -192,6 +192,13 @@ def clients(session: nox.Session) -> None:
 
 
 @nox.session
+def local_models(session: nox.Session) -> None:
+    """Models of sentence-transformers, made small; gigabytes, and only when asked for."""
+    _sync(session, "--package=pytools-hybrid", "--group=test", "--extra=sentence-transformers")
+    session.run("pytest", str(PACKAGES["pytools-hybrid"] / "tests" / "test_local_models.py"))
+
+
+@nox.session
 def servers(session: nox.Session) -> None:
     """Importing and calling real servers of PyPI and npm; needs npm, and only when asked for."""
     if shutil.which("npm") is None:
