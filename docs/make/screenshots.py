@@ -112,7 +112,7 @@ def taken(shot: Shot, home: Path) -> str:
 
     def tmux(*arguments: str) -> str:
         return subprocess.run(
-            ["tmux", "-L", _SOCKET, "-f", "/dev/null", *arguments],
+            ["tmux", "-L", f"{_SOCKET}-{shot.name}", "-f", "/dev/null", *arguments],
             env=environment, cwd=home, capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
 

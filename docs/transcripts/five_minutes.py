@@ -52,8 +52,9 @@ server = StdioServerParameters(command="pytools-hybrid", args=["serve", "--root"
 
 
 async def main():
+    request = {"query": "show the latest commits", "limit": 2}
     async with Client(stdio_client(server)) as client:
-        found = await client.call_tool("search_tools", {"query": "what did I change", "limit": 2})
+        found = await client.call_tool("search_tools", request)
         for tool in found.structured_content["result"]:
             print(tool["id"], "|", tool["description"].partition("\\n")[0])
 

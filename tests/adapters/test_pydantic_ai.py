@@ -160,3 +160,23 @@ async def test_a_tool_that_cannot_be_imported_is_left_out_and_told(
 
     assert list(toolset(hits).tools) == ["bakery__sell"]
     assert "No module named 'no_such_library'" in caplog.text
+
+
+async def test_tools_of_one_name_are_told_apart_and_one_found_twice_is_there_once(
+    write_tree, forget_modules
+):
+    source = '''
+        def run() -> str:
+            """Sell bread of the bakery."""
+            return "{}"
+    '''
+    root = write_tree(
+        {
+            "mcptools/bakery/sell.py": source.format("by machine"),
+            "gentools/bakery/sell/api.py": source.format("by hand"),
+        }
+    )
+    async with ToolSearch(root) as tools:
+        hits = await tools.search("bread")
+
+    assert list(toolset([*hits, *hits]).tools) == ["bakery__sell", "bakery__sell_2"]

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import os
 import string
+import sys
 import tomllib
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
@@ -23,7 +25,7 @@ from pytools_hybrid.refresh import refresh
 from pytools_hybrid.roots import Roots
 from pytools_hybrid.search import SearchMode
 from pytools_hybrid.store import SQLiteStore
-from pytools_hybrid.toml_blocks import is_whole, split_tables
+from pytools_hybrid.toml_blocks import split_tables, statements
 from pytools_hybrid.upkeep import Upkeep
 
 ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"
@@ -104,17 +106,30 @@ class TestReading:
             ('"a" = 1', "line 1: 'a' is no table"),
             ('[["a"]]', "line 1: 'a' is no table"),
             (f'["{"a" * 10_001}"]', "line 1: the id is longer than any id is"),
+            ("x = " + "1" * 5000, "is no TOML"),
+            (".".join("a" * 20_000) + " = 1", "a key of too many parts"),
+            ('["a"]\nx = """\n' + "[x\n" * 100_000 + '"""', "line 1: 'a' has 'x', which is none"),
+            ('["a"]\nx = [\n' + '["x"],\n' * 20_000 + "]", "line 1: 'a' has 'x', which is none"),
+            ('"""\n' + 'x\\"""\n' * 100_000, "is no TOML"),
+            ('"' + '\\"' * 100_000, "is no TOML"),
         ],
     )
     def test_what_is_wrong_is_told_with_its_line(self, text, reason):
         with pytest.raises(CapabilitiesError, match=reason):
             parsed(text)
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
     def test_a_file_that_cannot_be_read_is_told(self, tmp_path):
         file = tmp_path / FILE_NAME
-        file.mkdir()
-        with pytest.raises(CapabilitiesError, match="cannot be read: Is a directory"):
+        file.symlink_to(file)
+        with pytest.raises(CapabilitiesError, match="cannot be read: Too many levels"):
             read_text(file)
+
+    @pytest.mark.parametrize("make", [Path.mkdir, getattr(os, "mkfifo", Path.mkdir)])
+    def test_what_is_no_file_is_told_and_not_waited_for(self, tmp_path, make):
+        make(tmp_path / FILE_NAME)
+        with pytest.raises(CapabilitiesError, match="it is no file"):
+            read_text(tmp_path / FILE_NAME)
 
     def test_a_file_that_is_not_utf8_is_told_with_its_line(self, tmp_path):
         file = tmp_path / FILE_NAME
@@ -176,6 +191,14 @@ class TestBlocks:
             ),
             ('[b]\nx = [\n["in"],\n[1]]\n[c]', ["", '[b]\nx = [\n["in"],\n[1]]\n', "[c]"]),
             ('[b]\nx = """\n[no]\n# """\n[c]', ["", '[b]\nx = """\n[no]\n# """\n', "[c]"]),
+            (
+                "[b]\nx = '''\n[no]\\'''''\n# of ['c']\n['c']",
+                ["", "[b]\nx = '''\n[no]\\'''''\n", "# of ['c']\n['c']"],
+            ),
+            (
+                '[b]\nx = """"\\"\n[no]"""""\ny = "[\\""\n["c"] # [',
+                ["", '[b]\nx = """"\\"\n[no]"""""\ny = "[\\""\n', '["c"] # ['],
+            ),
         ],
     )
     def test_a_document_is_cut_above_each_table_and_its_comments(self, text, blocks):
@@ -202,7 +225,9 @@ class TestBlocks:
         text = "".join(part.replace("{n}", str(n)) for n, part in enumerate(parts))
         blocks = split_tables(text)
         assert "".join(block.text for block in blocks) == text
-        assert all(is_whole(block.text) for block in blocks)
+        for block in blocks:
+            tomllib.loads(block.text)
+            assert "".join(statements(block.text)) == block.text
         assert len(blocks) == 1 + sum("{n}]\n" in part for part in parts)
 
 

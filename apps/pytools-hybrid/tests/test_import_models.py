@@ -53,6 +53,30 @@ def test_models_look_as_those_of_mcpygen():
     assert (models.result, models.notes, models.has_aliases) == ("", (), False)
 
 
+@pytest.mark.parametrize("key", ["$defs", "definitions"])
+@pytest.mark.parametrize("part", ["Result", "Params", "params", "RESULT"])
+def test_a_part_that_is_called_like_a_model_of_ours_does_not_take_its_place(part, key):
+    item = {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]}
+    reference = {"$ref": f"#/{key}/{part}"}
+    schema = {
+        "type": "object",
+        "properties": {"all": {"type": "array", "items": reference}, part: reference},
+        key: {part: item, f"{part}Item": {"type": "string"}},
+    }
+    models = models_of(schema, schema)
+    assert models.notes == ()
+    for source, name in ((models.params, "Params"), (models.result, "Result")):
+        given = {"all": [{"url": "x"}], part: {"url": "y"}}
+        model = built(source, name)
+        assert model.model_validate(given).model_dump(by_alias=True) == given
+
+
+def test_a_part_that_is_all_of_a_schema_is_the_model_itself():
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Result"}}}
+    result = models_of({}, {"$ref": "#/$defs/Result", "$defs": {"Result": node}}).result
+    assert set(built(result, "Result").model_fields) == {"next"}
+
+
 def test_an_output_schema_gives_a_second_model_without_a_second_future_import():
     result = models_of({}, {"type": "object", "properties": {"n": {"type": "integer"}}}).result
     assert "class Result(BaseModel)" in result

@@ -28,6 +28,13 @@ def test_a_module_hands_its_parameters_to_the_client_of_its_package():
     )
 
 
+def test_a_module_with_a_result_has_its_answer_checked():
+    tool = Tool(name="x", description="Get it.", input_schema={}, output_schema={})
+    assert module_of(tool).endswith(
+        '    return CLIENT.run_sync(tool_name="x", tool_args=params, result_model=Result)\n'
+    )
+
+
 def test_a_module_for_mcpygen_gives_it_a_mapping():
     output = {"type": "object", "properties": {"n": {"type": "integer"}}}
     tool = Tool(name="x", description="Get it.", input_schema={}, output_schema=output)

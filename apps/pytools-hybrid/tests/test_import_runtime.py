@@ -14,6 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp_types import CallToolResult
 from pydantic import BaseModel, Field, RootModel
 from pytools_hybrid.importing import ImportOptions, import_servers
 from pytools_hybrid.runtime import ToolCallError, ToolRunner, close
@@ -117,6 +118,13 @@ def test_a_generated_module_gives_the_servers_answer(imported):
 def test_a_tool_with_an_output_schema_gives_a_model(imported):
     module = imported("structured")
     assert module.run(module.Params(count=3)) == module.Result(count=3)
+
+
+def test_an_answer_that_is_no_result_is_the_one_error_too(imported, monkeypatch):
+    module = imported("structured")
+    monkeypatch.setattr(module.CLIENT, "call", lambda *_: CallToolResult(content=[]))
+    with pytest.raises(ToolCallError, match="not as its schema says.*CLIENT.call gives the answer"):
+        module.run(module.Params(count=3))
 
 
 def test_importing_a_module_does_not_import_the_library_that_calls():
@@ -310,6 +318,7 @@ class Given(BaseModel):
     by_name: dict[str, Item] = {}
     note: str | None = None
     maybe: str | None = Field(...)
+    limit: int | None = 10
 
 
 def test_arguments_have_the_servers_names_and_nothing_that_was_left_out():
@@ -320,7 +329,12 @@ def test_arguments_have_the_servers_names_and_nothing_that_was_left_out():
         "items": [{"the size": None}],
         "by_name": {"a": {"the size": None}},
         "maybe": None,
+        "limit": 10,
     }
+
+
+def test_none_is_sent_where_the_default_is_something_else():
+    assert arguments_of(Given(maybe="x", limit=None))["limit"] is None
 
 
 def test_arguments_may_be_a_mapping_or_a_root_model_and_nothing_else():

@@ -2,12 +2,16 @@
 
 import base64
 import json
+import threading
 import urllib.parse
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytools_hybrid.connections import Redactor
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED
+from pytools_hybrid.connections import Redactor, ServerError, StderrTail, explain
+from pytools_hybrid.connections._secrets import secret_parts
 
 SECRET = 'sk-"live/é\\ 42+x'
 
@@ -26,31 +30,35 @@ SECRET = 'sk-"live/é\\ 42+x'
     ],
 )
 def test_a_secret_is_found_however_it_is_written(form):
-    shown = Redactor({"API_KEY": SECRET}).text(form)
+    shown = Redactor({"API_KEY": SECRET}.items()).text(form)
     assert "[API_KEY]" in shown
     assert "live" not in shown
     assert "42" not in shown
 
 
 def test_the_parts_of_a_header_are_secrets_too():
-    redactor = Redactor({"Authorization": "Bearer abc-123-def"})
+    redactor = Redactor({"Authorization": "Bearer abc-123-def"}.items())
     assert redactor.text("refused abc-123-def; Bearer wanted") == (
         "refused [Authorization]; Bearer wanted"
     )
 
 
 def test_each_line_of_a_secret_is_one():
-    assert "MIIEvQ" not in Redactor({"KEY": "-----BEGIN\nMIIEvQ\n-----END"}).text("x MIIEvQ y")
+    assert "MIIEvQ" not in Redactor({"KEY": "-----BEGIN\nMIIEvQ\n-----END"}.items()).text(
+        "x MIIEvQ y"
+    )
 
 
 @pytest.mark.parametrize("value", ["", "1", "on", "true", "8080", "info", "localhost"])
 def test_what_is_nobodys_secret_stays_in_messages(value):
     text = f"listening on {value}, with the value {value}"
-    assert Redactor({"SETTING": value}).text(text) == text
+    assert Redactor({"SETTING": value}.items()).text(text) == text
 
 
 def test_descriptions_keep_words_that_a_variable_happens_to_hold():
-    redactor = Redactor({"MODE": "read", "ROOT": "/srv/shop/projects", "API_TOKEN": "hunter2x"})
+    redactor = Redactor(
+        {"MODE": "read", "ROOT": "/srv/shop/projects", "API_TOKEN": "hunter2x"}.items()
+    )
     listed = {"description": "read files in /srv/shop/projects", "default": ["hunter2x", 3, None]}
     assert redactor.listing(listed) == listed | {"default": ["[API_TOKEN]", 3, None]}
     assert "read" not in redactor.text("to read")
@@ -60,11 +68,70 @@ def test_an_address_has_secrets_in_its_query_and_before_its_host():
     found = dict(Redactor.of_address("https://me:p4ss@x.org/mcp?api_key=abcd&v=1"))
     assert found == {"user": "me", "password": "p4ss", "api_key": "abcd", "v": "1"}
     assert dict(Redactor.of_address("http://[")) == {}
+    assert dict(Redactor.of_address("https://x.org/mcp/k-0123456789abcdef/sse")) == {
+        "path": "k-0123456789abcdef"
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "secret", "name"),
+    [
+        (["--api-key", "hunter2"], "hunter2", "api-key"),
+        (["--api-key=hunter2", "-v"], "hunter2", "api-key"),
+        (["-e", "API_TOKEN=hunter2"], "hunter2", "API_TOKEN"),
+        (["--header", "Authorization: Bearer hunter2"], "Bearer hunter2", "Authorization"),
+        (["--header=X-Key:hunter2"], "hunter2", "X-Key"),
+        (["serve", "ghp_0123456789abcdefABC"], "ghp_0123456789abcdefABC", "argument"),
+    ],
+)
+def test_arguments_have_secrets_by_the_names_of_their_flags(arguments, secret, name):
+    ((place, start, found),) = secret_parts(arguments)
+    assert (arguments[place][start:], found) == (secret, name)
+
+
+def test_other_arguments_are_no_secrets():
+    arguments = [
+        "-y",
+        "@scope/server-v2@2025.1",
+        "--token",
+        "--port",
+        "8080",
+        "server-time-v20250101",
+    ]
+    assert list(secret_parts(arguments)) == []
+
+
+def test_one_name_may_have_several_secrets():
+    redactor = Redactor([("key", "hunter2"), ("key", "hunter3")])
+    assert redactor.text("hunter2, hunter3") == "[key], [key]"
 
 
 @given(st.text(min_size=4), st.text(), st.text())
 def test_no_text_is_shown_with_a_secret_in_it(secret, before, after):
-    shown = Redactor({"N": secret}).text(f"{before}{secret}{after}")
+    shown = Redactor({"N": secret}.items()).text(f"{before}{secret}{after}")
     if shown == f"{before}{secret}{after}":
         harmless = secret.strip().isdecimal() or len(secret.strip()) < 4
         assert harmless or all(len(part) < 4 or part.isalpha() for part in secret.split())
+
+
+@pytest.mark.parametrize("before", [490, 1990])
+def test_what_is_too_long_is_cut_after_its_secrets_are_gone(before):
+    tail, redactor = StderrTail(), Redactor([("API_KEY", SECRET)])
+    with tail.writing() as file:
+        file.write("x" * before + SECRET + "\n" + "y" * 20_000 + "\nlast\n")
+    while tail.lines[-1:] != ("last",):
+        threading.Event().wait(0.01)
+    assert SECRET[:6] not in str(explain(OSError(), "shop", tail, redactor))
+    error = explain(ValueError("x" * before + SECRET), "shop", StderrTail(), redactor)
+    assert SECRET[:6] not in str(error)
+    assert len(str(error)) < 2100
+
+
+def test_an_error_of_the_server_is_told_from_the_end_of_its_connection():
+    def told(error):
+        return explain(error, "shop", StderrTail(), Redactor(())).detail
+
+    quota, closed = "quota exceeded", "Connection closed"
+    assert told(MCPError(CONNECTION_CLOSED, quota)) == quota
+    assert told(MCPError(CONNECTION_CLOSED, closed)) == "ended before it answered"
+    assert told(ExceptionGroup("", [ServerError("shop", "lists no tools")])) == "lists no tools"

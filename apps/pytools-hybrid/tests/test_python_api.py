@@ -184,6 +184,21 @@ def test_it_cannot_be_entered_twice_at_once(root, settings):
     assert asyncio.run(job())
 
 
+def test_of_two_that_enter_it_at_once_one_does(root, settings):
+    async def job():
+        tools = ToolSearch(root, settings(embedding_model="none"))
+        entered = await asyncio.gather(
+            tools.__aenter__(), tools.__aenter__(), return_exceptions=True
+        )
+        await tools.__aexit__(None, None, None)
+        return entered
+
+    first, second = asyncio.run(job())
+
+    assert isinstance(first, ToolSearch)
+    assert isinstance(second, RuntimeError)
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize(
     "use",
@@ -371,6 +386,36 @@ def test_a_program_that_does_not_close_it_ends_and_loses_no_record(
         assert tools.statistics().searches == 1
 
 
+FORKING = """
+import os, sys
+from pytools_hybrid import BlockingToolSearch
+with BlockingToolSearch(sys.argv[1]) as tools:
+    if not (child := os.fork()):
+        try:
+            tools.search("report a bug")
+        except RuntimeError as error:
+            print(error)
+        sys.exit()
+    os.waitpid(child, 0)
+    print(tools.search("report a bug")[0].name)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_in_a_forked_process_it_says_so_and_does_not_keep_it_from_ending(root, from_environment):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING, str(root)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    told, found = done.stdout.splitlines()
+    assert "was opened before this process was forked" in told
+    assert found == "create_issue"
+
+
 # Calling what was found
 
 
@@ -486,6 +531,80 @@ def test_a_tool_that_cannot_be_imported_says_why(trees, settings):
         load_tool(found)
 
     assert raised.value.tool_id == "mcptools:office:shred"
+
+
+def test_a_tool_that_wants_to_end_the_program_does_not(trees, settings):
+    source = """
+        import sys
+        {}
+
+        {}def run() -> None:
+            '''Burn a letter.'''
+            sys.exit(7)
+    """
+    root = trees(
+        {
+            "mcptools/office/at_import.py": source.format("sys.exit(7)", ""),
+            "mcptools/office/at_once.py": source.format("", ""),
+            "mcptools/office/later.py": source.format("", "async "),
+        }
+    )
+
+    with pytest.raises(ToolLoadError, match="cannot be imported: SystemExit: 7"):
+        load_tool(hit(root, settings, "at import"))
+    for query in ("at once", "later"):
+        with pytest.raises(RuntimeError, match="wanted to end the program"):
+            call(load_tool(hit(root, settings, query)))
+
+
+def test_a_tool_that_runs_out_of_items_does_not_hang(trees, settings):
+    root = trees(
+        {
+            "mcptools/office/draw.py": '''
+                def run() -> str:
+                    """Draw a letter from the drawer."""
+                    return next(iter(()))
+            '''
+        }
+    )
+
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        call(load_tool(hit(root, settings, "draw")))
+
+
+def test_a_decorator_may_hide_that_a_tool_is_async(trees, settings):
+    root = trees(
+        {
+            "mcptools/office/sign.py": '''
+                import functools
+
+                def logged(function):
+                    @functools.wraps(function)
+                    def call(**arguments):
+                        return function(**arguments)
+                    return call
+
+                @logged
+                async def run() -> str:
+                    """Sign a letter."""
+                    return "signed"
+            '''
+        }
+    )
+
+    assert call(load_tool(hit(root, settings, "sign"))) == "signed"
+
+
+def test_a_tool_whose_file_has_changed_since_it_was_imported_says_so(trees, settings):
+    source = 'def run({}) -> None:\n    """Weigh a letter."""\n'
+    root = trees({"mcptools/office/weigh.py": source.format("")})
+    found = hit(root, settings, "weigh")
+    load_tool(found)
+    load_tool(found)
+    found.path.write_text(source.format("unit: str"))
+
+    with pytest.raises(ToolLoadError, match="has changed since it was imported: start anew"):
+        load_tool(found)
 
 
 def test_a_file_that_is_gone_says_so(trees, settings):
@@ -612,7 +731,13 @@ def test_any_name_can_be_held(settings, names):
 
 
 @pytest.mark.parametrize(
-    "schema", [{}, {"properties": []}, {"properties": {"a": True, "b": {"type": ["x", None]}}}]
+    "schema",
+    [
+        {},
+        {"properties": []},
+        {"properties": {"a": True, "b": {"type": ["x", None]}}},
+        {"properties": {"a\udcff": {"type": "\udcff"}}, "required": [{}]},
+    ],
 )
 def test_any_schema_can_be_held(settings, schema):
     tool = ToolDefinition(name="bake", description="Bake bread.", input_schema=schema)

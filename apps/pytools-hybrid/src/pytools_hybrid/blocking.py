@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import warnings
 from contextlib import ExitStack, suppress
@@ -42,6 +43,7 @@ class _Running:
     """An open search in its own event loop, in a thread, until it is closed."""
 
     def __init__(self, tools: ToolSearch) -> None:
+        self._process = os.getpid()
         self._closing = threading.Lock()
         with ExitStack() as stack:
             self.portal = stack.enter_context(start_blocking_portal(name="pytools-hybrid"))
@@ -50,8 +52,14 @@ class _Running:
         _register()
         _all_running.add(self)
 
+    def is_elsewhere(self) -> bool:
+        """Tell whether this process was forked from that one, which leaves threads behind."""
+        return self._process != os.getpid()
+
     def close(self) -> None:
         """Close the search and end the thread; what is closed stays so."""
+        if self.is_elsewhere():
+            return
         with self._closing:
             try:
                 self._stack.close()
@@ -159,6 +167,11 @@ class BlockingToolSearch:
             raise RuntimeError(
                 "this BlockingToolSearch is not open: use it inside "
                 "`with BlockingToolSearch(…) as tools:`, or call its `open`"
+            )
+        if running.is_elsewhere():
+            raise RuntimeError(
+                "this BlockingToolSearch was opened before this process was forked: make one "
+                "after the fork, or start processes by another method than fork"
             )
         return running.portal.call(partial(method, *args, **kwargs))
 

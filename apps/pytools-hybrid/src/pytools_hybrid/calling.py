@@ -9,7 +9,9 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_type_hints
+from weakref import WeakKeyDictionary
 
 import toolscan
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -19,15 +21,16 @@ from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
 
     from pytools_hybrid.search import FoundTool
 
-__all__ = ["ToolFunction", "load_tool", "result_text"]
+__all__ = ["NAME_LENGTH", "ToolFunction", "load_tool", "result_text"]
 
 # What providers of language models take for a function's name.
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-_NAME_LENGTH = 64
+NAME_LENGTH = 64
+# Of each module's file, when it was first loaded: its schema must be that of its code.
+_hashes: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -60,15 +63,28 @@ class ToolFunction:
 
         Raises:
             ToolArgumentsError: They do not fit the schema; the tool has not been called.
-            Exception: Whatever the tool raises.
+            RuntimeError: The tool wanted to end the program, or raised `StopIteration`.
+            Exception: Whatever else the tool raises.
         """
         try:
             bound = self._bind(arguments)
         except ValidationError as error:
             raise ToolArgumentsError(self.id, error.errors(include_url=False)) from error
-        if inspect.iscoroutinefunction(self._function):
-            return await self._function(*bound.args, **bound.kwargs)
-        return await asyncio.to_thread(self._function, *bound.args, **bound.kwargs)
+        try:
+            if inspect.iscoroutinefunction(self._function):
+                return await self._function(*bound.args, **bound.kwargs)
+            result = await asyncio.to_thread(self._run, bound)
+            # A decorator may hide that a function is async.
+            return await result if inspect.isawaitable(result) else result
+        except SystemExit as error:
+            raise RuntimeError(f"{self.id} wanted to end the program: {error!r}") from error
+
+    def _run(self, bound: inspect.BoundArguments) -> Any:  # noqa: ANN401 - whatever it gives
+        try:
+            return self._function(*bound.args, **bound.kwargs)
+        except StopIteration as error:
+            # It would be lost between thread and loop, and the call would never end.
+            raise RuntimeError(f"{self.id} raised StopIteration") from error
 
 
 def load_tool(found: FoundTool) -> ToolFunction:
@@ -82,7 +98,8 @@ def load_tool(found: FoundTool) -> ToolFunction:
         found: A result of `ToolSearch.search`.
 
     Raises:
-        ToolLoadError: The module cannot be read or imported, or another one has its name.
+        ToolLoadError: The module cannot be read or imported, its file has changed since it was,
+            or another one has its name.
     """
     tool_id = str(found.entry.id)
     relative = found.path.relative_to(found.root)
@@ -92,7 +109,8 @@ def load_tool(found: FoundTool) -> ToolFunction:
         raise ToolLoadError(tool_id, f"its file cannot be read: {error}") from error
     module = _imported(tool_id, found.root, relative)
     function = getattr(module, record.entrypoint, None)
-    if not callable(function):
+    is_as_imported = _hashes.setdefault(module, record.file_hash) == record.file_hash
+    if not (is_as_imported and callable(function)):
         raise ToolLoadError(tool_id, f"{found.path} has changed since it was imported: start anew")
     try:
         bind = _binder(function, is_model=bool(record.params_class))
@@ -101,7 +119,7 @@ def load_tool(found: FoundTool) -> ToolFunction:
         raise ToolLoadError(tool_id, reason) from error
     return ToolFunction(
         id=tool_id,
-        name=_NOT_IN_NAMES.sub("_", f"{found.entry.id.category}__{found.name}")[:_NAME_LENGTH],
+        name=_NOT_IN_NAMES.sub("_", f"{found.entry.id.category}__{found.name}")[:NAME_LENGTH],
         description=record.description,
         input_schema=toolscan.input_schema(record),
         _bind=bind,
@@ -123,7 +141,7 @@ def _imported(tool_id: str, root: Path, relative: Path) -> ModuleType:
     name = ".".join(relative.with_suffix("").parts)
     try:
         module = importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = f"{name} cannot be imported: {type(error).__name__}: {error}"
         raise ToolLoadError(tool_id, reason) from error
     if Path(module.__file__ or "").resolve() != (root / relative).resolve():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolindex import FilterError, ToolFilter
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.toml_blocks import split_tables
+from pytools_hybrid.toml_blocks import bare_dots, split_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,6 +30,7 @@ FILE_NAME = "capabilities.toml"
 
 _LISTS = "use_cases", "synonyms"
 _MAX_BYTES = 16 << 20
+_MOST_DOTS = 20
 
 
 class CapabilitiesError(PytoolsError):
@@ -116,6 +118,9 @@ def read_text(path: Path) -> str:
         CapabilitiesError: It cannot be read.
     """
     try:
+        # A pipe or a device would be read for ever.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise CapabilitiesError(path, "cannot be read: it is no file")
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -142,9 +147,12 @@ def parse_capabilities(text: str, path: Path) -> Capabilities:
         CapabilitiesError: It is no TOML, or says something else than capabilities.
     """
     text = text.removeprefix("\ufeff")
+    # Keys of many parts take the square of their number to read.
+    if bare_dots(text) > _MOST_DOTS:
+        raise CapabilitiesError(path, "has a key of too many parts; ids stand in quotation marks")
     try:
         content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise CapabilitiesError(path, f"is no TOML: {error}") from error
     entries = {}
     for key, table in content.items():

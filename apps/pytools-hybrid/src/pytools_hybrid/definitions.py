@@ -81,11 +81,11 @@ def _parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
         return ()
-    needed = set(required) if isinstance(required, list | tuple) else set()
+    needed = required if isinstance(required, list | tuple) else ()
     return tuple(
         Parameter(
             name=_plain(str(name)),
-            annotation=str(value.get("type", "")),
+            annotation=_plain(str(value.get("type", ""))),
             required=name in needed,
             description=_plain(str(value.get("description", "")), keep="\n\t"),
         )

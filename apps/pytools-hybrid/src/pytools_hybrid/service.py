@@ -128,11 +128,21 @@ class ToolSearch:
         self._refreshes = refresh and settings.sync
         self._follows = follow
         self._upkeep: asyncio.Task[None] | None = None
+        self._is_entered = False
         self._open: _Open | None = None
 
     async def __aenter__(self) -> Self:
-        if self._open is not None:
+        if self._is_entered:
             raise RuntimeError("this ToolSearch is open already; make another one")
+        self._is_entered = True
+        try:
+            await self._enter()
+        except BaseException:
+            self._is_entered = False
+            raise
+        return self
+
+    async def _enter(self) -> None:
         settings = self.settings
         index = await self._opened()
         searcher = Searcher(
@@ -160,7 +170,6 @@ class ToolSearch:
         except BaseException:
             await self._close()
             raise
-        return self
 
     async def __aexit__(
         self,
@@ -201,6 +210,7 @@ class ToolSearch:
             await parts.recorder.aclose()
         finally:
             parts.index.close()
+            self._is_entered = False
 
     @property
     def _parts(self) -> _Open:

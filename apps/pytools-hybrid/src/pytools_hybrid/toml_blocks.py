@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
+from itertools import accumulate
 
-__all__ = ["TomlBlock", "is_whole", "lines_of", "split_tables"]
+__all__ = ["TomlBlock", "bare_dots", "split_tables", "statements"]
 
-_AFTER_NEWLINE = re.compile(r"(?<=\n)")
+# What ends a statement is a newline that is in no text, comment or bracket. A long text may end
+# in quotation marks of its own, besides those that close it. One that is never closed goes on to
+# the end, so that no document is looked through again and again.
+_TOKEN = re.compile(
+    r'''"""(?:[^\\]|\\.)*?(?:"{3,5}|\\?\Z)'''
+    r"""|'''.*?(?:'{3,5}|\Z)"""
+    r"""|"(?:[^"\\\n]|\\[^\n])*+"?"""
+    r"""|'[^'\n]*'?"""
+    r"""|\#[^\n]*"""
+    r"""|[\[\]{}.\n]""",
+    re.DOTALL,
+)
+_DEEPER = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,37 +41,46 @@ def split_tables(text: str) -> list[TomlBlock]:
 
     The texts of all blocks, one after the other, are the document.
     """
-    lines = lines_of(text)
+    parts = statements(text)
+    lines = list(accumulate((part.count("\n") for part in parts), initial=1))
     starts, headers = [0], [0]
-    for number, line in enumerate(lines):
-        # Inside of a value, such a line is no header; what comes before it is then no document.
-        if line.lstrip(" \t").startswith("[") and is_whole("".join(lines[starts[-1] : number])):
-            starts.append(_above_comments(lines, number, least=headers[-1]))
+    for number, part in enumerate(parts):
+        if part.lstrip(" \t").startswith("["):
+            starts.append(_above_comments(parts, number, least=headers[-1]))
             headers.append(number)
-    ends = [*starts[1:], len(lines)]
+    ends = [*starts[1:], len(parts)]
     return [
-        TomlBlock(header + 1, "".join(lines[start:end]))
+        TomlBlock(lines[header], "".join(parts[start:end]))
         for header, start, end in zip(headers, starts, ends, strict=True)
     ]
 
 
-def lines_of(text: str) -> list[str]:
-    """Give the lines with their ends, as TOML counts them."""
-    return [line for line in _AFTER_NEWLINE.split(text) if line]
+def statements(text: str) -> list[str]:
+    """Take a valid document apart into headers, pairs, comments and empty lines."""
+    ends, depth = [0], 0
+    for token in _TOKEN.finditer(text):
+        depth += _DEEPER.get(token[0], 0)
+        if token[0] == "\n" and depth == 0:
+            ends.append(token.end())
+    if ends[-1] < len(text):
+        ends.append(len(text))
+    return [text[start:end] for start, end in zip(ends, ends[1:], strict=False)]
 
 
-def is_whole(text: str) -> bool:
-    """Tell whether some lines of a valid document are one too: they end in no value."""
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
+def bare_dots(text: str) -> int:
+    """Give the most dots, in no text and no comment, on one line: one less than a key's parts.
+
+    The document need not be valid.
+    """
+    most = count = 0
+    for token in _TOKEN.finditer(text):
+        count = count + 1 if token[0] == "." else 0 if token[0] == "\n" else count
+        most = max(most, count)
+    return most
 
 
-def _above_comments(lines: list[str], header: int, *, least: int) -> int:
+def _above_comments(parts: list[str], header: int, *, least: int) -> int:
     start = header
-    while start > least and lines[start - 1].lstrip(" \t").startswith("#"):
+    while start > least and parts[start - 1].lstrip(" \t").startswith("#"):
         start -= 1
-    # The last line of a long text may look like a comment.
-    return start if is_whole("".join(lines[least:start])) else header
+    return start

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from itertools import chain, zip_longest
+from itertools import chain, count, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import FunctionToolset, ModelRetry, Tool
 
-from pytools_hybrid.calling import load_tool
+from pytools_hybrid.calling import NAME_LENGTH, load_tool
 from pytools_hybrid.corpus import ToolCorpus
 from pytools_hybrid.definitions import ToolDefinition
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from pydantic_ai import RunContext
     from pydantic_ai import ToolDefinition as HeldTool
@@ -33,13 +33,16 @@ def toolset(hits: Iterable[FoundTool]) -> FunctionToolset[Any]:
     This imports their modules and lets the model run them. A tool that cannot be imported is left
     out, and the log says why. Arguments that do not fit go back to the model.
     """
-    tools: list[Tool[Any]] = []
-    for hit in hits:
+    tools: dict[str, Tool[Any]] = {}
+    for hit in {hit.id: hit for hit in hits}.values():
         try:
-            tools.append(_tool(load_tool(hit)))
+            function = load_tool(hit)
         except ToolLoadError as error:
             _log.warning("left out of the toolset: %s", error)
-    return FunctionToolset(tools)
+        else:
+            name = _unused(function.name, tools)
+            tools[name] = _tool(function, name)
+    return FunctionToolset(list(tools.values()))
 
 
 def search_strategy(
@@ -76,7 +79,13 @@ def search_strategy(
     return search
 
 
-def _tool(function: ToolFunction) -> Tool[Any]:
+def _unused(name: str, taken: Collection[str]) -> str:
+    """Tell tools apart that have one name in two sources, or only after it was cut."""
+    numbered = (f"{name[: NAME_LENGTH - 4]}_{number}" for number in count(2))
+    return next(it for it in chain((name,), numbered) if it not in taken)
+
+
+def _tool(function: ToolFunction, name: str) -> Tool[Any]:
     async def call(**arguments: Any) -> Any:  # noqa: ANN401 - whatever the tool takes and gives
         try:
             return await function.call(arguments)
@@ -85,7 +94,7 @@ def _tool(function: ToolFunction) -> Tool[Any]:
 
     return Tool.from_schema(
         call,
-        name=function.name,
+        name=name,
         description=function.description,
         json_schema=function.input_schema,
     )

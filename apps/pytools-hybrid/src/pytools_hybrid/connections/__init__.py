@@ -8,7 +8,13 @@
 - **Connecting**: `connected` opens a server and gives the client of the `mcp` library.
 """
 
-from pytools_hybrid.connections._client import StderrTail, connected, explain, innermost
+from pytools_hybrid.connections._client import (
+    StderrTail,
+    connected,
+    explain,
+    innermost,
+    is_closed,
+)
 from pytools_hybrid.connections._errors import ServerError, ServersFileError
 from pytools_hybrid.connections._parameters import HttpParameters, Parameters, StdioParameters
 from pytools_hybrid.connections._secrets import Redactor
@@ -27,5 +33,6 @@ __all__ = [
     "explain",
     "full_path",
     "innermost",
+    "is_closed",
     "read_servers",
 ]

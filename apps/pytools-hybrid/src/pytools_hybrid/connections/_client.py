@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from pytools_hybrid.connections._parameters import HttpParameters, Parameters
     from pytools_hybrid.connections._secrets import Redactor
 
-__all__ = ["StderrTail", "connected", "explain", "innermost"]
+__all__ = ["StderrTail", "connected", "explain", "innermost", "is_closed"]
 
 _LINES = 20
+# Longer than what is shown: a secret that is cut would not be found in it.
+_KEPT = 16 * 1024
 _LINE_LENGTH = 500
 _MESSAGE_LENGTH = 2000
 _CONNECT_SECONDS = 30.0
@@ -67,9 +69,11 @@ class StderrTail:
     def _collect(self, read: int) -> None:
         with os.fdopen(read, "r", encoding="utf-8", errors="replace") as file:
             # In pieces: a server may write for ever without ending a line.
-            while line := file.readline(64 * 1024):
-                if text := line.strip():
-                    self._lines.append(text[:_LINE_LENGTH])
+            is_first = True
+            while piece := file.readline(_KEPT):
+                if is_first and (text := piece.strip()):
+                    self._lines.append(text)
+                is_first = piece.endswith("\n")
 
     async def note(self, response: httpx2.Response) -> None:
         """Remember an answer that was refused, until there is one that was not."""
@@ -185,20 +189,19 @@ def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redac
         tail: What the server wrote.
         redactor: Knows its secrets.
     """
+    error = innermost(error)
     if isinstance(error, ServerError):
         return error
     from mcp.shared.exceptions import MCPError
-    from mcp_types import CONNECTION_CLOSED
 
-    error = innermost(error)
-    text = " ".join(str(error).split())[:_MESSAGE_LENGTH] or type(error).__name__
-    is_answer = isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
+    text = _short(_words(error), _MESSAGE_LENGTH, redactor) or type(error).__name__
+    is_answer = isinstance(error, MCPError) and not is_closed(error)
     if is_answer and (tail.status is None or text not in _STAND_INS):
-        return ServerError(server, redactor.text(text))
+        return ServerError(server, text)
     if isinstance(error, ValueError | RuntimeError):  # it answered, and not as it should
-        return ServerError(server, redactor.text(text))
+        return ServerError(server, text)
     if tail.status is not None:
-        text = f"answered {tail.status}"
+        text = f"answered {_short(tail.status, _LINE_LENGTH, redactor)}"
         if tail.status.startswith(("401", "403")):
             text += "; check its 'headers'"
     elif type(error).__module__.partition(".")[0] in {"httpx2", "httpcore2"}:
@@ -207,8 +210,37 @@ def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redac
         text = "ended before it answered"
     with suppress(RuntimeError):  # the thread may be adding one
         if lines := tail.lines:
-            text += "; its last lines were: " + " | ".join(lines[-5:])
-    return ServerError(server, redactor.text(text))
+            shown = (_short(line, _LINE_LENGTH, redactor) for line in lines[-5:])
+            text += "; its last lines were: " + " | ".join(shown)
+    return ServerError(server, text)
+
+
+def is_closed(error: BaseException) -> bool:
+    """Tell whether the library says that the connection has ended, and not the server something."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
+    # The code alone does not tell: it is also the one that most servers give their errors.
+    return (
+        isinstance(error, MCPError)
+        and error.code == CONNECTION_CLOSED
+        and error.message.startswith(("Connection closed", "SSE stream "))
+    )
+
+
+def _words(error: BaseException) -> str:
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"its answer is not as it should be: {place}: {first['msg']}"
+
+
+def _short(text: str, length: int, redactor: Redactor) -> str:
+    # Cut last: half a secret is one that nobody finds.
+    return " ".join(redactor.text(text).split())[:length]
 
 
 def _without_contents(record: logging.LogRecord) -> bool:

@@ -6,18 +6,22 @@ import json
 import re
 from base64 import b64encode
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["NAMES_A_SECRET", "Redactor"]
+__all__ = ["NAMES_A_SECRET", "Redactor", "looks_random", "secret_parts"]
 
 NAMES_A_SECRET = re.compile(
     r"token|secret|passw|pwd|api_?-?key|\bkey\b|_key|-key|auth|credential|cookie|dsn|private", re.I
 )
 """What a variable, header or flag is called that holds a secret."""
 
+_FLAG = re.compile(r"--?[\w-]+")
+# `--api-key=…`, `API_KEY=…`, `Authorization: …`, and the last one behind `--header=`.
+_NAMED = re.compile(r"(?:^|(?<==))(-{0,2}[\w.-]+)(?:=|:\s*)(?=\S)")
+_WORD = re.compile(r"[\w-]+")
 _SHORTEST = 4
 _LONG = 8
 _HARMLESS = frozenset(
@@ -33,16 +37,17 @@ class Redactor:
     """Blackens secrets in texts that are to be shown or written.
 
     Args:
-        values: Each secret by the name of the variable or header that holds it.
+        values: Each secret with the name of the variable, header or flag that holds it; one name
+            may have several.
     """
 
-    def __init__(self, values: Mapping[str, str]) -> None:
+    def __init__(self, values: Iterable[tuple[str, str]]) -> None:
         shown: dict[str, str] = {}
         written: dict[str, str] = {}
-        for name, value in values.items():
+        for name, value in values:
             for form in _forms(value):
                 shown.setdefault(form, name)
-                if NAMES_A_SECRET.search(name) or _looks_random(form):
+                if NAMES_A_SECRET.search(name) or looks_random(form):
                     written.setdefault(form, name)
         self._shown = _pattern(shown), shown
         self._written = _pattern(written), written
@@ -69,7 +74,7 @@ class Redactor:
 
     @staticmethod
     def of_address(address: str) -> Iterator[tuple[str, str]]:
-        """Give the secrets that an address holds: the user's, and the values of its query."""
+        """Give the secrets that an address holds: the user's, those of its path and its query."""
         try:
             parts = urlsplit(address)
             if parts.password:
@@ -77,8 +82,30 @@ class Redactor:
             if parts.username:
                 yield "user", parts.username
             yield from parse_qsl(parts.query)
+            for part in parts.path.split("/"):
+                if looks_random(part):
+                    yield "path", unquote(part)
         except ValueError:  # it is no address; connecting says so
             return
+
+
+def secret_parts(arguments: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Find the secrets among the arguments of a program.
+
+    Yields:
+        For each its argument's place, where it begins in there, and what it is called.
+    """
+    flag = ""
+    for place, text in enumerate(arguments):
+        is_flag = _FLAG.fullmatch(text) is not None
+        named = [it for it in _NAMED.finditer(text) if NAMES_A_SECRET.search(it[1])]
+        if named:
+            yield place, named[0].end(), named[0][1].lstrip("-")
+        elif flag and not is_flag:
+            yield place, 0, flag
+        elif not is_flag and _is_key(text):
+            yield place, 0, "argument"
+        flag = text.lstrip("-") if is_flag and NAMES_A_SECRET.search(text) else ""
 
 
 def _forms(value: str) -> Iterator[str]:
@@ -100,13 +127,19 @@ def _is_small_number(text: str) -> bool:
     return text.isdecimal() and len(text) < _LONG
 
 
-def _looks_random(text: str) -> bool:
+def looks_random(text: str) -> bool:
+    """Tell whether a text is like a key, and not like a word or a path."""
     return (
         len(text) >= 2 * _LONG
         and not text.startswith(("/", "http://", "https://"))
         and any(char.isdecimal() for char in text)
         and any(char.isalpha() for char in text)
     )
+
+
+def _is_key(text: str) -> bool:
+    """Tell a key such as `ghp_…` from the name of a program or a package."""
+    return _WORD.fullmatch(text) is not None and any(map(looks_random, re.split("[-_]", text)))
 
 
 def _pattern(names: Iterable[str]) -> re.Pattern[str] | None:

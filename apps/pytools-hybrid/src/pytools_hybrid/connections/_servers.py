@@ -11,7 +11,7 @@ from pytools_hybrid.connections._errors import ServerError, ServersFileError
 from pytools_hybrid.connections._inherited import inherited
 from pytools_hybrid.connections._jsonc import read_json
 from pytools_hybrid.connections._parameters import HttpParameters, StdioParameters
-from pytools_hybrid.connections._secrets import Redactor
+from pytools_hybrid.connections._secrets import Redactor, secret_parts
 from pytools_hybrid.connections._variables import Variables, workspace_of
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class ServerEntry:
             raise self._wrong("url", "must begin with http:// or https://")
         if any("\n" in it or "\r" in it for it in (*headers, *headers.values())):
             raise self._wrong("headers", "must be of one line each")
-        secrets = dict(Redactor.of_address(url)) | headers | variables.taken
+        secrets = (*Redactor.of_address(url), *headers.items(), *variables.taken.items())
         return HttpParameters(
             url=url,
             headers=headers,
@@ -174,12 +174,14 @@ class ServerEntry:
         folder = workspace_of(self.file) / Path(variables.expand(cwd)).expanduser()
         program = variables.expand(command)
         others = inherited(variables.environment)
-        in_addresses = {
-            f"{name} {kind}": secret
-            for name, value in others.items()
+        in_addresses = (
+            (f"{name} {kind}", secret)
+            for name, value in (*others.items(), *(("argument", it) for it in args))
+            if "://" in value
             for kind, secret in Redactor.of_address(value)
-        }
-        redactor = Redactor(in_addresses | env | variables.taken)
+        )
+        in_args = ((name, args[place][start:]) for place, start, name in secret_parts(args))
+        redactor = Redactor((*in_args, *env.items(), *variables.taken.items(), *in_addresses))
         return StdioParameters.found(self.name, program, args, others | env, folder, redactor)
 
     def _expanded(self, key: str, variables: Variables) -> dict[str, str]:

@@ -18,7 +18,7 @@ from pytools_hybrid.capabilities import (
     parse_capabilities,
     read_text,
 )
-from pytools_hybrid.toml_blocks import is_whole, lines_of, split_tables
+from pytools_hybrid.toml_blocks import split_tables, statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,16 +129,11 @@ def _rewritten(block: str, written: str) -> str:
     """Put other values into a table; comments on lines of their own stay."""
     kept: list[str] = []
     place = None
-    statement = ""
-    for line in lines_of(block):
-        statement += line
-        if not is_whole(statement):
-            continue
+    for statement in statements(block):
         if tomllib.loads(statement).keys() & set(_KEYS):
             place = len(kept) if place is None else place
         else:
             kept.append(statement)
-        statement = ""
     kept.insert(len(kept) if place is None else place, written)
     return "".join(kept)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.connections._secrets import NAMES_A_SECRET
+from pytools_hybrid.connections._secrets import NAMES_A_SECRET, looks_random, secret_parts
 from pytools_hybrid.importing._modules import docstring
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ CLIENT = ToolRunner(
     port=int(os.environ.get("TOOL_SERVER_PORT", "8900")),
 )
 """
-_FLAG = re.compile(r"(--?[\w-]+)(?:=(.*))?", re.DOTALL)
 _QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
+_USER = re.compile(r"(?<=://)([^/@:?#]*)(?::([^/@?#]*))?@")
+_PATH = re.compile(r"(?<=[^/]/)[^/?#${}]+")
 _REFERENCES_ONLY = re.compile(r"(?:\w+ +)?\$\{\w+\}")
 
 
@@ -95,7 +96,7 @@ class _Rewriter:
 
     def address(self) -> dict[str, Any]:
         parameters: dict[str, Any] = {
-            "url": _QUERY.sub(self._query_value, self._kept(self._entry.address)),
+            "url": self._address(self._entry.address),
             "type": "sse" if self._entry.transport == "sse" else "streamable_http",
         }
         if headers := self._entry.mapping("headers"):
@@ -122,20 +123,29 @@ class _Rewriter:
         return f"${{{variable}}}"
 
     def _arguments(self) -> list[str]:
+        texts = self._entry.texts("args")
+        secrets = {place: (start, name) for place, start, name in secret_parts(texts)}
         made: list[str] = []
-        flag = ""
-        for text in self._entry.texts("args"):
-            found = _FLAG.fullmatch(text)
-            if found and found[2] and NAMES_A_SECRET.search(found[1]):
-                value = self._secret(f"{self._prefix}_{found[1].lstrip('-')}", found[2])
-                made.append(f"{found[1]}={value}")
-            elif flag and not found:
-                made.append(self._secret(f"{self._prefix}_{flag.lstrip('-')}", text))
+        for place, text in enumerate(texts):
+            if place in secrets:
+                start, name = secrets[place]
+                made.append(text[:start] + self._secret(f"{self._prefix}_{name}", text[start:]))
             else:
-                made.append(self._kept(text))
-            is_flag = found is not None and found[2] is None and NAMES_A_SECRET.search(found[1])
-            flag = text if is_flag else ""
+                made.append(self._address(text) if "://" in text else self._kept(text))
         return made
+
+    def _address(self, text: str) -> str:
+        kept = _QUERY.sub(self._query_value, self._kept(text))
+        kept = _USER.sub(self._user, kept)
+        return _PATH.sub(self._path_part, kept)
+
+    def _user(self, found: re.Match[str]) -> str:
+        parts = ("user", found[1]), ("password", found[2])
+        made = (self._secret(f"{self._prefix}_{name}", text) for name, text in parts if text)
+        return ":".join(made) + "@"
+
+    def _path_part(self, found: re.Match[str]) -> str:
+        return self._reference(f"{self._prefix}_path") if looks_random(found[0]) else found[0]
 
     def _query_value(self, found: re.Match[str]) -> str:
         start, name, value = found.groups()

@@ -39,7 +39,7 @@ Stage = Literal["waiting", "connecting", "generating"]
 
 _AT_ONCE = 4
 # Part of each package's state: what it makes differently is made anew.
-_GENERATION = 1
+_GENERATION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

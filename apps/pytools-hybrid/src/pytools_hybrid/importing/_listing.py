@@ -48,7 +48,7 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
     Raises:
         ServerError: It cannot be reached, or does not answer as it should.
     """
-    tail, redactor = StderrTail(), Redactor({})
+    tail, redactor = StderrTail(), Redactor(())
     is_late = False
     try:
         parameters = await asyncio.to_thread(entry.parameters)
@@ -66,9 +66,9 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
         raise explain(error, entry.name, tail, redactor) from None
     tools = [_tool(tool, redactor) for tool in listed]
     distinct = {tool.name: tool for tool in tools}
-    return Listing(
-        tools=tuple(distinct.values()), about=cast("str", redactor.listing(about[:_ABOUT]))
-    )
+    # Cut last: half a secret is one that nobody finds.
+    shown = cast("str", redactor.listing(about))[:_ABOUT]
+    return Listing(tools=tuple(distinct.values()), about=shown)
 
 
 async def _pages(client: Client, server: str) -> list[ListedTool]:

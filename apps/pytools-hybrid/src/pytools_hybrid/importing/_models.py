@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.importing._schema import cleaned_schema, without_patterns
+from pytools_hybrid.importing._schema import cleaned_schema, renamed_parts, without_patterns
 
 __all__ = ["Models", "generator_version", "models_of", "require_generator"]
 
@@ -98,6 +98,7 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
     problem = ""
     try:
         cleaned, notes = cleaned_schema(schema)
+        cleaned = renamed_parts(cleaned)
         if name == "Params" and "object" not in cleaned.get("type", "object"):
             raise ValueError("its schema is none of an object")
     except (ValueError, TypeError) as error:
@@ -108,7 +109,7 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
     ):
         try:
             source = _generated(attempt, name)
-            _check(source, name)
+            _check(source, name, _names_of(cleaned))
         except Exception as error:  # noqa: BLE001 - of any kind: other tools go on
             problem = problem or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         else:
@@ -156,7 +157,13 @@ def _source(schema: dict[str, Any], name: str, *, by_name: bool) -> str:
     return re.sub(rf"\A{_HEADER}\s*", "", made).rstrip("\n") + "\n"
 
 
-def _check(source: str, name: str) -> None:
+def _names_of(schema: dict[str, Any]) -> set[str]:
+    """Give the names that a model must have, where a schema says that plainly."""
+    is_plain = not {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys()
+    return set(schema.get("properties", ())) if is_plain else set()
+
+
+def _check(source: str, name: str, names: set[str]) -> None:
     """Look at what was generated, and only then see whether its models can be built.
 
     A module is imported by whoever uses it, so it may not hold anything but models; and models that
@@ -181,6 +188,9 @@ def _check(source: str, name: str) -> None:
                 raise TypeError("the generator made no model of it")
             model.model_rebuild()
             model.model_json_schema()
+            found = {field.alias or key for key, field in model.model_fields.items()}
+            if not names <= found:
+                raise ValueError(f"the generator left out {', '.join(sorted(names - found))}")
     finally:
         del sys.modules[module.__name__]
 

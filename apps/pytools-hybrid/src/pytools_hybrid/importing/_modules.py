@@ -91,15 +91,15 @@ def _module(
     server: str, tool: Tool, params: str, result: str, runtime: Runtime, has_aliases: bool
 ) -> str:
     description = tool.description.strip() or tool.title.strip() or f"{tool.name} of {server}"
-    arguments = "params"
+    name = f"tool_name={_quoted(tool.name)}"
     if runtime == "mcpygen":
         by_alias = ", by_alias=True" if has_aliases else ""
-        arguments = f"params.model_dump(exclude_none=True{by_alias})"
-    call = f"CLIENT.run_sync(tool_name={_quoted(tool.name)}, tool_args={arguments})"
-    if result:
-        returns, body = "Result", f"    result = {call}\n    return Result.model_validate(result)\n"
+        call = f"CLIENT.run_sync({name}, tool_args=params.model_dump(exclude_none=True{by_alias}))"
+        body = f"    result = {call}\n    return Result.model_validate(result)\n"
     else:
-        returns, body = "str", f"    return {call}\n"
+        call = f"CLIENT.run_sync({name}, tool_args=params)"
+        body = f"    return CLIENT.run_sync({name}, tool_args=params, result_model=Result)\n"
+    returns, body = ("Result", body) if result else ("str", f"    return {call}\n")
     models = f"{params}\n\n{result}\n\n" if result else f"{params}\n\n"
     return (
         f"{models}from . import CLIENT\n\n"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any, cast
 
-__all__ = ["cleaned_schema", "without_patterns"]
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+__all__ = ["cleaned_schema", "renamed_parts", "without_patterns"]
 
 _ONE = frozenset(
     {
@@ -26,6 +30,7 @@ _PLAIN = frozenset(
 # Others change a value on its way (an address gets a slash, a password stars), or want a library.
 _FORMATS = frozenset({"date-time", "date", "time", "uuid", "ipv4", "ipv6"})
 _DEEPEST = 60
+_OWN = frozenset({"params", "result"})
 
 
 def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -66,6 +71,46 @@ def without_patterns(schema: Any) -> Any:  # noqa: ANN401
         for key, value in schema.items()
         if key not in {"pattern", "patternProperties"}
     }
+
+
+def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
+    """Call parts otherwise that are called like a module's own models, `Params` and `Result`.
+
+    The generator would give their names to them, and another to what the tool takes or gives.
+    """
+    others: dict[str, str] = {}
+    for key in ("$defs", "definitions"):
+        names = schema.get(key, {})
+        for name in names:
+            path = f"#/{key}/{name}"
+            # What is a part and nothing more gets the model's name with right.
+            if re.sub(r"[\W_]+", "", name).lower() in _OWN and schema.get("$ref") != path:
+                others[path] = _free(f"{name}Item", names)
+    return cast("dict[str, Any]", _renamed(schema, "#", others)) if others else schema
+
+
+def _renamed(value: Any, path: str, others: Mapping[str, str]) -> Any:  # noqa: ANN401
+    if isinstance(value, list):
+        return [_renamed(item, "", others) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made: dict[str, Any] = {}
+    for key, item in value.items():
+        here = f"{path}/{key}" if path in {"#", "#/$defs", "#/definitions"} else ""
+        if key == "$ref" and isinstance(item, str):
+            # A part of the part has the same beginning.
+            start, rest = "/".join(item.split("/")[:3]), item.split("/")[3:]
+            if start in others:
+                made[key] = "/".join([*start.split("/")[:2], others[start], *rest])
+                continue
+        made[others.get(here, key)] = _renamed(item, here, others)
+    return made
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _cleaned(schema: object, notes: dict[str, None], depth: int) -> Any:  # noqa: ANN401

@@ -11,8 +11,8 @@ __all__ = ["arguments_of"]
 def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's model
     """Give what is sent for parameters: names as the server has them, nothing that was left out.
 
-    A field that may be left out and is None was left out: most servers refuse null there. A
-    required one that is None is meant so.
+    A field that may be left out and is None was left out: most servers refuse null there. One that
+    is required, or has another default, is None only where that is meant.
 
     Args:
         params: An instance of a module's `Params`, or a mapping.
@@ -43,7 +43,8 @@ def _without_absent(value: Any, dumped: Any) -> Any:  # noqa: ANN401
     for name, field in fields.items():
         key = field.serialization_alias or field.alias or name
         item = getattr(value, name)
-        if item is None and not field.is_required():
+        # Without a default of its own, `default` is no None either.
+        if item is None and field.default is None:
             kept.pop(key, None)
         elif key in kept:
             kept[key] = _without_absent(item, dumped[key])

@@ -15,6 +15,7 @@ from pytools_hybrid.connections import (
     connected,
     explain,
     innermost,
+    is_closed,
 )
 from pytools_hybrid.runtime._answers import text_of
 
@@ -70,7 +71,7 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._leave = asyncio.Event()
         self._tail = StderrTail()
-        self._redactor = Redactor({})
+        self._redactor = Redactor(())
 
     async def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:
         """Call a tool; once more on a new connection where the request surely had not gone out.
@@ -176,10 +177,9 @@ class Link:
 def _is_end(error: Exception) -> bool:
     """Tell whether the connection has ended, so that nothing more can go over it."""
     from mcp.shared.exceptions import MCPError
-    from mcp_types import CONNECTION_CLOSED
 
     if isinstance(error, MCPError):
-        return error.code == CONNECTION_CLOSED or _was_refused(error)
+        return is_closed(error) or _was_refused(error)
     return not isinstance(error, ValueError | RuntimeError)
 
 

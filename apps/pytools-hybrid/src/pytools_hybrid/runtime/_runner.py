@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_types import CallToolResult
+    from pydantic import BaseModel
 
     from pytools_hybrid.connections import Parameters
 
@@ -32,12 +33,18 @@ class ToolRunner:
         self.server_name = server_name
         self.servers_file = servers_file
 
-    def run_sync(self, tool_name: str, tool_args: Any) -> Any:  # noqa: ANN401 - any JSON
+    def run_sync(
+        self,
+        tool_name: str,
+        tool_args: Any,  # noqa: ANN401 - any JSON
+        result_model: type[BaseModel] | None = None,
+    ) -> Any:  # noqa: ANN401
         """Call a tool, and wait for its answer.
 
         Args:
             tool_name: The tool's name on the server.
             tool_args: A module's `Params`, or a mapping.
+            result_model: A module's `Result`, of which the answer is to be one.
 
         Returns:
             The structured answer, or the text where the server gives no other.
@@ -47,7 +54,22 @@ class ToolRunner:
         """
         from pytools_hybrid.runtime._answers import answer_of
 
-        return answer_of(self.call(tool_name, tool_args))
+        answer = answer_of(self.call(tool_name, tool_args))
+        if result_model is None:
+            return answer
+        from pydantic import ValidationError
+
+        try:
+            return result_model.model_validate(answer)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"])) or "all of it"
+            raise ToolCallError(
+                self.server_name,
+                tool_name,
+                f"it has answered, and not as its schema says: {place}: {first['msg']}; "
+                "CLIENT.call gives the answer as it is",
+            ) from None
 
     def call(self, tool_name: str, tool_args: Any) -> CallToolResult:  # noqa: ANN401
         """Call a tool, and give all that its server answered, pictures and the like too.
