@@ -218,7 +218,7 @@ class TestIndex:
                 for line in process.stderr:
                     if "following" in line:
                         shutil.rmtree(tree / "mcptools" / "pdf")
-                    elif "5 removed" in line:
+                    elif "0 added, 0 updated, 5 removed" in line:
                         watchdog = signal.SIGINT
                         break
             finally:

@@ -104,3 +104,11 @@ def test_the_function_works_inside_a_running_loop(registry):
         return function("report a bug")
 
     assert asyncio.run(notebook()) == ["id-create_issue"]
+
+
+def test_two_ids_may_hold_tools_of_one_name(registry):
+    both = {"one": registry["id-merge_pdfs"], "two": registry["id-merge_pdfs"]}
+
+    retrieve, _ = retrieval_functions(both)
+
+    assert set(retrieve("merge pdfs")) == {"one", "two"}

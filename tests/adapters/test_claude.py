@@ -92,3 +92,10 @@ async def test_a_tool_of_a_tree_has_a_definition(examples, forget_modules):
     assert param["name"] == "units__convert_units"
     assert param["input_schema"]["required"] == ["value", "from_unit", "to_unit"]
     TypeAdapter(anthropic.types.ToolParam).validate_python(param)
+
+
+async def test_no_tool_can_be_called_as_the_search_is():
+    tool = {"name": "search_tools", "input_schema": {"type": "object"}}
+    with pytest.raises(ValueError, match="give another name"):
+        ClientToolSearch([tool])
+    assert ClientToolSearch([tool], name="find_tools").tools[0]["name"] == "find_tools"

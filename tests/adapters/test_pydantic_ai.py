@@ -166,9 +166,8 @@ async def test_tools_of_one_name_are_told_apart_and_one_found_twice_is_there_onc
     write_tree, forget_modules
 ):
     source = '''
-        def run() -> str:
-            """Sell bread of the bakery."""
-            return "{}"
+        def run() -> None:
+            """Sell bread of the bakery {}."""
     '''
     root = write_tree(
         {

@@ -76,7 +76,7 @@ def _called(plan: dict, name: str, arguments: dict) -> dict:
             text, is_error = f"wrong key: {os.environ['API_KEY']}", True
         case "refuse":
             text, is_error = "there is no such thing", True
-        case "structured":
+        case _ if name == "structured" or "structured" in arguments:
             text, structured = "{}", {"structuredContent": {"count": arguments.get("count", 1)}}
         case _:
             text = json.dumps(arguments, sort_keys=True)

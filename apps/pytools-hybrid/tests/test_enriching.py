@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -180,7 +181,17 @@ text_hash = "1"
         (tmp_path / "loop").symlink_to(file.path)
         with pytest.raises(CapabilitiesError, match="cannot be read"):
             file.add({ISSUE: MADE})
-        assert len(list(tmp_path.iterdir())) == 2
+        assert {it.name for it in tmp_path.iterdir()} - {"cache"} == {FILE_NAME, "loop"}
+
+    def test_what_several_add_at_once_is_all_there(self, tmp_path):
+        def add(name):
+            for number in range(10):
+                CapabilityFile(tmp_path).add({f"{name}:b:{number}": MADE})
+
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(add, "abc"))
+        assert len(said_in(tmp_path)) == 30
+        assert list(tmp_path.glob("*.toml*")) == [tmp_path / FILE_NAME]
 
     def test_the_file_is_replaced_and_nothing_lies_beside_it(self, tmp_path):
         real = tmp_path / "real.toml"
@@ -192,7 +203,8 @@ text_hash = "1"
         CapabilityFile(root).add({MERGE: MADE})
         assert MERGE in entries(real.read_text())
         assert real.stat().st_mode & 0o777 == 0o640
-        assert sorted(it.name for it in tmp_path.iterdir()) == ["real.toml", "root"]
+        assert {it.name for it in tmp_path.iterdir()} - {"cache"} == {"real.toml", "root"}
+        assert [it.name for it in root.iterdir()] == [FILE_NAME]
 
     capabilities = st.builds(
         Capability,
@@ -376,6 +388,21 @@ class TestAsking:
         report = run(root, Model(says=lambda _n, tool: ("", "") if tool == ISSUE else ("x", "y")))
         assert report.missing == (ISSUE,)
         assert report.reasons == ("the model said nothing of some tools",)
+
+    def test_a_file_that_cannot_be_changed_is_told_before_anything_is_asked(self, root):
+        (root / FILE_NAME).write_text(f'"{ISSUE}" = {{ text_hash = "0" }}\n')
+        model = Model()
+        with pytest.raises(CapabilitiesError, match="write each id as a table of its own"):
+            run(root, model)
+        assert model.prompts == []
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+    def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(self, root):
+        (root / FILE_NAME).symlink_to(root / "gone" / FILE_NAME)
+        model = Model()
+        with pytest.raises(CapabilitiesError, match="cannot be written"):
+            run(root, model)
+        assert model.prompts == []
 
     def test_somebody_may_edit_the_file_meanwhile(self, root):
         class Edits(Model):

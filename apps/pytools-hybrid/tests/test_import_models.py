@@ -73,8 +73,8 @@ def test_a_part_that_is_called_like_a_model_of_ours_does_not_take_its_place(part
 
 def test_a_part_that_is_all_of_a_schema_is_the_model_itself():
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Result"}}}
-    result = models_of({}, {"$ref": "#/$defs/Result", "$defs": {"Result": node}}).result
-    assert set(built(result, "Result").model_fields) == {"next"}
+    models = models_of({}, {"$ref": "#/$defs/Result", "$defs": {"Result": node}})
+    assert set(built(models.params + models.result, "Result").model_fields) == {"next"}
 
 
 def test_an_output_schema_gives_a_second_model_without_a_second_future_import():

@@ -16,12 +16,20 @@ import anyio
 import pytest
 from mcp_types import CallToolResult
 from pydantic import BaseModel, Field, RootModel
+from pytools_hybrid.connections import ServerError
 from pytools_hybrid.importing import ImportOptions, import_servers
 from pytools_hybrid.runtime import ToolCallError, ToolRunner, close
 from pytools_hybrid.runtime._arguments import arguments_of
+from pytools_hybrid.runtime._link import Link
 
 SERVER = Path(__file__).with_name("small_server.py")
 NAMES = ("echo", "pid", "environment", "refuse", "crash", "hang", "picture", "structured")
+# Not as the protocol has them; the library would refuse all of a list, and each call's result.
+WRONG = (
+    {"name": "unnamed-schema"},
+    {"name": "stray", "inputSchema": {}, "outputSchema": {"$ref": "file:///etc/passwd"}},
+    {"name": "no-schema", "inputSchema": {}, "outputSchema": {"type": "object", "minimum": "x"}},
+)
 
 
 @pytest.fixture
@@ -38,7 +46,7 @@ def file(tmp_path):
     tools = [{"name": name, "description": name, "inputSchema": schema} for name in NAMES]
     tools[-1] |= {"inputSchema": count, "outputSchema": count}
     plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"tools": tools, "calls": str(tmp_path / "calls")}))
+    plan.write_text(json.dumps({"tools": [*tools, *WRONG], "calls": str(tmp_path / "calls")}))
     entry = {
         "command": sys.executable,
         "args": ["-S", str(SERVER), str(plan)],
@@ -123,7 +131,7 @@ def test_a_tool_with_an_output_schema_gives_a_model(imported):
 def test_an_answer_that_is_no_result_is_the_one_error_too(imported, monkeypatch):
     module = imported("structured")
     monkeypatch.setattr(module.CLIENT, "call", lambda *_: CallToolResult(content=[]))
-    with pytest.raises(ToolCallError, match="not as its schema says.*CLIENT.call gives the answer"):
+    with pytest.raises(ToolCallError, match="not as its schema says: all of it: Input"):
         module.run(module.Params(count=3))
 
 
@@ -158,6 +166,11 @@ def test_an_answer_that_is_not_as_its_schema_says_is_an_error_and_the_server_sta
     with pytest.raises(ToolCallError, match="structured: Invalid structured content"):
         runner.run_sync("structured", {"count": "many"})
     assert runner.run_sync("pid", {}) == pid
+
+
+@pytest.mark.parametrize("name", [it["name"] for it in WRONG])
+def test_a_tool_whose_schemas_are_none_can_be_called(runner, name):
+    assert runner.run_sync(name, {"structured": True}) == {"count": 1}
 
 
 def test_values_are_read_from_the_environment_when_the_server_starts(runner, monkeypatch):
@@ -219,6 +232,42 @@ def test_the_configuration_can_be_another_file(file, tmp_path, monkeypatch):
     close()
 
 
+def test_opening_is_part_of_the_call_and_one_attempt_for_all_who_wait(file, monkeypatch):
+    hanging = [sys.executable, "-c", "import sys; sys.stderr.write('x'); sys.stdin.read()"]
+    content = json.loads(file.read_text())
+    content["mcpServers"]["shop"] |= {"command": hanging[0], "args": hanging[1:]}
+    file.write_text(json.dumps(content))
+    monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.3")
+    runner, told = ToolRunner("shop", file), []
+
+    def call():
+        with pytest.raises(ToolCallError, match=r"no answer within 0\.3 s"):
+            runner.run_sync("echo", {})
+        told.append(True)
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(told) == 3
+    close()
+
+
+def test_those_who_wait_for_an_attempt_get_its_error(file):
+    link, attempts = Link("shop", lambda: attempts.append(1) or _raise()), []
+
+    def _raise():
+        raise ServerError("shop", "is shut")
+
+    async def job():
+        calls = (link.call("echo", {}, 20) for _ in range(5))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    assert {str(it) for it in asyncio.run(job())} == {"server 'shop': is shut"}
+    assert len(attempts) == 1
+
+
 def test_a_server_that_the_configuration_has_no_more_is_told(file):
     with pytest.raises(ToolCallError, match="names it no more"):
         ToolRunner("another", file).run_sync("echo", {})
@@ -275,6 +324,39 @@ def test_ctrl_c_ends_a_call_and_the_servers_with_it(script):
         output, errors = program.communicate(timeout=60)
     assert (output, errors, program.returncode) == ("interrupted\n", "", 0)
     wait_until_gone(pid)
+
+
+def test_threads_that_outlive_the_main_one_can_call_and_the_servers_end_after_them(
+    script, tmp_path
+):
+    late = """
+        def work():
+            threading.main_thread().join()
+            for _ in range(2):
+                print(runner.run_sync('pid', {}), flush=True)
+        threading.Thread(target=work).start()
+    """
+    with script(late) as program:
+        output, errors = program.communicate(timeout=60)
+    assert (errors, program.returncode) == ("", 0)
+    assert len(set(output.split())) == 1
+    wait_until_gone(int(output.split()[0]))
+
+
+def test_the_first_call_may_come_from_a_thread_that_outlives_the_main_one(file, tmp_path):
+    program = tmp_path / "late.py"
+    program.write_text(
+        "import threading\n"
+        "from pytools_hybrid.runtime import ToolRunner\n"
+        "def work():\n"
+        "    threading.main_thread().join()\n"
+        f"    print(ToolRunner('shop', {str(file)!r}).run_sync('pid', {{}}), flush=True)\n"
+        "threading.Thread(target=work).start()\n"
+    )
+    command = [sys.executable, "-W", "error", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    wait_until_gone(int(done.stdout))
 
 
 def test_a_program_that_is_killed_leaves_no_server_behind(script):

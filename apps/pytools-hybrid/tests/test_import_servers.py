@@ -87,6 +87,25 @@ def test_a_list_is_asked_for_page_by_page(write, run):
     assert run(write(paged={"tools": tools, "page": 3}))["paged"].tools == 7
 
 
+def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run, ids):
+    wrong = {
+        "bare": {},
+        "none": None,
+        "odd": {"type": "object", "required": "text", "properties": {"text": None, "n": [1]}},
+        "list": {"type": "array"},
+    }
+    listed = [{"name": name, "inputSchema": schema} for name, schema in wrong.items()]
+    odd = {"name": "extras", "title": 5, "annotations": [], "icons": 3, "description": {}}
+    report = run(write(a={"tools": [tool("fine"), {"name": 5}, odd, "x", *listed]}))["a"]
+    assert set(ids()) == {f"mcptools:a:{name}" for name in ("fine", "extras", *wrong)}
+    assert report.failed == {"number 2": "it has no name", "number 4": "it has no name"}
+    assert report.notes["odd"] == (
+        "text may be anything: its schema is none; n may be anything: its schema is none; "
+        "nothing is required: 'required' is no list"
+    )
+    assert set(report.notes) == {"none", "odd", "list", "extras"}
+
+
 def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
     reports = run(
         write(
@@ -106,7 +125,8 @@ def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
     assert errors == {
         "dies": "ended before it answered; its last lines were: cannot open the shop",
         "hangs": "gave no list of its tools within 4 s",
-        "garbles": "gave no list of its tools within 4 s",
+        "garbles": "gave no list of its tools within 4 s; it wrote what is no message: "
+        "Invalid JSON: expected ident at line 1 column 2",
         "empty": "lists no tools",
         "gone": "the command 'no-such-program' is not found; install it, or give its full path",
         "unset": "the environment variable NOT_SET is not set; set it and retry",

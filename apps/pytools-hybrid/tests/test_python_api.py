@@ -629,6 +629,18 @@ def test_a_module_of_another_tree_is_not_taken_for_it(trees, settings, tmp_path)
         load_tool(second)
 
 
+def test_a_package_of_another_tree_is_told_where_it_hides_a_module(trees, settings, tmp_path):
+    source = 'def run() -> None:\n    """{} a letter."""\n'
+    init = {"mcptools/office/__init__.py": ""}
+    one = trees({"mcptools/office/stamp.py": source.format("Stamp"), **init}, "one")
+    two = trees({"mcptools/office/glue.py": source.format("Glue"), **init}, "two")
+    load_tool(hit(one, settings, "stamp"))
+    found = hit(two, lambda **values: settings(db_path=tmp_path / "two.db", **values), "glue")
+
+    with pytest.raises(ToolLoadError, match=r"the package mcptools\.office was imported from"):
+        load_tool(found)
+
+
 # Tools that a program holds
 
 
@@ -733,6 +745,7 @@ def test_any_name_can_be_held(settings, names):
 @pytest.mark.parametrize(
     "schema",
     [
+        None,
         {},
         {"properties": []},
         {"properties": {"a": True, "b": {"type": ["x", None]}}},
@@ -740,9 +753,9 @@ def test_any_name_can_be_held(settings, names):
     ],
 )
 def test_any_schema_can_be_held(settings, schema):
-    tool = ToolDefinition(name="bake", description="Bake bread.", input_schema=schema)
+    tool = ToolDefinition(name="bake", description=None, input_schema=schema)
     with ToolCorpus(settings(embedding_model="none")) as corpus:
-        assert asyncio.run(corpus.rank("bread", [tool])) == ["bake"]
+        assert asyncio.run(corpus.rank("bake", [tool])) == ["bake"]
 
 
 def test_nothing_held_or_wanted_is_nothing_found(settings):

@@ -182,6 +182,27 @@ def test_what_is_no_file_is_not_read(tmp_path):
         Settings.from_flags({}, file=tmp_path / "endless.toml")
 
 
+@pytest.mark.parametrize(
+    "line", ['transport = "http"', 'host = "0.0.0.0"', 'token = "x"', "outside_links = true"]
+)
+def test_only_a_file_that_is_named_opens_this_machine_to_others(write, line):
+    file = write("pytools.toml", line)
+
+    with pytest.raises(SettingsError, match="counts only in a file that is named"):
+        Settings.from_flags({})
+    assert Settings.from_flags({}, file=file).origins
+
+
+def test_a_file_of_another_user_is_passed_over(write, monkeypatch, tmp_path):
+    write("pytools.toml", "limit = 7")
+    if os.getuid() == 0:
+        os.chown(tmp_path / "pytools.toml", 12345, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+
+    assert Settings.from_flags({}).limit == 5
+
+
 def test_a_huge_file_is_not_read(write):
     write("pytools.toml", "#" * (5 << 20))
 

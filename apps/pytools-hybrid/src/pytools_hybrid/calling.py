@@ -9,7 +9,6 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -21,6 +20,7 @@ from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     from pytools_hybrid.search import FoundTool
 
@@ -142,11 +142,24 @@ def _imported(tool_id: str, root: Path, relative: Path) -> ModuleType:
     try:
         module = importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        reason = f"{name} cannot be imported: {type(error).__name__}: {error}"
-        raise ToolLoadError(tool_id, reason) from error
+        reason = _taken(root, relative) or f"{type(error).__name__}: {error}"
+        raise ToolLoadError(tool_id, f"{name} cannot be imported: {reason}") from error
     if Path(module.__file__ or "").resolve() != (root / relative).resolve():
         raise ToolLoadError(tool_id, f"{name} was imported from another folder: {module.__file__}")
     return module
+
+
+def _taken(root: Path, relative: Path) -> str:
+    """Say which package of another folder hides a module, if one does."""
+    for folder in reversed(relative.parents[:-1]):
+        name = ".".join(folder.parts)
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file and Path(file).resolve().parent != (root / folder).resolve():
+            return (
+                f"the package {name} was imported from {file}, and a program has one of each "
+                "name; call the tools of this folder in another process"
+            )
+    return ""
 
 
 def _binder(

@@ -37,8 +37,8 @@ class ToolDefinition:
     """
 
     name: str
-    description: str = ""
-    input_schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    description: str | None = ""
+    input_schema: Mapping[str, Any] | None = field(default_factory=dict[str, Any])
 
 
 def identified(tools: Iterable[ToolDefinition]) -> dict[ToolId, ToolDefinition]:
@@ -57,8 +57,8 @@ def identified(tools: Iterable[ToolDefinition]) -> dict[ToolId, ToolDefinition]:
 
 def to_record(tool_id: ToolId, tool: ToolDefinition) -> ToolRecord:
     """Make the record that a scan would give, had the tool a module."""
-    description = _plain(tool.description.strip(), keep="\n\t")
-    parameters = _parameters(tool.input_schema)
+    description = _plain((tool.description or "").strip(), keep="\n\t")
+    parameters = _parameters(tool.input_schema or {})
     text = embedding_text(tool_id, description, (it.name for it in parameters))
     everything = repr((text, parameters))
     return ToolRecord(

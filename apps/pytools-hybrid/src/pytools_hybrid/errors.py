@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from toolindex import SyncReport
+
 __all__ = [
     "AmbiguousToolError",
     "IndexNotOpenError",
@@ -45,11 +47,13 @@ class RootUnreadableError(PytoolsError):
 
     Attributes:
         root: The tree.
+        report: What the sync of other trees did, or None where there are none.
     """
 
     def __init__(self, root: Path, reason: str) -> None:
         super().__init__(f"{root}: {reason} Check the permissions of the folder.")
         self.root = root
+        self.report: SyncReport | None = None
 
 
 class IndexNotOpenError(PytoolsError):

@@ -88,5 +88,6 @@ def refresh(
             rescan=(),
         )
     for error in unreadable:
+        error.report = report
         raise error
     return report

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping  # noqa: TC003 - pydantic looks it up
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
@@ -28,9 +28,6 @@ from pytools_hybrid.settings_file import (
     find_settings_file,
     read_settings_file,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 __all__ = ["DEFAULT_MODEL", "Settings", "flag", "variable"]
 
@@ -62,6 +59,7 @@ _FLAGS = {
 # Read by others than `Settings`: which file, and by the modules that `import` makes.
 _OTHER_VARIABLES = (CONFIG_VARIABLE, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
+_EXPOSING = ("transport", "host", "token", "allowed_hosts", "outside_links")
 _COLONS = 2
 _PREFIX = "PYTOOLS_"
 # NoDecode: not as JSON, but as names with commas between them.
@@ -361,15 +359,20 @@ class Settings(BaseSettings):
                 folder and those above it.
 
         Raises:
-            SettingsError: A value that cannot work, or a file that cannot be read.
+            SettingsError: A value that cannot work, a file that cannot be read, or one that was
+                found and not named, and says to whom this machine is open.
         """
         given = {name: value for name, value in flags.items() if value not in (None, [], ())}
         set_variables = {name.upper() for name, value in os.environ.items() if value}
         origins = {
             name: variable(name) for name in cls.model_fields if variable(name) in set_variables
         } | {name: flag(name) or "the caller" for name in given}
-        settings_file = _settings_file(file, known=cls.model_fields)
+        named = file or _named_file()
+        path = named or _found_file()
+        settings_file = None if path is None else read_settings_file(path, known=cls.model_fields)
         if settings_file is not None:
+            if named is None:
+                _refuse_exposure(settings_file)
             in_file = {
                 name: value for name, value in settings_file.values.items() if name not in origins
             }
@@ -404,18 +407,31 @@ def variable(name: str) -> str:
     return "PYTOOLS_DIR" if name == "root" else f"{_PREFIX}{name.upper()}"
 
 
-def _settings_file(chosen: Path | None, *, known: Collection[str]) -> SettingsFile | None:
-    if chosen is None and (named := os.environ.get(CONFIG_VARIABLE)):
-        chosen = Path(named)
-    if chosen is None:
-        # Nobody can be in a folder that was removed and mean a file of it.
-        with suppress(FileNotFoundError):
-            chosen = find_settings_file(Path.cwd())
-    if chosen is None:
+def _named_file() -> Path | None:
+    named = os.environ.get(CONFIG_VARIABLE)
+    if not named:
         return None
-    with suppress(RuntimeError):
-        chosen = chosen.expanduser()
-    return read_settings_file(chosen, known=known)
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:
+        return Path(named)
+
+
+def _found_file() -> Path | None:
+    # Nobody can be in a folder that was removed and mean a file of it.
+    with suppress(FileNotFoundError):
+        return find_settings_file(Path.cwd())
+    return None
+
+
+def _refuse_exposure(file: SettingsFile) -> None:
+    """Let no file that merely lies about open this machine to others: it may be a stranger's."""
+    for name in _EXPOSING:
+        if name in file.values:
+            raise SettingsError(
+                f"{file.path}: {name}",
+                f"counts only in a file that is named, as by {CONFIG_VARIABLE}={file.path}",
+            )
 
 
 def _at_home(path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,16 +44,27 @@ def find_settings_file(folder: Path) -> Path | None:
     """Give the settings file that counts in a folder: the nearest, of it or a folder above it.
 
     In each folder `pytools.toml` comes first, then a `pyproject.toml` with a table
-    `[tool.pytools]`. A `pyproject.toml` that cannot be read is passed over.
+    `[tool.pytools]`. A `pyproject.toml` that cannot be read is passed over, and so is what belongs
+    to another user: anybody may write into a folder such as `/tmp`.
     """
     for place in (folder, *folder.parents):
-        if (file := place / _FILE).is_file():
+        if _is_own_file(file := place / _FILE):
             return file
         project = place / _PROJECT_FILE
         with suppress(SettingsError):
-            if project.is_file() and _table(_content(project)) is not None:
+            if _is_own_file(project) and _table(_content(project)) is not None:
                 return project
     return None
+
+
+def _is_own_file(path: Path) -> bool:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return False
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    return not hasattr(os, "getuid") or status.st_uid in {os.getuid(), 0}
 
 
 def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:

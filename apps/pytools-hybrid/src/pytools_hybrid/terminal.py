@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from pytools_hybrid.roots import Roots
 
 __all__ = [
+    "NO_TOOLS",
     "Progress",
     "fail",
     "is_terminal",
+    "print_issues",
     "print_json",
     "print_lines",
     "print_rich",
@@ -31,6 +33,12 @@ __all__ = [
     "printable",
     "say",
 ]
+
+NO_TOOLS = (
+    "no tools: looked for mcptools/<category>/<tool>.py and gentools/<category>/<tool>/api.py "
+    "with a documented run() or run_parsed()"
+)
+"""What to say of roots in which there are none."""
 
 _SHOWN_ISSUES = 20
 _QUIET_SECONDS = 0.4
@@ -77,37 +85,32 @@ def print_sync(
     report: SyncReport,
     database: Path,
     *,
-    embedded: int | None = None,
-    with_issues: Roots | None = None,
+    embedded: int,
     seconds: float | None = None,
 ) -> None:
-    """Say what a sync changed and, if asked, which files it left out.
+    """Say what a sync of all files changed.
 
     Args:
         report: What it did.
         database: Where.
-        embedded: How many tools were embedded; None where that is not known.
-        with_issues: The trees, where the files are to be listed that were left out.
+        embedded: How many tools were embedded.
         seconds: How long it took; None leaves that out.
     """
     tools = report.added + report.updated + report.unchanged
-    vectors = "" if embedded is None else f"{embedded} embedded, "
     took = "" if seconds is None else f" in {seconds:.1f} s"
     say(
         f"indexed {tools} tools{took} ({report.added} added, {report.updated} updated, "
-        f"{report.removed} removed, {vectors}{len(report.issues)} files left out) "
+        f"{report.removed} removed, {embedded} embedded, {len(report.issues)} files left out) "
         f"in {database}"
     )
-    if with_issues is not None and tools == 0:
-        say(
-            "no tools: looked for mcptools/<category>/<tool>.py and "
-            "gentools/<category>/<tool>/api.py with a documented run() or run_parsed()"
-        )
-    if with_issues is not None:
-        for issue in report.issues[:_SHOWN_ISSUES]:
-            say(f"  left out {with_issues.brief(issue.path)}: {issue.detail}")
-        if len(report.issues) > _SHOWN_ISSUES:
-            say(f"  … and {len(report.issues) - _SHOWN_ISSUES} more")
+
+
+def print_issues(report: SyncReport, roots: Roots) -> None:
+    """List files that were left out, with the reasons."""
+    for issue in report.issues[:_SHOWN_ISSUES]:
+        say(f"  left out {roots.brief(issue.path)}: {issue.detail}")
+    if len(report.issues) > _SHOWN_ISSUES:
+        say(f"  … and {len(report.issues) - _SHOWN_ISSUES} more")
 
 
 class Progress:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 __all__ = ["TomlBlock", "bare_dots", "split_tables", "statements"]
 
@@ -64,7 +64,7 @@ def statements(text: str) -> list[str]:
             ends.append(token.end())
     if ends[-1] < len(text):
         ends.append(len(text))
-    return [text[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    return [text[start:end] for start, end in pairwise(ends)]
 
 
 def bare_dots(text: str) -> int:

@@ -41,12 +41,14 @@ def retrieval_functions(
         definitions: list[ToolDefinition] = []
         for tool_id, tool in registry.items():
             told = convert_to_openai_tool(tool)["function"]
-            held[told["name"]] = tool_id
+            # Two ids of a registry may hold tools of one name.
+            name = f"{told['name']} {tool_id}" if told["name"] in held else told["name"]
+            held[name] = tool_id
             definitions.append(
                 ToolDefinition(
-                    name=told["name"],
-                    description=told.get("description", ""),
-                    input_schema=told.get("parameters", {}),
+                    name=name,
+                    description=told.get("description"),
+                    input_schema=told.get("parameters"),
                 )
             )
         names = await corpus.rank(query, definitions, limit=limit, min_confidence=min_confidence)

@@ -38,6 +38,9 @@ class ClientToolSearch:
         corpus: What ranks; one of its own by default.
         limit: How many tools a search gives at most.
         name: What the search is called.
+
+    Raises:
+        ValueError: One of the tools is called so too.
     """
 
     def __init__(
@@ -48,6 +51,8 @@ class ClientToolSearch:
         limit: int = 5,
         name: str = "search_tools",
     ) -> None:
+        if any(tool["name"] == name for tool in tools):
+            raise ValueError(f"a tool is called {name!r}, as the search is: give another name")
         self.name = name
         self._limit = limit
         self._corpus = corpus or ToolCorpus()
@@ -55,7 +60,7 @@ class ClientToolSearch:
         self._definitions = [
             ToolDefinition(
                 name=tool["name"],
-                description=tool.get("description", ""),
+                description=tool.get("description"),
                 input_schema=tool["input_schema"],
             )
             for tool in tools

@@ -55,7 +55,7 @@ class ClientToolSearch:
             ToolDefinition(
                 name=name,
                 description=tool.get("description") or "",
-                input_schema=tool["parameters"] or {},
+                input_schema=tool.get("parameters") or {},
             )
             for name, tool in self._tools.items()
         ]

@@ -29,7 +29,7 @@ from pytools_hybrid.cli import _enrich  # noqa: F401
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._serve import serve_settings
 from pytools_hybrid.errors import PytoolsError, SettingsError
-from pytools_hybrid.terminal import fail
+from pytools_hybrid.terminal import fail, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,4 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         if not isinstance(error, PytoolsError | ToolIndexError | ToolRankError | OSError):
             raise
+        if isinstance(error, FileNotFoundError) and not _has_folder():
+            say("the current folder was removed; go to another one")
         fail(error, status=2 if isinstance(error, SettingsError) else 1)
+
+
+def _has_folder() -> bool:
+    try:
+        return bool(Path.cwd())
+    except OSError:
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -23,7 +24,7 @@ _DEFAULT = "default"
 
 \b
   $ pytools-hybrid config
-  $ pytools-hybrid config --output toml > pytools.toml
+  $ pytools-hybrid config --output toml > new.toml
 
 Flags come before variables, variables before the file, the file before the defaults."""
 )
@@ -31,7 +32,7 @@ def config(
     *,
     output: Annotated[
         Literal["table", "json", "toml"],
-        typer.Option(help="For people, for programs, or as a settings file to begin with."),
+        typer.Option(help="For people, for programs, or as a settings file."),
     ] = "table",
 ) -> None:
     """Show every setting, its value, and where that comes from."""
@@ -104,6 +105,10 @@ def _as_toml(rows: list[tuple[str, str, Any, str]]) -> str:
             if value is not None:
                 say("the token is left out: keep it in PYTOOLS_TOKEN")
             continue
+        if name in {"root", "db_path"} and origin != _DEFAULT:
+            # In a file, a path begins where the file lies.
+            paths = [os.path.abspath(it) for it in ([value] if isinstance(value, str) else value)]  # noqa: PTH100
+            value = paths[0] if name == "db_path" else paths
         # JSON writes numbers, booleans, texts and lists of them as TOML does.
         line = f"{name} = {'' if value is None else json.dumps(value, ensure_ascii=False)}"
         lines.append(f"# {line}".rstrip() if origin == _DEFAULT else line)

@@ -11,8 +11,8 @@ from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._embedding import embed
 from pytools_hybrid.cli._options import Database, Device, Model, Root
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
-from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.terminal import Progress, print_sync, say
+from pytools_hybrid.errors import RootUnreadableError, SettingsError
+from pytools_hybrid.terminal import NO_TOOLS, Progress, print_issues, print_sync, say
 
 if TYPE_CHECKING:
     from toolindex import SyncReport
@@ -101,22 +101,26 @@ async def _check(tools: ToolSearch) -> None:
 
 async def _bring_up_to_date(tools: ToolSearch, *, trusts_stamps: bool) -> None:
     started = time.monotonic()
-    report = await _refresh(tools, trusts_stamps=trusts_stamps)
+    unreadable: RootUnreadableError | None = None
+    try:
+        with Progress("looking at the files") as progress:
+            report = await tools.refresh(trusts_stamps=trusts_stamps, progress=progress)
+    except RootUnreadableError as error:
+        if error.report is None:
+            raise
+        # The other roots are up to date, and are told of before it.
+        unreadable, report = error, error.report
     failure, embedded = await embed(tools)
     await tools.tidy()
     seconds = time.monotonic() - started
-    print_sync(
-        report, tools.index.path, embedded=embedded, with_issues=tools.roots, seconds=seconds
-    )
+    print_sync(report, tools.index.path, embedded=embedded, seconds=seconds)
+    if not report.added + report.updated + report.unchanged:
+        say(NO_TOOLS)
+    print_issues(report, tools.roots)
     for tool_id, reason in (await tools.refused()).items():
         say(f"  no vector for {tool_id}: {reason}")
-    if failure is not None:
-        raise failure
-
-
-async def _refresh(tools: ToolSearch, *, trusts_stamps: bool) -> SyncReport:
-    with Progress("looking at the files") as progress:
-        return await tools.refresh(trusts_stamps=trusts_stamps, progress=progress)
+    for problem in filter(None, (unreadable, failure)):
+        raise problem
 
 
 async def _watch(tools: ToolSearch) -> None:
@@ -125,6 +129,7 @@ async def _watch(tools: ToolSearch) -> None:
     say(f"following {tools.roots}; Ctrl-C ends it")
 
     def tell(report: SyncReport) -> None:
-        print_sync(report, tools.index.path, with_issues=tools.roots)
+        say(f"{report.added} added, {report.updated} updated, {report.removed} removed")
+        print_issues(report, tools.roots)
 
     await Upkeep(tools, on_sync=tell).run()

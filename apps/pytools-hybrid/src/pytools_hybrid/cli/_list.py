@@ -9,7 +9,14 @@ import typer
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Exclude, Include, Root
 from pytools_hybrid.cli._run import current, existing_roots, run, settings_from
-from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable
+from pytools_hybrid.terminal import (
+    NO_TOOLS,
+    is_terminal,
+    print_json,
+    print_rich,
+    printable,
+    say,
+)
 
 if TYPE_CHECKING:
     from toolindex import ToolEntry
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 def list_(
     categories: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CATEGORY…", help="The categories whose tools are listed."),
+        typer.Argument(metavar="CATEGORY", help="The categories whose tools are listed."),
     ] = None,
     *,
     root: Root = None,
@@ -65,6 +72,7 @@ def list_(
     else:
         _print_categories(counts, output)
     if not counts:
+        say(NO_TOOLS)
         raise typer.Exit(1)
 
 

@@ -14,6 +14,8 @@ Root = Annotated[
     list[Path] | None,
     typer.Option(
         "--root",
+        metavar="DIR",
+        readable=False,
         help="The tree of tools: mcptools/<category>/<tool>.py and "
         "gentools/<category>/<tool>/api.py. [env: PYTOOLS_DIR; default: .freeact/generated, "
         "else examples/tools] Given several times, all of them, a tool that several have from the "
@@ -24,6 +26,8 @@ Database = Annotated[
     Path | None,
     typer.Option(
         "--db",
+        metavar="FILE",
+        readable=False,
         help="The index file. [env: PYTOOLS_DB_PATH; default: a file for each root in your "
         "cache folder]",
     ),
@@ -32,6 +36,7 @@ Model = Annotated[
     str | None,
     typer.Option(
         "--embedding-model",
+        metavar="MODEL",
         help="'wordllama' (offline), 'none', or a pydantic-ai model such as "
         "'openai:text-embedding-3-small'. [env: PYTOOLS_EMBEDDING_MODEL; default: wordllama]",
     ),
@@ -40,8 +45,9 @@ Model = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(
+        metavar="DEVICE",
         help="Where a model of sentence-transformers runs: cpu, cuda, mps. [env: PYTOOLS_DEVICE; "
-        "default: the fastest]"
+        "default: the fastest]",
     ),
 ]
 Include = Annotated[

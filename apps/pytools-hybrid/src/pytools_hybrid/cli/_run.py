@@ -80,6 +80,11 @@ def settings_from(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its
     import logging
 
     logging.basicConfig(level=settings.log_level, format="%(levelname)s: %(message)s")
+    for name in ("embedding_model", "rerank_model"):
+        # What sends queries and tools to others is never a surprise.
+        origin, value = settings.origins.get(name, ""), str(getattr(settings, name))
+        if ":" in value and origin.endswith(".toml"):
+            say(f"{name} {value} is from {origin}")
     for name, nearest in Settings.unknown_variables().items():
         hint = f"; did you mean {nearest}?" if nearest else ""
         logging.getLogger("pytools_hybrid").warning("%s is no setting%s", name, hint)

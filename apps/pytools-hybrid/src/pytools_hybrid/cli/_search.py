@@ -23,6 +23,8 @@ from pytools_hybrid.errors import RootUnreadableError, SettingsError
 from pytools_hybrid.terminal import Progress, print_sync
 
 if TYPE_CHECKING:
+    from toolindex import SyncReport
+
     from pytools_hybrid.search import SearchResponse
     from pytools_hybrid.service import ToolSearch
 
@@ -45,7 +47,7 @@ def search(
     queries: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY…",
+            metavar="QUERY",
             help="What the tool should do, in plain language; several are searched one by one.",
         ),
     ],
@@ -65,19 +67,26 @@ def search(
     ] = "all",
     category: Annotated[
         list[str] | None,
-        typer.Option(help="Only tools of this category; given several times, of any of them."),
+        typer.Option(
+            metavar="NAME", help="Only tools of this category; given several times, of any of them."
+        ),
     ] = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option(help="Only tools with this tag; given several times, with all of them."),
+        typer.Option(
+            metavar="NAME", help="Only tools with this tag; given several times, with all of them."
+        ),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, max=50, help="Results at most. [env: PYTOOLS_LIMIT; default: 5]"),
+        typer.Option(
+            metavar="N", min=1, max=50, help="Results at most. [env: PYTOOLS_LIMIT; default: 5]"
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
+            metavar="SHARE",
             min=0,
             max=1,
             help="Leave out tools that are less sure to do it; 0.5 prints nothing for most "
@@ -181,7 +190,9 @@ class _Asked:
             query=query,
             response=response,
             terms=await tools.terms(query, ids) if self._explains else None,
-            placement=await tools.place(query, self._why, **self._how) if self._why else None,
+            placement=(
+                None if self._why is None else await tools.place(query, self._why, **self._how)
+            ),
             stubs=await _stubs(tools, response) if self._wants_stubs else {},
         )
 
@@ -203,9 +214,16 @@ async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
     if not tools.settings.sync or tools.index.read_only:
         return
     # What fails here is told with the answer, where it makes a difference.
-    with suppress(ToolIndexError, RootUnreadableError):
-        with Progress("looking at the files") as progress:
-            report, embedded = await tools.refresh(progress=progress), 0
+    with suppress(ToolIndexError):
+        try:
+            with Progress("looking at the files") as progress:
+                report: SyncReport | None = await tools.refresh(progress=progress)
+        except RootUnreadableError as error:
+            # The other roots are up to date.
+            report = error.report
+        if report is None:
+            return
+        embedded = 0
         if tools.uses_vectors(SearchMode(mode)):
             _, embedded = await embed(tools, patience=_PATIENCE_SECONDS)
         if report.added or report.updated or report.removed or embedded:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from urllib.parse import urlsplit
 
 from pytools_hybrid.connections._errors import ServerError
+from pytools_hybrid.connections._lenient import Repairs, lenient
 from pytools_hybrid.connections._parameters import StdioParameters
 
 if TYPE_CHECKING:
@@ -46,11 +47,13 @@ class StderrTail:
 
     Attributes:
         status: The last HTTP status that was no success, None where there was none.
+        repairs: What was wrong with its messages.
     """
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self.status: str | None = None
+        self.repairs = Repairs()
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -104,7 +107,7 @@ async def connected(
 
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_without_contents)
-    transport = _transport(parameters, tail)
+    transport = lenient(_transport(parameters, tail), tail.repairs)
     async with Client(wrapping(transport) if wrapping else transport) as client:
         yield client
 

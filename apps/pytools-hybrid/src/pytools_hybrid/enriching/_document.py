@@ -7,8 +7,12 @@ import os
 import tempfile
 import tomllib
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_path
+from toolindex import Lease
 
 from pytools_hybrid.capabilities import (
     FILE_NAME,
@@ -21,7 +25,7 @@ from pytools_hybrid.capabilities import (
 from pytools_hybrid.toml_blocks import split_tables, statements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["CapabilityFile", "with_capabilities"]
 
@@ -31,6 +35,7 @@ _PREAMBLE = """\
 # asked for anew when the tool's text changes; without one, an entry is yours and is left alone.
 
 """
+_PATIENCE_SECONDS = 10.0
 _KEYS = "use_cases", "synonyms", "text_hash"
 
 
@@ -52,23 +57,59 @@ class CapabilityFile:
         """
         return parse_capabilities(read_text(self.path), self.path)
 
+    def check(self, ids: Iterable[str]) -> None:
+        """See that entries can be added, before that costs anything.
+
+        Args:
+            ids: Of the tools that will be written of.
+
+        Raises:
+            CapabilitiesError: It is broken, cannot be written, or has one of them at a place where
+                it cannot be changed.
+        """
+        text = read_text(self.path)
+        known = parse_capabilities(text, self.path).entries
+        trial = Capability(synonyms=("trial",), text_hash="trial")
+        with_capabilities(text, {id_: trial for id_ in ids if id_ in known}, self.path)
+        folder = Path(os.path.realpath(self.path)).parent
+        try:
+            # Whether a right is there says little of a medium that is full or only read.
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(text.encode("utf-8"))
+        except OSError as error:
+            raise _cannot_write(self.path, error) from error
+
     def add(self, made: Mapping[str, Capability]) -> None:
         """Add entries, or replace those that a model made before; a person's are left alone.
 
-        The file is replaced as a whole, so that a kill leaves it as it was before or after.
+        The file is replaced as a whole, so that a kill leaves it as it was before or after. Of
+        several processes that add to it one at a time does so.
 
         Raises:
             CapabilitiesError: It is broken, or cannot be written.
         """
-        # Read anew each time: somebody may be editing it meanwhile.
-        text = read_text(self.path)
-        changed = with_capabilities(text, made, self.path)
-        if changed != text:
-            try:
-                _replace(Path(os.path.realpath(self.path)), changed)
-            except OSError as error:
-                reason = f"cannot be written: {error.strerror or error}"
-                raise CapabilitiesError(self.path, reason) from error
+        lease = _lease(self.path)
+        # Whoever has held it for longer than that is stuck, and does not change the file.
+        is_mine = lease.acquire(timeout=_PATIENCE_SECONDS)
+        try:
+            self._add(made)
+        finally:
+            if is_mine:
+                lease.release()
+
+    def _add(self, made: Mapping[str, Capability]) -> None:
+        # Read anew each time, and once more in the end: somebody may be editing it meanwhile.
+        while True:
+            text = read_text(self.path)
+            changed = with_capabilities(text, made, self.path)
+            if changed == text:
+                return
+            if read_text(self.path) == text:
+                break
+        try:
+            _replace(Path(os.path.realpath(self.path)), changed)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from error
 
 
 def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> str:
@@ -149,6 +190,19 @@ def _written(capability: Capability, newline: str) -> str:
     if capability.text_hash is not None:
         lines.append(f"text_hash = {_quoted(capability.text_hash)}")
     return "".join(f"{line}{newline}" for line in lines)
+
+
+def _lease(path: Path) -> Lease:
+    """Give the right to change a file; its lock lies in the cache, not in a tree of files."""
+    folder = user_cache_path("pytools-hybrid")
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    key = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:12]
+    return Lease(folder / f"{FILE_NAME}-{key}", "enrich")
+
+
+def _cannot_write(path: Path, error: OSError) -> CapabilitiesError:
+    return CapabilitiesError(path, f"cannot be written: {error.strerror or error}")
 
 
 def _quoted(text: str) -> str:

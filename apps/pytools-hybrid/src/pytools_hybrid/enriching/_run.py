@@ -54,8 +54,12 @@ async def enrich(
         progress: Told how many tools are done, of how many.
 
     Raises:
-        CapabilitiesError: The file cannot be written, or somebody broke it meanwhile.
+        CapabilitiesError: A file cannot be written, which is found before anything is asked, or
+            somebody broke it meanwhile.
     """
+    for root in dict.fromkeys(request.root for request in plan.requests):
+        ids = (each.id for it in plan.requests if it.root == root for each in it.subjects)
+        CapabilityFile(root).check(ids)
     work = _Work(plan, asker, progress)
     try:
         async with asyncio.TaskGroup() as tasks:

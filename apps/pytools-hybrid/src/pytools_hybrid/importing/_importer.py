@@ -27,7 +27,7 @@ from pytools_hybrid.importing._writing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from pytools_hybrid.connections import ServerEntry
     from pytools_hybrid.importing._listing import Listing
@@ -210,6 +210,7 @@ class _Work:
                 category=category,
                 status="unchanged",
                 tools=len(known.tools),
+                failed=listing.left_out,
                 variables=variables,
             )
         package = package_of(entry.name, tools, modules, initial, options.runtime)
@@ -230,8 +231,8 @@ class _Work:
             changed=_modules_of(written.changed),
             removed=_modules_of(written.removed),
             kept=written.kept,
-            notes=package.notes,
-            failed=package.failed,
+            notes=_joined(listing.notes, package.notes, {tool.name for tool in tools}),
+            failed={**listing.left_out, **package.failed},
             variables=variables,
         )
 
@@ -277,6 +278,15 @@ def _state(
 ) -> str:
     made_from = [_GENERATION, generator_version(), server, runtime, initial]
     return digest([*made_from, [(modules[tool.name], asdict(tool)) for tool in tools]])
+
+
+def _joined(
+    listed: Mapping[str, str], made: Mapping[str, str], tools: Collection[str]
+) -> dict[str, str]:
+    """Give the notes of the tools that were taken, each once."""
+    names = [name for name in {**listed, **made} if name in tools]
+    both = {name: [it[name] for it in (listed, made) if name in it] for name in names}
+    return {name: "; ".join(dict.fromkeys(texts)) for name, texts in both.items()}
 
 
 def _modules_of(files: Iterable[str]) -> tuple[str, ...]:

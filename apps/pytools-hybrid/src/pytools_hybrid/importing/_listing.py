@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from pytools_hybrid.connections import Redactor, ServerError, StderrTail, connected, explain
 from pytools_hybrid.importing._modules import Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     from mcp.client.client import Client
     from mcp_types import Tool as ListedTool
@@ -32,10 +32,14 @@ class Listing:
     Attributes:
         tools: All of them, in its order, with no secret of its entry in any text.
         about: What it says of itself; "" where it says nothing.
+        notes: What could not be taken as the server says it, by the tool's name.
+        left_out: Why a tool of the list is none, by its place there.
     """
 
     tools: tuple[Tool, ...]
     about: str
+    notes: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
@@ -61,14 +65,22 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
             is_late = limit.expired()
     except Exception as error:  # noqa: BLE001 - of any library; other servers go on
         if is_late:
-            problem = TimeoutError(f"gave no list of its tools within {seconds:g} s")
-            raise explain(problem, entry.name, tail, redactor) from None
+            problem = f"gave no list of its tools within {seconds:g} s"
+            if tail.repairs.garbled:
+                problem += f"; it wrote what is no message: {tail.repairs.garbled}"
+            raise explain(TimeoutError(problem), entry.name, tail, redactor) from None
         raise explain(error, entry.name, tail, redactor) from None
     tools = [_tool(tool, redactor) for tool in listed]
     distinct = {tool.name: tool for tool in tools}
     # Cut last: half a secret is one that nobody finds.
     shown = cast("str", redactor.listing(about))[:_ABOUT]
-    return Listing(tools=tuple(distinct.values()), about=shown)
+    notes = {name: redactor.text(text) for name, text in tail.repairs.notes.items()}
+    return Listing(
+        tools=tuple(distinct.values()),
+        about=shown,
+        notes=notes,
+        left_out=tail.repairs.left_out,
+    )
 
 
 async def _pages(client: Client, server: str) -> list[ListedTool]:

@@ -8,6 +8,7 @@ import os
 import selectors
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytools_hybrid.runtime._link import Link
@@ -23,6 +24,7 @@ __all__ = ["Background", "background"]
 T = TypeVar("T")
 
 _CLOSE_SECONDS = 12.0
+_NAME = "pytools-runtime"
 
 
 class Background:
@@ -44,7 +46,12 @@ class Background:
         if threading.current_thread() is self._thread:
             job.close()
             raise RuntimeError("a tool is called from inside the thread that has the connections")
-        future: Future[T] = asyncio.run_coroutine_threadsafe(job, self._started())
+        try:
+            loop = self._started()
+        except BaseException:
+            job.close()
+            raise
+        future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
         try:
             return future.result()
         except BaseException:
@@ -84,11 +91,11 @@ class Background:
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = _new_loop()
-                self._thread = threading.Thread(
-                    target=_serve, args=(self._loop,), name="pytools-runtime", daemon=True
-                )
-                self._thread.start()
+                loop = _new_loop()
+                loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix=_NAME))
+                thread = threading.Thread(target=_serve, args=(loop,), name=_NAME, daemon=True)
+                thread.start()
+                self._loop, self._thread = loop, thread
                 _at_exit(self)
             return self._loop
 
@@ -121,7 +128,23 @@ def _at_exit(running: Background) -> None:
     # `atexit` comes after the threads of executors have ended, and a connection that is being
     # closed may need one to look an address up.
     register = getattr(threading, "_register_atexit", atexit.register)
-    register(running.close)
+    try:
+        register(_close_or_wait, running)
+    except RuntimeError:  # the main thread has ended, and another has begun to call
+        atexit.register(running.close)
+
+
+def _close_or_wait(running: Background) -> None:
+    """Close now, or once the threads have ended that the interpreter waits for: they may call."""
+    others = (
+        it
+        for it in threading.enumerate()
+        if not it.daemon and it is not threading.main_thread() and not it.name.startswith(_NAME)
+    )
+    if any(others):
+        atexit.register(running.close)
+    else:
+        running.close()
 
 
 _background = Background()

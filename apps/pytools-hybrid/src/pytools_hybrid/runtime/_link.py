@@ -66,7 +66,8 @@ class Link:
     def __init__(self, name: str, find: Callable[[], Parameters]) -> None:
         self._name = name
         self._find = find
-        self._opening = asyncio.Lock()
+        self._changing = asyncio.Lock()
+        self._opening: asyncio.Task[_Session] | None = None
         self._session: _Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._leave = asyncio.Event()
@@ -80,12 +81,14 @@ class Link:
             ServerError: The server cannot be reached, gave no answer, or says that it failed.
             TimeoutError: It took too long.
         """
+        until = asyncio.get_running_loop().time() + seconds
         for is_last in (False, True):
-            session = await self._opened()
+            async with asyncio.timeout_at(until):
+                session = await self._opened()
             attempt = _Attempt()
             _ATTEMPT.set(attempt)
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout_at(until):
                     result = await session.client.call_tool(tool, arguments)
             except TimeoutError:
                 raise
@@ -104,24 +107,40 @@ class Link:
 
     async def close(self) -> None:
         """Close the connection; the next call opens another."""
-        async with self._opening:
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        async with self._changing:
             await self._close()
 
     async def _ended(self, session: _Session, error: Exception) -> Exception:
         """Leave a connection over which nothing more can go; give the reason where it left one."""
         if not _is_end(error):
             return error
-        async with self._opening:
+        async with self._changing:
             if self._session is session:
                 await self._close()
         return session.ending or error
 
     async def _opened(self) -> _Session:
-        async with self._opening:
-            if self._session is not None and self._task is not None and not self._task.done():
-                return self._session
+        if self._session is not None and self._task is not None and not self._task.done():
+            return self._session
+        # All who wait share one attempt and its outcome; it goes on when one of them gives up.
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(_retrieve)
+        opening = self._opening
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if not opening.cancelled():
+                raise
+            raise ServerError(self._name, "its connection was closed meanwhile") from None
+
+    async def _open(self) -> _Session:
+        async with self._changing:
             await self._close()
-            parameters = await asyncio.to_thread(self._find)
+            parameters = self._find()
             self._leave, self._tail = asyncio.Event(), StderrTail()
             self._redactor = parameters.redactor
             ready: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
@@ -172,6 +191,12 @@ class Link:
         if not task.done():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+def _retrieve(opening: asyncio.Task[_Session]) -> None:
+    """Look at an attempt's error, which is nobody's where all have given up."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 def _is_end(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.errors import PytoolsError
@@ -103,6 +104,9 @@ class ToolRunner:
             ) from None
         except ServerError as error:
             raise ToolCallError(self.server_name, tool_name, error.detail) from None
+        except (CancelledError, RuntimeError) as error:
+            problem = str(error) or "the connection was closed meanwhile"
+            raise ToolCallError(self.server_name, tool_name, problem) from None
         except PytoolsError as error:
             raise ToolCallError(self.server_name, tool_name, str(error)) from None
 
