@@ -28,8 +28,9 @@ MODULES = {name: path.name.replace("-", "_") for name, path in PACKAGES.items()}
 # depends on the system and on who wins a race; the command line and the server are reached by
 # the end-to-end tests.
 COVERED = dict.fromkeys(PACKAGES, 98) | {"pytools-hybrid": 60}
-# Their tests mostly wait for processes, files and clocks, so two at once take half the time.
-WAITING = ("--numprocesses=2",)
+# Two at once take half the time; but toolwatch measures how long files take to be noticed.
+TWO = ("--numprocesses=2",)
+ONE_BY_ONE = ("toolwatch",)
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 # What the scripts in tests/clients are made of; each is installed without anything of ours.
 CLIENTS = {
@@ -137,15 +138,18 @@ def lowest(session: nox.Session, package: str) -> None:
         f"--group={folder / 'pyproject.toml'}:test",
         f"--editable={folder}",
     )
-    waiting = WAITING if package == "pytools-hybrid" else ()
-    session.run("pytest", str(folder / "tests"), *waiting, *session.posargs)
+    session.run("pytest", str(folder / "tests"), *_at_once(package), *session.posargs)
+
+
+def _at_once(package: str) -> tuple[str, ...]:
+    return () if package in ONE_BY_ONE else TWO
 
 
 def _pytest(session: nox.Session, tests: Path, module: str, covered: int) -> None:
     session.run(
         "pytest",
         str(tests),
-        *(WAITING if module == "pytools_hybrid" else ()),
+        *_at_once(module),
         f"--cov={module}",
         "--cov-report=term",
         *([] if session.posargs else [f"--cov-fail-under={covered}"]),
@@ -167,7 +171,7 @@ def e2e(session: nox.Session) -> None:
 def adapters(session: nox.Session) -> None:
     """The adapters against the agent libraries that they are for."""
     _sync(session, "--all-packages", "--group=adapters")
-    session.run("pytest", str(ROOT / "tests" / "adapters"), *WAITING, *session.posargs)
+    session.run("pytest", str(ROOT / "tests" / "adapters"), *TWO, *session.posargs)
 
 
 @nox.session

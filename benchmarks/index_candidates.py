@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ def _first(store: SQLiteStore, vectors: Vectors) -> Times:
     times = Times()
     for vector in vectors:
         with store.reading() as state:
-            reader = SQLiteReader(state, None)
+            reader = SQLiteReader(state, {}, {}, {}, count())
             ask = partial(reader.nearest, vector.tolist(), model_id=_MODEL_ID)
             times.add(partial(ask, where=_ALL, depth=_DEPTH))
     return times

@@ -124,6 +124,12 @@ class TestSearch:
         assert result.returncode == 1
         assert ISSUE in result.stderr
 
+    def test_a_category_that_there_is_not_is_an_error_with_those_that_are(self, run, tree):
+        result = run("search", "open an issue", "--root", tree, "--category", "githb")
+
+        assert result.returncode == 1
+        assert "github" in result.stderr
+
     def test_settings_may_be_in_a_file(self, run, tree, home):
         (home / "pytools.toml").write_text(f'root = "{tree}"\nlimit = 2\n', encoding="utf-8")
 

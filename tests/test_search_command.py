@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -306,3 +307,26 @@ def test_a_search_by_words_waits_for_no_embedding(run, tree):
 
     assert "119 added" in result.stderr
     assert "0 embedded" in result.stderr
+
+
+def test_a_search_imports_neither_numpy_nor_what_only_a_terminal_needs(tree, home, environment):
+    """They take longer to import than one search takes."""
+    program = (
+        "import sys\n"
+        "from pytools_hybrid.cli import main\n"
+        f"sys.argv = ['x', 'search', 'open an issue', '--root', {str(tree)!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'rich.table', 'rich.progress', 'mcp', 'pydantic_ai', 'starlette'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    for _ in range(2):
+        result = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    assert result.stdout.splitlines()[-1] == "[]"

@@ -347,6 +347,19 @@ def test_a_provider_says_when_to_come_back(headers, seconds):
     assert caught.value.retry_after == seconds
 
 
+def test_a_key_that_a_provider_repeats_is_not_shown(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "sk-1234/5678")
+    monkeypatch.setenv("OTHER_TOKEN", "sk-1234/5678-9")
+    monkeypatch.setenv("SHORT_KEY", "http")
+    said = "no sk-1234/5678-9, sk-1234%2F5678 at http://me:pw@host/v1"
+
+    with pytest.raises(EmbeddingError) as caught:
+        asyncio.run(ProviderEmbedder(HashingModel(error=UserError(said))).embed_query("one"))
+
+    expected = "no [OTHER_TOKEN], [SOME_API_KEY] at http://…@host/v1"
+    assert str(caught.value).endswith(expected)
+
+
 def test_what_fails_in_this_process_is_not_tried_again_at_once():
     """Each try could be a download."""
     model = HashingModel(error=OSError("no model of that name"), system="sentence-transformers")

@@ -375,6 +375,13 @@ class TestAsking:
         run(root, model)
         assert model.asked() == [SLUG]
 
+    def test_a_key_that_a_provider_repeats_is_not_shown(self, root, monkeypatch):
+        monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
+        failure = ModelHTTPError(401, "m", body="bad key: " + "sk-12345678 " * 50)
+        report = run(root, Model(failures=[failure] * 20))
+        assert "bad key: [SOME_API_KEY]" in report.reasons[0]
+        assert "sk-12" not in report.reasons[0]
+
     def test_where_nothing_but_failures_comes_the_rest_is_not_asked(self, root, write_tool):
         for number in range(20):
             write_tool(f"mcptools/category_{number:02}/tool.py", "Do it.")
@@ -396,11 +403,23 @@ class TestAsking:
             run(root, model)
         assert model.prompts == []
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
-    def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(self, root):
-        (root / FILE_NAME).symlink_to(root / "gone" / FILE_NAME)
+    def test_a_medium_that_cannot_be_written_is_told_before_anything_is_asked(
+        self, root, monkeypatch
+    ):
+        def refuse(**_options):
+            raise OSError(30, "Read-only file system")
+
+        monkeypatch.setattr("tempfile.TemporaryFile", refuse)
         model = Model()
-        with pytest.raises(CapabilitiesError, match="cannot be written"):
+        with pytest.raises(CapabilitiesError, match="cannot be written: Read-only"):
+            run(root, model)
+        assert model.prompts == []
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+    def test_no_file_is_made_where_a_link_points(self, root, tmp_path):
+        (root / FILE_NAME).symlink_to(tmp_path / "elsewhere.toml")
+        model = Model()
+        with pytest.raises(CapabilitiesError, match="a link to nothing"):
             run(root, model)
         assert model.prompts == []
 
@@ -500,7 +519,7 @@ class TestTheCommand:
     def test_a_dry_run_lists_the_tools_and_asks_nothing(self, command, root):
         status, out, err = command("--model", "openai:gpt-5-mini", "--root", root, "--dry-run")
         assert out.split() == [SLUG, ISSUE, COMMITS, MERGE]
-        assert "for about $0.0" in err
+        assert "for less than $0.01" in err
         assert status == 0
         assert not (root / FILE_NAME).exists()
 

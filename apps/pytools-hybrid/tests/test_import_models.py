@@ -77,6 +77,35 @@ def test_a_part_that_is_all_of_a_schema_is_the_model_itself():
     assert set(built(models.params + models.result, "Result").model_fields) == {"next"}
 
 
+def doubled(schema, times):
+    for _ in range(times):
+        schema = {"anyOf": [schema, schema], "allOf": [schema]}
+    return schema
+
+
+def referring(times):
+    """A schema of a few parts, each of which is two of the one before."""
+    parts = {"p0": {"anyOf": [{"type": "string"}, {"type": "object"}]}}
+    for number in range(times):
+        one = {"$ref": f"#/$defs/p{number}"}
+        parts[f"p{number + 1}"] = {"allOf": [one, one]}
+    return {"properties": {"a": {"$ref": f"#/$defs/p{times}"}}, "$defs": parts}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": doubled({"type": "object"}, 6)}},
+        referring(20),
+        {"properties": {f"p{number}": {"type": "string"} for number in range(30_000)}},
+    ],
+)
+def test_a_schema_without_end_allows_anything(schema):
+    models = models_of(schema, None)
+    assert "too many parts, or combinations" in "".join(models.notes)
+    assert built(models.params).model_validate({"a": 1}).model_dump() == {"a": 1}
+
+
 def test_an_output_schema_gives_a_second_model_without_a_second_future_import():
     result = models_of({}, {"type": "object", "properties": {"n": {"type": "integer"}}}).result
     assert "class Result(BaseModel)" in result

@@ -35,6 +35,20 @@ def test_a_module_with_a_result_has_its_answer_checked():
     )
 
 
+def test_the_work_can_be_stopped_between_two_tools():
+    tools = [Tool(name=f"t{number}", input_schema={}) for number in range(5)]
+    checks = iter([None, None])
+    with pytest.raises(StopIteration):
+        package_of(
+            "shop",
+            tools,
+            {it.name: it.name for it in tools},
+            "",
+            "pytools",
+            check=lambda: next(checks),
+        )
+
+
 def test_a_module_for_mcpygen_gives_it_a_mapping():
     output = {"type": "object", "properties": {"n": {"type": "integer"}}}
     tool = Tool(name="x", description="Get it.", input_schema={}, output_schema=output)
@@ -154,8 +168,8 @@ def test_for_mcpygen_values_become_references_and_references_stay(entry, monkeyp
             "--api-key",
             "hunter2",
             "--token=hunter2",
-            "-v",
-            "1",
+            *("-v", "1", "-e", "API_TOKEN=hunter2", "--header", "Authorization: Bearer hunter2"),
+            *("postgresql://bob:hunter2@db/x", "ghp_0123456789hunter2x"),
         ],
         "env": {"API_KEY": "hunter2", "OTHER": "${env:THEIRS}", "MIXED": "hunter2-${THEIRS}"},
     }
@@ -164,24 +178,27 @@ def test_for_mcpygen_values_become_references_and_references_stay(entry, monkeyp
         "command": "x",
         "args": [
             *("--dir", str(tmp_path), "--api-key", "${MY_SHOP_API_KEY}"),
-            *("--token=${MY_SHOP_TOKEN}", "-v", "1"),
+            *("--token=${MY_SHOP_TOKEN}", "-v", "1", "-e", "API_TOKEN=${MY_SHOP_API_TOKEN}"),
+            *("--header", "Authorization: ${MY_SHOP_AUTHORIZATION}"),
+            *("postgresql://${MY_SHOP_USER}:${MY_SHOP_PASSWORD}@db/x", "${MY_SHOP_ARGUMENT}"),
         ],
         "env": {"API_KEY": "${API_KEY}", "OTHER": "${THEIRS}", "MIXED": "${MIXED}"},
     }
     assert "hunter2" not in text
-    assert needed == ("MY_SHOP_API_KEY", "MY_SHOP_TOKEN", "API_KEY", "THEIRS", "MIXED")
+    of_args = ("API_KEY", "TOKEN", "API_TOKEN", "AUTHORIZATION", "USER", "PASSWORD", "ARGUMENT")
+    assert needed == (*(f"MY_SHOP_{it}" for it in of_args), "API_KEY", "THEIRS", "MIXED")
 
 
 def test_for_mcpygen_an_address_has_references_too(entry):
     definition = {
         "type": "http",
-        "url": "https://x.org/api?token=hunter2&v=1",
+        "url": "https://x.org/s/0123456789hunter2/api?token=hunter2&v=1",
         "headers": {"Authorization": "Bearer hunter2", "X-Key": "Bearer ${THEIRS}"},
     }
     text, needed = initial_for_mcpygen(entry(definition), "")
     assert ast.literal_eval(parameters_of(text)) == {
-        "url": "https://x.org/api?token=${MY_SHOP_TOKEN}&v=1",
+        "url": "https://x.org/s/${MY_SHOP_PATH}/api?token=${MY_SHOP_TOKEN}&v=1",
         "type": "streamable_http",
         "headers": {"Authorization": "${MY_SHOP_AUTHORIZATION}", "X-Key": "Bearer ${THEIRS}"},
     }
-    assert needed == ("MY_SHOP_TOKEN", "MY_SHOP_AUTHORIZATION", "THEIRS")
+    assert needed == ("MY_SHOP_TOKEN", "MY_SHOP_PATH", "MY_SHOP_AUTHORIZATION", "THEIRS")

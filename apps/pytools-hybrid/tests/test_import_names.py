@@ -32,6 +32,15 @@ def test_a_module_is_called_after_its_tool_as_far_as_python_allows(name, module)
     assert module_name(name) == module
 
 
+def test_a_name_that_was_given_stays_and_a_foreign_one_is_not_taken():
+    known = {"git-hub": "git_hub", "other": "../x", "gone": "git_hub_2"}
+    assert distinct_names(["git-hub", "git_hub", "other"], known) == {
+        "git-hub": "git_hub",
+        "git_hub": "git_hub_2",
+        "other": "other",
+    }
+
+
 @given(st.text(max_size=300))
 def test_every_name_gives_one_that_can_be_imported_found_and_stored(name):
     module = module_name(name)

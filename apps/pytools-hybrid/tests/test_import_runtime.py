@@ -27,7 +27,7 @@ NAMES = ("echo", "pid", "environment", "refuse", "crash", "hang", "picture", "st
 # Not as the protocol has them; the library would refuse all of a list, and each call's result.
 WRONG = (
     {"name": "unnamed-schema"},
-    {"name": "stray", "inputSchema": {}, "outputSchema": {"$ref": "file:///etc/passwd"}},
+    {"name": "stray", "inputSchema": {}, "outputSchema": {"$ref": Path("/etc/passwd").as_uri()}},
     {"name": "no-schema", "inputSchema": {}, "outputSchema": {"type": "object", "minimum": "x"}},
 )
 

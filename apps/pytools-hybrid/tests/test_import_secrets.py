@@ -64,6 +64,24 @@ def test_descriptions_keep_words_that_a_variable_happens_to_hold():
     assert "read" not in redactor.text("to read")
 
 
+def test_names_and_choices_of_a_schema_stay_what_the_server_wants():
+    values = {
+        "AUTH_METHOD": "password",
+        "PRIVATE_REPOS": "include",
+        "GIT_AUTHOR_NAME": "Test User",
+        "TOKEN_KIND": "token",
+        "SECRET": "hunter2-0123456789",
+    }
+    redactor = Redactor(values.items())
+    listed = {
+        "description": "Log in with a password as Test User; include what you need.",
+        "properties": {"password": {"enum": ["password", "token"], "default": "token"}},
+        "required": ["password", "include"],
+    }
+    assert redactor.listing(listed) == listed
+    assert redactor.listing({"enum": ["hunter2-0123456789"]}) == {"enum": ["[SECRET]"]}
+
+
 def test_an_address_has_secrets_in_its_query_and_before_its_host():
     found = dict(Redactor.of_address("https://me:p4ss@x.org/mcp?api_key=abcd&v=1"))
     assert found == {"user": "me", "password": "p4ss", "api_key": "abcd", "v": "1"}

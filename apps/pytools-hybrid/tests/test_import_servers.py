@@ -134,7 +134,7 @@ def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
     }
     assert reports["good"].status == "imported"
     assert reports["off"].status == "disabled"
-    assert [it.name for it in (tmp_path / "tree/mcptools").iterdir()] == ["good"]
+    assert [it.name for it in (tmp_path / "tree/mcptools").iterdir() if it.is_dir()] == ["good"]
 
 
 @pytest.fixture
@@ -278,6 +278,30 @@ def test_servers_whose_names_fall_together_are_both_kept(write, run, ids):
     reports = run(write(**{"my-shop": {}, "my_shop": {}, "class": {}}))
     assert {it.category for it in reports.values()} == {"my_shop", "my_shop_2", "class_"}
     assert len(ids()) == 3
+
+
+def test_what_comes_later_takes_no_name_away(write, run):
+    run(write(**{"my-shop": {"tools": [tool("get-x")]}}))
+    both = {"tools": [tool("get-x"), tool("get_x")]}
+    reports = run(write(**{"my-shop": both, "my_shop": both}))
+    assert {name: it.category for name, it in reports.items()} == {
+        "my-shop": "my_shop",
+        "my_shop": "my_shop_2",
+    }
+    assert reports["my-shop"].added == ("get_x_2",)
+    assert reports["my-shop"].changed == ()
+
+
+def test_a_tool_that_is_listed_twice_is_told(write, run):
+    report = run(write(a={"tools": [tool("x", "1"), tool("x", "2")]}))["a"]
+    assert (report.tools, set(report.notes)) == (1, {"x"})
+
+
+def test_a_file_where_the_tree_should_be_is_told(write, run, tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/mcptools").write_text("")
+    with pytest.raises(SettingsError, match="a file is there"):
+        run(write(a={}))
 
 
 def test_each_server_is_told_as_soon_as_it_is_finished(write, tmp_path):

@@ -102,6 +102,13 @@ def test_an_unknown_shape_is_wrong_use_and_says_what_is_expected(write, content,
         read_servers(write(content))
 
 
+def test_a_server_that_would_be_lost_to_another_of_its_name_is_told(tmp_path):
+    file = tmp_path / "servers.json"
+    file.write_text('{"servers": {"a": {"command": "x"}, "a": {"command": "y"}}}')
+    with pytest.raises(ServersFileError, match="'a' twice"):
+        read_servers(file)
+
+
 def test_a_file_that_is_not_there_is_wrong_use(tmp_path):
     with pytest.raises(ServersFileError, match=r"none\.json: cannot be read"):
         read_servers(tmp_path / "none.json")
@@ -141,6 +148,7 @@ def test_the_transport_is_the_one_that_is_named_else_that_which_fits(only, defin
         ({"command": sys.executable, "envFile": "none.env"}, "'envFile'.*does not exist"),
         ({"url": "ftp://x.org"}, "'url' must begin with http"),
         ({"url": "http://x.org", "headers": {"a": "x\ny"}}, "'headers' must be of one line"),
+        ({"url": "http://x.org", "headers": {"a": "\u00e9"}}, "'headers' must be .* ASCII"),
     ],
 )
 def test_an_entry_that_cannot_be_used_is_told_with_the_servers_name(only, definition, message):
@@ -172,6 +180,7 @@ def test_references_are_replaced_by_the_values_of_variables(only, monkeypatch, t
         ("${env:NOT_SET}", "the environment variable NOT_SET is not set"),
         ("${input:api key}", r"PYTOOLS_INPUT_API_KEY, which answers \$\{input:api key\}, is not"),
         ("${command:x}", r"\$\{command:x\} is not known here"),
+        ("${A:-${B:-c}}", "a reference within another is not known"),
     ],
 )
 def test_a_reference_without_a_value_names_the_variable_and_the_server(only, reference, message):

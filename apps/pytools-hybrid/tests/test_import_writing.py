@@ -2,7 +2,9 @@
 
 import json
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pytools_hybrid.importing import _writing
@@ -40,7 +42,7 @@ def test_a_new_folder_appears_at_once_with_all_its_files(write, folder):
     assert written.added == ("__init__.py", "a.py")
     assert contents(folder) == {"__init__.py": "i", "a.py": "1"}
     assert Manifest.read(folder).is_whole(folder)
-    assert [it.name for it in folder.parent.iterdir()] == ["shop"]
+    assert {it.name for it in folder.parent.iterdir()} == {"shop", "_importing.lock"}
 
 
 def test_only_what_differs_is_written(write, folder):
@@ -53,6 +55,21 @@ def test_only_what_differs_is_written(write, folder):
     assert [name for name in before if before[name] == after.get(name)] == sorted(
         ["__init__.py", "a.py"], key=list(before).index
     )
+
+
+def test_two_imports_at_once_write_one_after_the_other(write, folder):
+    versions = [{f"{name}.py": str(number) for name in "abc"} for number in range(8)]
+    start = threading.Barrier(len(versions))
+
+    def write_version(files):
+        start.wait(20)
+        return write_package(folder, {"__init__.py": "i"} | files, MANIFEST)
+
+    with ThreadPoolExecutor(len(versions)) as threads:
+        written = list(threads.map(write_version, versions))
+    assert [it.kept for it in written] == [()] * len(versions)
+    assert contents(folder) in [{"__init__.py": "i"} | files for files in versions]
+    assert Manifest.read(folder).is_whole(folder)
 
 
 def test_what_somebody_has_edited_or_added_stays(write, folder):
@@ -106,8 +123,8 @@ def test_removing_takes_what_was_generated_and_leaves_the_rest(write, folder):
     (folder / "__pycache__").mkdir()
     (folder / "a.py").write_text("mine")
     written = remove_package(folder, Manifest.read(folder))
-    assert (written.removed, written.kept) == (("__init__.py", "b.py"), ("a.py",))
-    assert contents(folder) == {"a.py": "mine"}
+    assert (written.removed, written.kept) == (("b.py",), ("a.py",))
+    assert contents(folder) == {"__init__.py": "i", "a.py": "mine"}
     remove_package(folder, Manifest.read(folder), force=True)
     assert not folder.exists()
 

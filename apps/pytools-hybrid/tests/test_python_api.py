@@ -11,6 +11,7 @@ from textwrap import dedent
 
 import pytest
 import pytools_hybrid
+from pydantic_ai.models.function import FunctionModel
 from pytools_hybrid import (
     BlockingToolSearch,
     SearchMode,
@@ -25,6 +26,7 @@ from pytools_hybrid import (
     result_text,
 )
 from pytools_hybrid.embedding import StaticEmbedder
+from pytools_hybrid.reranking import Reranking
 from toolindex import ForeignDatabaseError
 from toolscan import input_schema, scan
 
@@ -266,6 +268,22 @@ def test_a_hit_says_which_of_several_trees_it_lies_in(root, settings, trees):
 
     assert (plants.root, plants.path) == (other, other / "mcptools/garden/water.py")
     assert bug.path == root / "mcptools/github/create_issue.py"
+
+
+def test_a_key_that_a_reranking_model_repeats_is_not_shown(toolbox, settings, monkeypatch):
+    def fail(_messages, _info):
+        raise RuntimeError("bad key sk-12345678")
+
+    monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
+    monkeypatch.setattr(
+        "pytools_hybrid.service.Reranking", lambda _name: Reranking(FunctionModel(fail))
+    )
+    chosen = settings(embedding_model="none", rerank_model="test")
+    with BlockingToolSearch(toolbox, chosen) as tools:
+        response = tools.search("do something with a text or a message", limit=5)
+
+    assert "bad key [SOME_API_KEY]" in response.notes[-1]
+    assert "bad key [SOME_API_KEY]" in response.rerank.reason
 
 
 # Without async

@@ -276,3 +276,15 @@ def test_misspelt_variables_are_known_with_what_they_may_be_meant_for(monkeypatc
 
     assert unknown["PYTOOLS_EXCLUDES"] == "PYTOOLS_EXCLUDE"
     assert set(unknown) == {"PYTOOLS_EXCLUDES", "PYTOOLS_DB", "PYTOOLS_XYZZY"}
+
+
+def test_the_name_that_people_guess_for_the_root_works_too(monkeypatch):
+    monkeypatch.setenv("PYTOOLS_ROOT", "guessed")
+
+    settings = Settings.from_flags({})
+
+    assert settings.root == (Path("guessed"),)
+    assert settings.origins == {"root": "PYTOOLS_ROOT"}
+    assert Settings.unknown_variables() == {}
+    monkeypatch.setenv("PYTOOLS_DIR", "named")
+    assert Settings.from_flags({}).root == (Path("named"),)

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, date, datetime
 
 import pytest
+from pytools_hybrid.cli import main
 from pytools_hybrid.usage_report import (
     as_json,
     as_text,
@@ -197,3 +198,12 @@ def test_it_is_drawn_as_a_picture(tmp_path):
     write_plot(tmp_path / "usage.png", SOME)
 
     assert (tmp_path / "usage.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["usage.txt", "gone/usage.png"])
+def test_a_place_where_no_picture_can_lie_is_told_first(tmp_path, name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "--db", str(tmp_path / "gone.db"), "--plot", str(tmp_path / name)])
+
+    assert ended.value.code == 2
+    assert "--plot: " in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import tomllib
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.toml_blocks import bare_dots, split_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
 FILE_NAME = "capabilities.toml"
 """The file in a root."""
 
+_WILDCARDS = re.compile("[*?]")
 _LISTS = "use_cases", "synonyms"
 _MAX_BYTES = 16 << 20
 _MOST_DOTS = 20
@@ -84,8 +86,8 @@ class Capabilities:
         A tool's own entry comes first, then the patterns that it fits; the same words count once.
         """
         found = {id_: [self.entries[id_]] for id_ in ids if id_ in self.entries}
-        for pattern, capability in self._patterns():
-            for id_ in filter(pattern.passes_id, ids):
+        for key, capability in self._patterns():
+            for id_ in _fitting(key, ids):
                 if self.entries.get(id_) is not capability:
                     found.setdefault(id_, []).append(capability)
         merged = {
@@ -97,18 +99,21 @@ class Capabilities:
     def idle(self, ids: Collection[str]) -> list[str]:
         """Give the ids and patterns that none of some tools has or fits."""
         idle = {key: None for key in self.entries if key not in ids}
-        for pattern, _ in self._patterns():
-            if any(map(pattern.passes_id, ids)):
-                (key,) = pattern.include
+        for key, _ in self._patterns():
+            if any(_fitting(key, ids)):
                 idle.pop(key, None)
         return list(idle)
 
-    def _patterns(self) -> list[tuple[ToolFilter, Capability]]:
-        return [
-            (ToolFilter(include=[key]), capability)
-            for key, capability in self.entries.items()
-            if "*" in key or "?" in key
-        ]
+    def _patterns(self) -> list[tuple[str, Capability]]:
+        return [it for it in self.entries.items() if _WILDCARDS.search(it[0])]
+
+
+def _fitting(pattern: str, ids: Collection[str]) -> Iterator[str]:
+    """Give the ids that fit a pattern."""
+    fits = ToolFilter(include=[pattern]).passes_id
+    # Most ids lack the longest part, and that is told twenty times as fast.
+    part = max(_WILDCARDS.split(pattern), key=len)
+    return (id_ for id_ in ids if part in id_ and fits(id_))
 
 
 def read_text(path: Path) -> str:

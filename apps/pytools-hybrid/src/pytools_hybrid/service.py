@@ -23,6 +23,7 @@ from pytools_hybrid.catching_up import catch_up, stop
 from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.errors import SettingsError, UnknownToolError
+from pytools_hybrid.keys import without_keys
 from pytools_hybrid.placement import PLACES, Placement, placed
 from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder, Recording, search_record
@@ -370,7 +371,7 @@ class ToolSearch:
             await self.sync.complete()
             response = await answer()
         if reranking is not None:
-            response = await reranking.rerank(request, response)
+            response = _without_keys(await reranking.rerank(request, response))
         if not response.tools:
             why = why_empty(
                 request,
@@ -454,7 +455,7 @@ class ToolSearch:
         One that cannot be used is told in the log, and with every answer.
         """
         if self._reranking is not None and (problem := await self._reranking.prepare()):
-            _log.warning("results are not reranked: %s", problem)
+            _log.warning("results are not reranked: %s", without_keys(problem))
 
     async def categories(self) -> tuple[CategoryCount, ...]:
         """Give the categories that have tools to find, by source and name, with their counts.
@@ -714,6 +715,16 @@ class ToolSearch:
         if self.sync.is_first_look:
             return ("the index may be out of date: the files are still being looked at",)
         return ()
+
+
+def _without_keys(response: SearchResponse) -> SearchResponse:
+    """Hide the keys that a provider may have repeated, in words that toolrank passes on."""
+    report = response.rerank
+    return replace(
+        response,
+        notes=tuple(map(without_keys, response.notes)),
+        rerank=report and replace(report, reason=without_keys(report.reason)),
+    )
 
 
 def _close_late(opening: asyncio.Future[SQLiteStore]) -> None:

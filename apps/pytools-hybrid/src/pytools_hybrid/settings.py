@@ -56,8 +56,10 @@ _FLAGS = {
     "PYTOOLS_RERANK_MODEL": "--rerank",
     "PYTOOLS_LOG_LEVEL": "--log-level",
 }
+# Nobody who guesses it shall be told that it is nothing.
+_OTHER_ROOT = "PYTOOLS_ROOT"
 # Read by others than `Settings`: which file, and by the modules that `import` makes.
-_OTHER_VARIABLES = (CONFIG_VARIABLE, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
+_OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
 _EXPOSING = ("transport", "host", "token", "allowed_hosts", "outside_links")
 _COLONS = 2
@@ -367,6 +369,8 @@ class Settings(BaseSettings):
         origins = {
             name: variable(name) for name in cls.model_fields if variable(name) in set_variables
         } | {name: flag(name) or "the caller" for name in given}
+        if _OTHER_ROOT in set_variables:
+            origins.setdefault("root", _OTHER_ROOT)
         named = file or _named_file()
         path = named or _found_file()
         settings_file = None if path is None else read_settings_file(path, known=cls.model_fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ from pytools_hybrid.incumbent import set_aside_incumbent
 from pytools_hybrid.roots import Roots
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from toolindex import ToolFilter, VectorTable
     from toolrank import Hit, VectorMatrix
@@ -93,8 +94,8 @@ class SQLiteReader(IndexReader):
         reader: That state.
         postings: What was read of the full-text table, by the state that it was read from.
         filters: What filters let through, by the state that they were asked in.
-        matrices: Vector tables in memory, by the state that they were read from and their name;
-            None to search without numpy.
+        matrices: Vector tables in memory, by the state that they were read from and their name.
+        looks: Counts the states that vectors were searched in: the first ones go without numpy.
     """
 
     def __init__(
@@ -102,12 +103,15 @@ class SQLiteReader(IndexReader):
         reader: IndexReader,
         postings: _Postings,
         filters: _Filters,
-        matrices: _Matrices | None,
+        matrices: _Matrices,
+        looks: Iterator[int],
     ) -> None:
         super().__init__(reader.connection, reader.counts)
         self._postings = postings
         self._filters = filters
         self._matrices = matrices
+        self._looks = looks
+        self._has_numpy: bool | None = None
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Give the tools that share words with a query, best first by BM25."""
@@ -217,7 +221,9 @@ class SQLiteReader(IndexReader):
                 model_id, f"gave {len(vector)} dimensions, its vectors here have {table.dimensions}"
             )
         query, allowed = Query(text="", vector=vector), self._filter(where)
-        if self._matrices is None:
+        if self._has_numpy is None:
+            self._has_numpy = next(self._looks) >= _LOOKS_BEFORE_NUMPY
+        if not self._has_numpy:
             return VectorRetriever(
                 self.connection, table=table.name, content=_CONTENT, where=allowed
             ).retrieve(query, depth=depth)
@@ -227,21 +233,21 @@ class SQLiteReader(IndexReader):
             unit_length=True,
             content=_CONTENT,
             where=allowed,
-            matrix=self._matrix(table, self._matrices),
+            matrix=self._matrix(table),
         ).retrieve(query, depth=depth)
 
-    def _matrix(self, table: VectorTable, matrices: _Matrices) -> VectorMatrix | None:
+    def _matrix(self, table: VectorTable) -> VectorMatrix | None:
         rows = self.coverage(table.model_id).vectors
         if rows * table.dimensions > _FLOATS_IN_MEMORY:
             return None
         key = self.generation(), table.name
-        if key not in matrices:
+        if key not in self._matrices:
             # Of states that are past, nobody will ask again.
-            for past in [other for other in list(matrices) if other[0] != key[0]]:
-                matrices.pop(past, None)
+            for past in [other for other in list(self._matrices) if other[0] != key[0]]:
+                self._matrices.pop(past, None)
             whole = NumpyVectorRetriever(self.connection, table=table.name)
-            matrices[key] = whole.read_matrix()
-        return matrices.get(key)
+            self._matrices[key] = whole.read_matrix()
+        return self._matrices.get(key)
 
 
 class SQLiteStore(ToolIndex):
@@ -249,7 +255,7 @@ class SQLiteStore(ToolIndex):
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
         super().__init__(path, read_only=read_only)
-        self._looks = 0
+        self._looks = count()
         self._postings: _Postings = {}
         self._filters: _Filters = {}
         self._matrices: _Matrices = {}
@@ -258,10 +264,7 @@ class SQLiteStore(ToolIndex):
     def reading(self) -> Generator[SQLiteReader]:
         """Look at one state of the index, whatever others write meanwhile."""
         with super().reading() as reader:
-            self._looks += 1
-            has_numpy = self._looks > _LOOKS_BEFORE_NUMPY
-            matrices = self._matrices if has_numpy else None
-            yield SQLiteReader(reader, self._postings, self._filters, matrices)
+            yield SQLiteReader(reader, self._postings, self._filters, self._matrices, self._looks)
 
 
 def open_store(database: Path, root: RootsLike) -> SQLiteStore:

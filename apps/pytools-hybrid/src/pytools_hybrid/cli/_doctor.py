@@ -44,8 +44,9 @@ _STATUS_WIDTH = max(map(len, _COLORS))
   $ pytools-hybrid doctor --root .freeact/generated --output json
   $ pytools-hybrid doctor --models
 
-Exits with 1 when a check failed; warnings are no failures. Nothing is changed: the index is opened
-for reading, and the server that is tried answers from a copy."""
+Exits with 1 when a check failed; warnings are no failures. Nothing is kept: the index is opened for
+reading, the server that is tried answers from a copy, and the file whose change is to be noticed is
+in each root for less than a millisecond."""
 )
 def doctor(
     *,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.enriching import Asker, EnrichmentPlan, EnrichmentReport
 
 _SHOWN = 5
+_CENT = 0.01
 
 
 @app.command(
@@ -108,7 +109,12 @@ def _tell(plan: EnrichmentPlan, model: str) -> None:
         return
     sent, said = plan.tokens
     price = price_of(model, plan.tokens)
-    cost = "at a price that is not known" if price is None else f"for about ${price:.2f}"
+    if price is None:
+        cost = "at a price that is not known"
+    elif price < _CENT:
+        cost = "for less than $0.01"
+    else:
+        cost = f"for about ${price:.2f}"
     say(
         f"{len(plan.ids)} tools to ask {model} about ({skipped}), in {len(plan.requests)} "
         f"requests: about {sent:,} tokens to send and {said:,} to get, {cost}"

@@ -233,7 +233,7 @@ class _Board:
 
     def done(self, report: ServerReport) -> None:
         """Show what became of a server."""
-        line = f"{report.server}: {_summary(report)}"
+        line = f"{_plain(report.server)}: {_summary(report)}"
         if self._as_lines:
             print_lines(line)
         elif self._progress is None:
@@ -279,7 +279,9 @@ def _happened(report: ServerReport) -> str:
         case "disabled":
             return "disabled in the file"
         case "gone":
-            return f"gone from the file; {_count(report.tools, 'tool')} stay until --prune"
+            return f"gone from the file; --prune removes {_count(report.tools, 'tool')}"
+        case "removed" if report.kept:
+            return f"gone from the file; {len(report.kept)} edited and left alone"
         case "removed":
             return "gone from the file, and removed"
         case "unchanged":

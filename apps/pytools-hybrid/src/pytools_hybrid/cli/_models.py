@@ -66,7 +66,9 @@ def download(
         raise SettingsError("MODEL", f"Ollama keeps its own models; run: ollama pull {name}")
     if provider != _LOCAL or not name:
         raise SettingsError(
-            "MODEL", f"{model!r} is not downloaded; give {_LOCAL}:NAME, or use it as it is"
+            "MODEL",
+            f"{model!r} is none that is downloaded; give {_LOCAL}:NAME, or see what else can be "
+            "used: pytools-hybrid doctor --models",
         )
     with _bar(model) as bar:
         folder = download_model(name, bar)

@@ -12,7 +12,7 @@ import typer
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Root
 from pytools_hybrid.cli._run import settings_from
-from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.errors import PytoolsError, SettingsError
 from pytools_hybrid.terminal import is_terminal, print_json, print_lines, say
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def report(
     if plot is not None:
         from pytools_hybrid.evaluation import require_plotting
 
+        if plot.suffix.lower() != ".png" or not plot.parent.is_dir():
+            raise SettingsError("--plot", f"{plot} is no PNG file in a folder that there is")
         require_plotting()
     settings = settings_from(root=root, db_path=db)
     figures = usage.usage_report(*_records(settings, since))

@@ -144,10 +144,13 @@ def search(
     )
 
     async def answers() -> list[Answer]:
+        from pytools_hybrid.catalogue import check_categories
         from pytools_hybrid.service import ToolSearch
 
         async with ToolSearch(roots, settings, refresh=False) as tools:
             await _bring_up_to_date(tools, mode)
+            if category:
+                check_categories(category, {it.category for it in await tools.categories()})
             return [await asked.answer(tools, query) for query in queries]
 
     found = run(answers())

@@ -30,9 +30,11 @@ def read_json(file: Path) -> object:
     except OSError as error:
         raise ServersFileError(file, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ServersFileError(file, f"is not UTF-8 text: {error.reason}") from error
+        raise ServersFileError(
+            file, f"is not UTF-8 text: {error.reason}; save it as UTF-8"
+        ) from error
     try:
-        return json.loads(_plain(text), parse_constant=_refuse)
+        return json.loads(_plain(text), parse_constant=_refuse, object_pairs_hook=_distinct)
     except json.JSONDecodeError as error:
         # Without the cause: its `doc` is the whole text, secrets and all.
         raise ServersFileError(
@@ -50,6 +52,15 @@ def _plain(text: str) -> str:
 
 def _blank(comment: str) -> str:
     return re.sub(r"[^\n]", " ", comment)
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse a name that stands twice with two contents: one would be lost without a word."""
+    made: dict[str, object] = {}
+    for name, value in pairs:
+        if made.setdefault(name, value) != value:
+            raise ValueError(f"it has {name!r} twice in one object; rename one")
+    return made
 
 
 def _refuse(constant: str) -> object:

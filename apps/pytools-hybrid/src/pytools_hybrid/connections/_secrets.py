@@ -14,10 +14,16 @@ if TYPE_CHECKING:
 __all__ = ["NAMES_A_SECRET", "Redactor", "looks_random", "secret_parts"]
 
 NAMES_A_SECRET = re.compile(
-    r"token|secret|passw|pwd|api_?-?key|\bkey\b|_key|-key|auth|credential|cookie|dsn|private", re.I
+    r"token|secret|passw|pwd|api_?-?key|\bkey\b|_key|-key|auth(?!ors?(?:[_-]|\b))|credential|cookie"
+    r"|dsn|private",
+    re.I,
 )
 """What a variable, header or flag is called that holds a secret."""
 
+# Of those, the names that as often hold a choice: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
+_CHOOSES = re.compile(r"auth|private|method|mode|type|kind|name|repos", re.I)
+# What a server compares letter by letter, in a schema.
+_EXACT = frozenset({"required", "enum", "const", "type", "$ref", "pattern"})
 _FLAG = re.compile(r"--?[\w-]+")
 # `--api-key=…`, `API_KEY=…`, `Authorization: …`, and the last one behind `--header=`.
 _NAMED = re.compile(r"(?:^|(?<==))(-{0,2}[\w.-]+)(?:=|:\s*)(?=\S)")
@@ -44,32 +50,41 @@ class Redactor:
     def __init__(self, values: Iterable[tuple[str, str]]) -> None:
         shown: dict[str, str] = {}
         written: dict[str, str] = {}
+        certain: dict[str, str] = {}
         for name, value in values:
             for form in _forms(value):
                 shown.setdefault(form, name)
-                if NAMES_A_SECRET.search(name) or looks_random(form):
+                if looks_random(form):
+                    certain.setdefault(form, name)
+                if looks_random(form) or (
+                    NAMES_A_SECRET.search(name) and not (_is_word(form) and _CHOOSES.search(name))
+                ):
                     written.setdefault(form, name)
         self._shown = _pattern(shown), shown
         self._written = _pattern(written), written
+        self._certain = _pattern(certain), certain
 
     def text(self, text: str) -> str:
         """Free a text that is to be shown of all values, also of those that look harmless."""
         return _replaced(text, *self._shown)
 
-    def listing(self, value: object) -> object:
+    def listing(self, value: object, *, is_exact: bool = False) -> object:
         """Free a value of JSON that is to be written of what looks like a secret.
 
         A plain word that an environment variable happens to hold stays: descriptions would lose
-        words that are nobody's secret.
+        words that are nobody's secret, and names and choices are what the server wants to be sent.
         """
         if isinstance(value, str):
-            return _replaced(value, *self._written)
+            return _replaced(value, *(self._certain if is_exact else self._written))
         if isinstance(value, dict):
             return {
-                _replaced(key, *self._written): self.listing(item) for key, item in value.items()
+                _replaced(key, *self._certain): self.listing(
+                    item, is_exact=key in _EXACT and not isinstance(item, dict)
+                )
+                for key, item in value.items()
             }
         if isinstance(value, list):
-            return [self.listing(item) for item in value]
+            return [self.listing(item, is_exact=is_exact) for item in value]
         return value
 
     @staticmethod
@@ -117,10 +132,14 @@ def _forms(value: str) -> Iterator[str]:
         yield json.dumps(part)[1:-1]
         yield json.dumps(part, ensure_ascii=False)[1:-1]
         yield repr(part)[1:-1]
-        yield quote(part, safe="")
-        yield quote_plus(part)
+        yield quote(part, safe="", errors="surrogatepass")
+        yield quote_plus(part, errors="surrogatepass")
         if len(part) >= _LONG:
             yield b64encode(part.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+def _is_word(text: str) -> bool:
+    return text.isalpha() and len(text) < 2 * _LONG
 
 
 def _is_small_number(text: str) -> bool:

@@ -108,8 +108,8 @@ class ServerEntry:
         headers = self._expanded("headers", variables)
         if not url.startswith(("http://", "https://")):
             raise self._wrong("url", "must begin with http:// or https://")
-        if any("\n" in it or "\r" in it for it in (*headers, *headers.values())):
-            raise self._wrong("headers", "must be of one line each")
+        if not all(it.isascii() and it.isprintable() for it in (*headers, *headers.values())):
+            raise self._wrong("headers", "must be of one line of ASCII each")
         secrets = (*Redactor.of_address(url), *headers.items(), *variables.taken.items())
         return HttpParameters(
             url=url,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Variables", "input_variable", "workspace_of"]
 
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
+_NESTED = re.compile(r"\$\{[^{}]*\$\{")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
@@ -58,6 +59,8 @@ class Variables:
         Raises:
             ServerError: A variable is not set, or a reference is of a kind that is not known.
         """
+        if found := _NESTED.search(text):
+            raise ServerError(self.server, f"{found[0]}…: a reference within another is not known")
         return _REFERENCE.sub(lambda found: self._value(found[1]), text)
 
     def rewritten(self, text: str, note: Callable[[str], object]) -> str:

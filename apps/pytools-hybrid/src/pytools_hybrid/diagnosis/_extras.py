@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytools_hybrid.diagnosis._embedder import remedy_of
 from pytools_hybrid.diagnosis._finding import failed, fine
+from pytools_hybrid.keys import without_keys
 
 if TYPE_CHECKING:
     from pytools_hybrid.diagnosis._finding import Verdict
@@ -26,7 +27,7 @@ def look_at_reranking(model: str) -> Verdict:
     from pytools_hybrid.reranking import Reranking
 
     if problem := asyncio.run(Reranking(model).prepare()):
-        return failed(f"{model} cannot be used ({problem})", remedy_of(problem))
+        return failed(f"{model} cannot be used ({without_keys(problem)})", remedy_of(problem))
     return fine(f"{model} can be loaded; it was not asked")
 
 

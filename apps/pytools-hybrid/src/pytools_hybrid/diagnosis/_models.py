@@ -21,6 +21,7 @@ from pytools_hybrid.embedding import (
     downloaded_models,
     ollama_address,
 )
+from pytools_hybrid.keys import without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,6 +190,7 @@ def _device() -> str:
 def _ollama_models(*, call: bool) -> Iterator[ModelChoice]:
     address = ollama_address()
     server = urlunsplit((*urlsplit(address)[:2], "", "", ""))
+    shown = without_keys(server)
     suggested = f"ollama:{_FIRST_OLLAMA_MODEL}"
     try:
         listed = _json(f"{server}/api/tags")
@@ -199,7 +201,7 @@ def _ollama_models(*, call: bool) -> Iterator[ModelChoice]:
         yield ModelChoice(
             setting=suggested,
             works=False,
-            message=f"Ollama does not answer at {server} ({reason})",
+            message=f"Ollama does not answer at {shown} ({reason})",
             remedy="ollama serve, or set OLLAMA_BASE_URL",
         )
         return
@@ -210,14 +212,14 @@ def _ollama_models(*, call: bool) -> Iterator[ModelChoice]:
             message = "there, but the package openai is not installed, by which it is asked"
             yield ModelChoice(setting=setting, works=False, message=message, remedy=lacking)
         elif call:
-            yield _asked(setting, f"at {server}")
+            yield _asked(setting, f"at {shown}")
         else:
-            yield ModelChoice(setting=setting, works=True, message=f"at {server}; not loaded now")
+            yield ModelChoice(setting=setting, works=True, message=f"at {shown}; not loaded now")
     if not models:
         yield ModelChoice(
             setting=suggested,
             works=False,
-            message=f"Ollama at {server} has no embedding model",
+            message=f"Ollama at {shown} has no embedding model",
             remedy=f"ollama pull {_FIRST_OLLAMA_MODEL}",
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.keys import without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -165,7 +166,9 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
     except Exception as error:
         # Its library lets those of its HTTP client through, whichever that is.
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise DownloadError(f"{repository} cannot be downloaded ({reason})") from error
+        raise DownloadError(
+            f"{repository} cannot be downloaded ({without_keys(reason)})"
+        ) from error
     return folder
 
 

@@ -10,6 +10,7 @@ from toolindex import EmbeddingError, FailureKind
 from pytools_hybrid.embedding._failures import kind_of, retry_after_of
 from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS, limits_of
 from pytools_hybrid.embedding._ollama import OLLAMA, ollama_model, ollama_problem
+from pytools_hybrid.keys import without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,7 +162,9 @@ class ProviderEmbedder:
         else:
             lines = str(error).splitlines()
             reason = lines[0] if lines else type(error).__name__
-        return EmbeddingError(self.model_id, reason, kind=kind, retry_after=retry_after_of(error))
+        return EmbeddingError(
+            self.model_id, without_keys(reason), kind=kind, retry_after=retry_after_of(error)
+        )
 
     async def _created(self) -> PydanticAIEmbedder:
         """Give the one embedder, loading it once; who is in a hurry does not stop the loading."""

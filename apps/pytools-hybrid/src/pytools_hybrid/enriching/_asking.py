@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytools_hybrid.enriching._prompt import INSTRUCTIONS, Said, capabilities_of, prompt_of
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.keys import without_keys
 from pytools_hybrid.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Asker:
             ) from error
         except Exception as error:
             # Unknown names and missing keys have no common root.
-            reason = one_line(str(error), _REASON_LENGTH)
+            reason = one_line(without_keys(str(error)), _REASON_LENGTH)
             raise SettingsError("--model", f"cannot use {model!r}: {reason}") from error
         # Once more where the answer has another form than asked for.
         self._agent = Agent(
@@ -137,8 +138,9 @@ class Asker:
                 # Providers' errors have no common root; a cancellation is none of them.
                 passes = not isinstance(error, ModelHTTPError) or error.status_code in _PASSING
                 if pause is None or not passes:
-                    reason = one_line(f"{type(error).__name__}: {error}", _REASON_LENGTH)
-                    raise NoAnswerError(reason, _spent(used)) from error
+                    # Cut last: half a key is one that nobody finds.
+                    said = without_keys(f"{type(error).__name__}: {error}")
+                    raise NoAnswerError(one_line(said, _REASON_LENGTH), _spent(used)) from error
                 await asyncio.sleep(pause)
             else:
                 return Answer(made=capabilities_of(run.output, subjects), spent=_spent(used))

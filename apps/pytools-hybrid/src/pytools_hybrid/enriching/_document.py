@@ -67,6 +67,9 @@ class CapabilityFile:
             CapabilitiesError: It is broken, cannot be written, or has one of them at a place where
                 it cannot be changed.
         """
+        if self.path.is_symlink() and not self.path.exists():
+            # A tree of strangers could have a file made anywhere.
+            raise CapabilitiesError(self.path, "is a link to nothing; remove it")
         text = read_text(self.path)
         known = parse_capabilities(text, self.path).entries
         trial = Capability(synonyms=("trial",), text_hash="trial")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -106,21 +107,30 @@ async def import_servers(
     entries = read_servers(file)
     _check_names(file, entries, options.only)
     folder = root / "mcptools"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise SettingsError("--root", f"{folder} cannot be a folder: a file is there") from None
     clear_leftovers(folder)
-    categories = distinct_names([entry.name for entry in entries])
+    categories = distinct_names([entry.name for entry in entries], _given(folder, file))
     asked = [entry for entry in entries if not options.only or entry.name in options.only]
     # One thread: the generator keeps the processor busy, and shares what it has read.
-    with without_logs(), ThreadPoolExecutor(1, thread_name_prefix="generator") as generator:
-        if any(Manifest.read(folder / categories[entry.name]) is None for entry in asked):
-            # While the servers start.
-            generator.submit(_warm_up)
-        work = _Work(folder, options, generator, on_stage, on_done)
-        jobs = (work.one(entry, categories[entry.name]) for entry in asked)
-        reports = await asyncio.gather(*jobs)
-        if not options.only:
-            names = {entry.name for entry in entries}
-            reports += await work.gone(full_path(file), names)
+    generator = ThreadPoolExecutor(1, thread_name_prefix="generator")
+    work = _Work(folder, options, generator, on_stage, on_done)
+    try:
+        with without_logs():
+            if any(Manifest.read(folder / categories[entry.name]) is None for entry in asked):
+                # While the servers start.
+                generator.submit(_warm_up)
+            jobs = (work.one(entry, categories[entry.name]) for entry in asked)
+            reports = await asyncio.gather(*jobs)
+            if not options.only:
+                names = {entry.name for entry in entries}
+                reports += await work.gone(full_path(file), names)
+    finally:
+        # Not waited for: who interrupts has not to wait until a long list of tools is written.
+        work.stopped.set()
+        generator.shutdown(wait=False, cancel_futures=True)
     return tuple(reports)
 
 
@@ -142,6 +152,7 @@ class _Work:
         self._on_done = on_done
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._telling = asyncio.Lock()
+        self.stopped = threading.Event()
 
     async def one(self, entry: ServerEntry, category: str) -> ServerReport:
         """Import one server, whatever happens to it."""
@@ -199,11 +210,12 @@ class _Work:
 
     def _written(self, entry: ServerEntry, category: str, listing: Listing) -> ServerReport:
         options, folder = self._options, self._folder / category
-        modules = distinct_names([tool.name for tool in listing.tools])
+        known = Manifest.read(folder)
+        given = {tool: module for module, tool in known.tools.items()} if known else {}
+        modules = distinct_names([tool.name for tool in listing.tools], given)
         tools = [it for it in listing.tools if options.takes(category, it.name, modules[it.name])]
         initial, variables = _initial(entry, listing.about, options.runtime)
         state = _state(entry.name, tools, modules, initial, options.runtime)
-        known = Manifest.read(folder)
         if known and known.state == state and known.is_whole(folder) and not options.force:
             return ServerReport(
                 server=entry.name,
@@ -213,7 +225,9 @@ class _Work:
                 failed=listing.left_out,
                 variables=variables,
             )
-        package = package_of(entry.name, tools, modules, initial, options.runtime)
+        package = package_of(
+            entry.name, tools, modules, initial, options.runtime, check=self._check
+        )
         manifest = Manifest(
             server=entry.name,
             source=str(entry.file),
@@ -235,6 +249,10 @@ class _Work:
             failed={**listing.left_out, **package.failed},
             variables=variables,
         )
+
+    def _check(self) -> None:
+        if self.stopped.is_set():
+            raise ServerError("", "the import was stopped")
 
     def _check_owner(self, folder: Path, entry: ServerEntry) -> None:
         """Refuse to write where something lies that was not made from this file."""
@@ -278,6 +296,13 @@ def _state(
 ) -> str:
     made_from = [_GENERATION, generator_version(), server, runtime, initial]
     return digest([*made_from, [(modules[tool.name], asdict(tool)) for tool in tools]])
+
+
+def _given(folder: Path, file: Path) -> dict[str, str]:
+    """Give the folders that a file's servers have: programs import them by these names."""
+    manifests = ((Manifest.read(it), it.name) for it in sorted(folder.iterdir()))
+    source = str(full_path(file))
+    return {found.server: name for found, name in manifests if found and found.source == source}
 
 
 def _joined(

@@ -75,6 +75,11 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
     # Cut last: half a secret is one that nobody finds.
     shown = cast("str", redactor.listing(about))[:_ABOUT]
     notes = {name: redactor.text(text) for name, text in tail.repairs.notes.items()}
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.name in seen:
+            notes[tool.name] = "it is listed twice, and the last is taken"
+        seen.add(tool.name)
     return Listing(
         tools=tuple(distinct.values()),
         about=shown,

@@ -13,7 +13,12 @@ from types import ModuleType
 from typing import Any
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.importing._schema import cleaned_schema, renamed_parts, without_patterns
+from pytools_hybrid.importing._schema import (
+    check_size,
+    cleaned_schema,
+    renamed_parts,
+    without_patterns,
+)
 
 __all__ = ["Models", "generator_version", "models_of", "require_generator"]
 
@@ -98,6 +103,7 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
     problem = ""
     try:
         cleaned, notes = cleaned_schema(schema)
+        check_size(cleaned)
         cleaned = renamed_parts(cleaned)
         if name == "Params" and "object" not in cleaned.get("type", "object"):
             raise ValueError("its schema is none of an object")

@@ -13,7 +13,7 @@ from toolscan import ToolReadError, read_tool
 from pytools_hybrid.importing._models import models_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["Package", "Runtime", "Tool", "docstring", "package_of"]
 
@@ -62,6 +62,8 @@ def package_of(
     modules: Mapping[str, str],
     initial: str,
     runtime: Runtime,
+    *,
+    check: Callable[[], object] = lambda: None,
 ) -> Package:
     """Write all files of a server.
 
@@ -71,11 +73,13 @@ def package_of(
         modules: The name of each one's module.
         initial: The text of `__init__.py`.
         runtime: What calls the tools.
+        check: Called before each tool; what it raises ends the work.
     """
     files = {"__init__.py": initial}
     notes: dict[str, str] = {}
     failed: dict[str, str] = {}
     for tool in tools:
+        check()
         models = models_of(tool.input_schema, tool.output_schema)
         text = _module(server, tool, models.params, models.result, runtime, models.has_aliases)
         if problem := _problem(text, modules[tool.name]):

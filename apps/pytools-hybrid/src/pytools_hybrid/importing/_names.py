@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 __all__ = ["distinct_names", "module_name"]
 
@@ -38,18 +38,30 @@ def module_name(name: str) -> str:
     return made
 
 
-def distinct_names(names: Collection[str]) -> dict[str, str]:
+def distinct_names(
+    names: Collection[str], known: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Give each name a module name of its own, the same whatever their order.
 
     Where several fall together, the one that is spelled like its module keeps it, else the first
     by the alphabet; the others are numbered.
+
+    Args:
+        names: The names.
+        known: What some of them were given before, which they keep.
     """
     wanted = {name: module_name(name) for name in names}
     ordered = sorted(wanted, key=lambda name: (name != wanted[name], name))
     taken = set(wanted.values())
-    given: dict[str, str] = {}
-    used: set[str] = set()
+    given = {
+        name: made
+        for name, made in (known or {}).items()
+        if name in wanted and re.fullmatch(rf"{re.escape(wanted[name])}(_\d+)?", made)
+    }
+    used = set(given.values())
     for name in ordered:
+        if name in given:
+            continue
         made, number = wanted[name], 1
         while made in used or (number > 1 and made in taken):
             number += 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-__all__ = ["cleaned_schema", "renamed_parts", "without_patterns"]
+__all__ = ["check_size", "cleaned_schema", "renamed_parts", "without_patterns"]
 
 _ONE = frozenset(
     {
@@ -30,6 +31,8 @@ _PLAIN = frozenset(
 # Others change a value on its way (an address gets a slash, a password stars), or want a library.
 _FORMATS = frozenset({"date-time", "date", "time", "uuid", "ipv4", "ipv6"})
 _DEEPEST = 60
+_MOST_PARTS = 20_000
+_MOST_COMBINATIONS = 500
 _OWN = frozenset({"params", "result"})
 
 
@@ -87,6 +90,59 @@ def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
             if re.sub(r"[\W_]+", "", name).lower() in _OWN and schema.get("$ref") != path:
                 others[path] = _free(f"{name}Item", names)
     return cast("dict[str, Any]", _renamed(schema, "#", others)) if others else schema
+
+
+def check_size(schema: dict[str, Any]) -> None:
+    """Refuse a schema that the generator would work at for ever: it multiplies alternatives out.
+
+    Raises:
+        ValueError: It has too many parts, or too many combinations of them.
+    """
+    _Size(schema).of(schema)
+
+
+class _Size:
+    """Counts the parts and the combinations of a schema, without making them."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._schema = schema
+        self._parts = 0
+        self._known: dict[str, int] = {}
+
+    def of(self, value: Any) -> int:  # noqa: ANN401
+        """Give how many alternatives a part stands for."""
+        if isinstance(value, list):
+            for item in value:
+                self.of(item)
+        if not isinstance(value, dict):
+            return 1
+        self._parts += 1
+        alternatives, common = 0, 1
+        for key, item in value.items():
+            if key in {"anyOf", "oneOf"} and isinstance(item, list):
+                alternatives += sum(map(self.of, item))
+            elif key == "allOf" and isinstance(item, list):
+                common *= prod(self._merged(it) for it in item)
+            else:
+                self.of(item)
+        found = max(alternatives, 1) * common
+        if found > _MOST_COMBINATIONS or self._parts > _MOST_PARTS:
+            raise ValueError("its schema has too many parts, or combinations of them")
+        return found
+
+    def _merged(self, part: object) -> int:
+        """Count a part of `allOf`, whose references the generator follows."""
+        reference = part.get("$ref") if isinstance(part, dict) else None
+        if not isinstance(reference, str):
+            return self.of(part)
+        _, _, path = reference.partition("/")
+        kind, _, name = path.partition("/")
+        if kind not in {"$defs", "definitions"} or "/" in name:
+            return self.of(part)
+        if reference not in self._known:
+            self._known[reference] = 1  # for a part that leads back to itself
+            self._known[reference] = self.of(self._schema.get(kind, {}).get(name))
+        return self._known[reference]
 
 
 def _renamed(value: Any, path: str, others: Mapping[str, str]) -> Any:  # noqa: ANN401

@@ -7,19 +7,21 @@ import os
 import shutil
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
 __all__ = ["Manifest", "Written", "clear_leftovers", "digest", "remove_package", "write_package"]
 
 _FILE = "_manifest.json"
 _LEFTOVER = "_importing-"
+_LOCK = "_importing.lock"
+_LOCK_SECONDS = 60.0
 _LEFTOVER_SECONDS = 3600.0
 
 
@@ -123,6 +125,43 @@ def write_package(
     Raises:
         OSError: The folder cannot be written.
     """
+    with _alone(folder.parent):
+        return _written(folder, files, manifest, force=force)
+
+
+def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> Written:
+    """Remove what was generated into a folder, and the folder where nothing else is in it.
+
+    A module that somebody has edited stays, with the `__init__.py` that it imports.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    with _alone(folder.parent):
+        return _removed(folder, manifest, force=force)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what a process that was killed has left beside the servers' folders."""
+    for left in folder.glob(f"{_LEFTOVER}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _LEFTOVER_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def _alone(tree: Path) -> Generator[None]:
+    """Keep other processes from writing into a tree at the same time."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(tree / _LOCK, timeout=_LOCK_SECONDS):
+            yield
+    except Timeout:
+        raise OSError(f"another import holds {tree / _LOCK}") from None
+
+
+def _written(folder: Path, files: Mapping[str, str], manifest: Manifest, *, force: bool) -> Written:
     known = Manifest.read(folder) or Manifest(server="", source="", state="")
     data = {name: text.encode() for name, text in files.items()}
     hashes = {name: _hash(content) for name, content in data.items()}
@@ -164,34 +203,23 @@ def write_package(
     )
 
 
-def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> Written:
-    """Remove what was generated into a folder, and the folder where nothing else is in it.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
+def _removed(folder: Path, manifest: Manifest, *, force: bool) -> Written:
     ours = {name for name in manifest.files if force or manifest.is_ours(folder, name)}
     kept = {name for name in manifest.files if name not in ours and (folder / name).exists()}
+    needed = {"__init__.py"} & ours if kept else set()
+    ours -= needed
     # Last what the modules import.
     for name in sorted(ours, key=lambda it: (it == "__init__.py", it)):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     if kept:
-        left = {name: manifest.files[name] for name in kept}
+        left = {name: manifest.files[name] for name in kept | needed}
         _with_files(manifest, left, "").write(folder)
     else:
         (folder / _FILE).unlink(missing_ok=True)
     with suppress(OSError):  # somebody's files are in it
         folder.rmdir()
     return Written(removed=tuple(sorted(ours)), kept=tuple(sorted(kept)))
-
-
-def clear_leftovers(folder: Path) -> None:
-    """Remove what a process that was killed has left beside the servers' folders."""
-    for left in folder.glob(f"{_LEFTOVER}*"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _LEFTOVER_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 def _prefix(folder: Path) -> str:

@@ -181,13 +181,15 @@ class Link:
             ready.cancel()
 
     async def _close(self) -> None:
-        task, self._task, self._session = self._task, None, None
+        task, session = self._task, self._session
+        self._task = self._session = None
         if task is None:
             return
         self._leave.set()
-        with suppress(TimeoutError, asyncio.CancelledError):
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await asyncio.shield(asyncio.gather(task, return_exceptions=True))
+        if session is not None:  # one that is being opened does not look whether it may leave
+            with suppress(TimeoutError, asyncio.CancelledError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await asyncio.shield(asyncio.gather(task, return_exceptions=True))
         if not task.done():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# Too late once the main thread has ended, as it may have at the first call.
+import concurrent.futures.thread  # noqa: F401
 import os
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
