@@ -4,8 +4,8 @@ usage: python tests/servers/run.py COMMAND PYTHON
 
 COMMAND is pytools-hybrid, PYTHON the interpreter that it runs with. The servers are taken from
 PATH: those of PyPI (`mcp-server-time`, `mcp-server-git`) have to be there, those of npm
-(`mcp-server-filesystem`, `mcp-server-memory`, `mcp-server-everything`) are used where they are. None
-of them needs the network.
+(`mcp-server-filesystem`, `mcp-server-memory`, `mcp-server-everything`) are used where they are.
+None of them needs the network.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from pytools_hybrid.importing import _writing
@@ -138,6 +139,22 @@ def test_a_manifest_reaches_nothing_outside_of_its_folder(write, folder, tmp_pat
     (folder / "_manifest.json").write_text(json.dumps(manifest))
     write({})
     assert outside.exists()
+
+
+def test_nothing_is_written_through_a_link(write, folder, tmp_path):
+    write({"a.py": "1"})
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (folder / "_manifest.json.new").symlink_to(precious)
+    (folder.parent / "_importing.lock").unlink()
+    (folder.parent / "_importing.lock").symlink_to(precious)
+    with suppress(OSError):
+        write({"a.py": "2"})
+    assert precious.read_text() == "mine"
+    (folder.parent / "_importing.lock").unlink()
+    write({"a.py": "2"})
+    assert precious.read_text() == "mine"
+    assert contents(folder) == {"__init__.py": "i", "a.py": "2"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"server": 1}', '{"server": "a", "files": 3}', "\0"])

@@ -320,8 +320,9 @@ def _modules_of(files: Iterable[str]) -> tuple[str, ...]:
 
 def _still_names(file: Path, server: str) -> bool:
     try:
-        return any(entry.name == server for entry in read_servers(file))
-    except SettingsError:
+        # What a manifest names may be anything: a device has no end.
+        return file.is_file() and any(entry.name == server for entry in read_servers(file))
+    except (SettingsError, OSError, ValueError):
         return False
 
 

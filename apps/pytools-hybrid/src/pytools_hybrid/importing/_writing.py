@@ -74,7 +74,10 @@ class Manifest:
             "tools": dict(sorted(self.tools.items())),
         }
         new = folder / f"{_FILE}.new"
-        new.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+        # In a tree of strangers it may be a link to somewhere else.
+        new.unlink(missing_ok=True)
+        with new.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(content, indent=1, ensure_ascii=True) + "\n")
         new.replace(folder / _FILE)
 
     def is_ours(self, folder: Path, name: str) -> bool:
