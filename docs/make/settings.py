@@ -41,8 +41,8 @@ The nearest `pytools.toml` counts, or `pyproject.toml` with a table `[tool.pytoo
 where the command is started or one above it. Paths in it start from its own folder. A
 file that is merely found, and may be a stranger's, cannot say to whom this machine is open
 (`transport`, `host`, `token`, `allowed_hosts`, `outside_links`): for these it has to be named, by
-`--config FILE` or `PYTOOLS_CONFIG` ([why](decisions/0014-a-settings-file-that-is-found-opens-nothing.md)).
-For example, `pytools.toml`:
+`--config FILE` or `PYTOOLS_CONFIG`
+([why](decisions/0014-a-settings-file-that-is-found-opens-nothing.md)). For example, `pytools.toml`:
 
 ```toml
 root = ["examples/tools"]

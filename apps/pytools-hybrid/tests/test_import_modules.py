@@ -89,6 +89,8 @@ NASTY = st.text() | st.sampled_from(
 
 
 @given(st.lists(NASTY).map("".join))
+@example('""\0"')
+@example('"\ud800""+evil()+"""')
 def test_a_docstring_says_what_the_server_said_whatever_that_is(text):
     source = f"def run():\n    {docstring(text)}\n"
     found = ast.get_docstring(ast.parse(source).body[0], clean=False)

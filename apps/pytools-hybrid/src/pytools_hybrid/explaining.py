@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytools_hybrid.search import FoundTool
 
-__all__ = ["ChannelScore", "breakdown", "reason"]
+__all__ = ["DOUBTFUL", "ChannelScore", "breakdown", "reason"]
 
 _SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
-# Below it a tool that is listed first is seldom the right one.
-_DOUBTFUL = 0.3
+DOUBTFUL = 0.3
+"""Of less confidence than this, a tool that is listed first is seldom the right one."""
+
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -66,7 +67,7 @@ def reason(found: FoundTool) -> str:
             told.append("has failed before")
     if found.duplicates:
         told.append(f"stands for {len(found.duplicates)} more that say the same")
-    if found.confidence < _DOUBTFUL:
+    if found.confidence < DOUBTFUL:
         told.append("but it may not do this at all")
     return "; ".join(told) or "a part of the request brought it up"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app(args=arguments)
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(128 + signal.SIGINT)
     except Exception as error:
         from toolindex import ToolIndexError
         from toolrank import ToolRankError

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pytools_hybrid.explaining import DOUBTFUL
 from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, say
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ __all__ = ["Answer", "print_answers"]
 _SENSES = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
 _BAR = 8
 _WIDE = 60
-_GOOD = 0.5
+_SURE = 0.5
+_FEW = 20
 _TERMS = 6
 
 
@@ -125,6 +127,8 @@ def _as_lines(answers: Sequence[Answer], roots: Roots) -> Iterator[str]:
         for found in answer.response.tools:
             yield f"{found.score:.2f}  {found.entry.id}"
             yield f"      {found.entry.summary}"
+            if doubt := _doubt(found, answer):
+                yield f"      {doubt}"
             if found.duplicates:
                 yield f"      the same as {', '.join(found.duplicates)}"
             yield f"      {roots.shown(found.entry.path)}"
@@ -173,19 +177,27 @@ def _as_tables(answers: Sequence[Answer], roots: Roots) -> Iterator[RenderableTy
             table.add_column(no_wrap=True)
             table.add_column(overflow="fold")
             for place, found in enumerate(answer.response.tools, start=1):
-                table.add_row(str(place), _score(found.score), _tool(found, roots, answer.terms))
+                table.add_row(str(place), _score(found), _tool(found, roots, answer))
             yield table
         if answer.placement is not None:
             yield Text("\n".join(map(printable, answer.placement.lines())))
 
 
-def _score(score: float) -> Text:
+def _doubt(found: FoundTool, answer: Answer) -> str:
+    # Among a few tools there is nothing to tell a good match from a poor one by.
+    if found.confidence >= DOUBTFUL or answer.response.tool_count < _FEW:
+        return ""
+    return f"may not do this at all (confidence {found.confidence:.2f})"
+
+
+def _score(found: FoundTool) -> Text:
     import shutil
     import sys
 
     from rich.text import Text
 
-    style = "green" if score >= _GOOD else "yellow"
+    score = found.score
+    style = "green" if found.confidence >= _SURE else "yellow"
     text = Text(f"{score:.2f}", style=style)
     if shutil.get_terminal_size().columns >= _WIDE:
         line = "━" if sys.stdout.encoding.lower().startswith("utf") else "="
@@ -194,9 +206,7 @@ def _score(score: float) -> Text:
     return text
 
 
-def _tool(
-    found: FoundTool, roots: Roots, terms: Mapping[str, Mapping[str, float]] | None
-) -> RenderableType:
+def _tool(found: FoundTool, roots: Roots, answer: Answer) -> RenderableType:
     from rich.text import Text
 
     id_, entry = found.entry.id, found.entry
@@ -206,9 +216,11 @@ def _tool(
         f"\n{printable(entry.summary)}",
         (f"\n{printable(roots.shown(entry.path))}", "dim"),
     )
+    if doubt := _doubt(found, answer):
+        text.append(f"\n{doubt}", style="yellow")
     if found.duplicates:
         text.append(f"\nthe same as {printable(', '.join(found.duplicates))}", style="dim")
-    if terms is not None:
-        for line in _explanation(found, terms):
+    if answer.terms is not None:
+        for line in _explanation(found, answer.terms):
             text.append(f"\n{printable(line)}", style="magenta")
     return text

@@ -100,8 +100,9 @@ def existing_roots(settings: Settings) -> Roots:
     roots, note = settings.resolved_root()
     for root in roots:
         if not is_folder(root):
+            name = settings.origins.get("root", "--root")
             raise SettingsError(
-                "--root", f"{root} does not exist; give the folder that holds the tools"
+                name, f"{root} does not exist; give the folder that holds the tools"
             )
     if note:
         say(note)

@@ -8,14 +8,9 @@
 - **Connecting**: `connected` opens a server and gives the client of the `mcp` library.
 """
 
-from pytools_hybrid.connections._client import (
-    StderrTail,
-    connected,
-    explain,
-    innermost,
-    is_closed,
-)
+from pytools_hybrid.connections._client import StderrTail, connected
 from pytools_hybrid.connections._errors import ServerError, ServersFileError
+from pytools_hybrid.connections._explaining import explain, innermost, is_closed
 from pytools_hybrid.connections._parameters import HttpParameters, Parameters, StdioParameters
 from pytools_hybrid.connections._secrets import Redactor
 from pytools_hybrid.connections._servers import ServerEntry, full_path, read_servers

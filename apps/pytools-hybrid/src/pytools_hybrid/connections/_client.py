@@ -6,11 +6,10 @@ import logging
 import os
 import threading
 from collections import deque
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TextIO
 from urllib.parse import urlsplit
 
-from pytools_hybrid.connections._errors import ServerError
 from pytools_hybrid.connections._lenient import Repairs, lenient
 from pytools_hybrid.connections._parameters import StdioParameters
 
@@ -22,20 +21,15 @@ if TYPE_CHECKING:
     from mcp.client.client import Client
 
     from pytools_hybrid.connections._parameters import HttpParameters, Parameters
-    from pytools_hybrid.connections._secrets import Redactor
 
-__all__ = ["StderrTail", "connected", "explain", "innermost", "is_closed"]
+__all__ = ["StderrTail", "connected"]
 
 _LINES = 20
 # Longer than what is shown: a secret that is cut would not be found in it.
 _KEPT = 16 * 1024
-_LINE_LENGTH = 500
-_MESSAGE_LENGTH = 2000
 _CONNECT_SECONDS = 30.0
 # A tool may think for long; how long a call may take is its caller's to say.
 _READ_SECONDS = 24 * 3600.0
-# What the library says where an answer was nothing but an HTTP status.
-_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
 _LOGGERS = (
     *("mcp.client.stdio", "mcp.client.sse", "mcp.client.streamable_http"),
     *("mcp.shared.jsonrpc_dispatcher", "client", "httpx2"),
@@ -183,80 +177,10 @@ def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncCl
     )
 
 
-def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redactor) -> ServerError:
-    """Put what went wrong with a connection into words, without any secret.
-
-    Args:
-        error: What the library raised.
-        server: The server's name.
-        tail: What the server wrote.
-        redactor: Knows its secrets.
-    """
-    error = innermost(error)
-    if isinstance(error, ServerError):
-        return error
-    from mcp.shared.exceptions import MCPError
-
-    text = _short(_words(error), _MESSAGE_LENGTH, redactor) or type(error).__name__
-    is_answer = isinstance(error, MCPError) and not is_closed(error)
-    if is_answer and (tail.status is None or text not in _STAND_INS):
-        return ServerError(server, text)
-    if isinstance(error, ValueError | RuntimeError):  # it answered, and not as it should
-        return ServerError(server, text)
-    if tail.status is not None:
-        text = f"answered {_short(tail.status, _LINE_LENGTH, redactor)}"
-        if tail.status.startswith(("401", "403")):
-            text += "; check its 'headers'"
-    elif type(error).__module__.partition(".")[0] in {"httpx2", "httpcore2"}:
-        text = f"cannot be reached: {text}"
-    elif isinstance(error, MCPError):
-        text = "ended before it answered"
-    with suppress(RuntimeError):  # the thread may be adding one
-        if lines := tail.lines:
-            shown = (_short(line, _LINE_LENGTH, redactor) for line in lines[-5:])
-            text += "; its last lines were: " + " | ".join(shown)
-    return ServerError(server, text)
-
-
-def is_closed(error: BaseException) -> bool:
-    """Tell whether the library says that the connection has ended, and not the server something."""
-    from mcp.shared.exceptions import MCPError
-    from mcp_types import CONNECTION_CLOSED
-
-    # The code alone does not tell: it is also the one that most servers give their errors.
-    return (
-        isinstance(error, MCPError)
-        and error.code == CONNECTION_CLOSED
-        and error.message.startswith(("Connection closed", "SSE stream "))
-    )
-
-
-def _words(error: BaseException) -> str:
-    from pydantic import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"its answer is not as it should be: {place}: {first['msg']}"
-
-
-def _short(text: str, length: int, redactor: Redactor) -> str:
-    # Cut last: half a secret is one that nobody finds.
-    return " ".join(redactor.text(text).split())[:length]
-
-
 def _without_contents(record: logging.LogRecord) -> bool:
     """Keep messages and addresses, in which secrets stand, out of the log."""
     record.exc_info = record.exc_text = None
     return record.levelno >= logging.WARNING
-
-
-def innermost(error: BaseException) -> BaseException:
-    """Give the first error of a group of errors, whatever groups are in it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 if TYPE_CHECKING:

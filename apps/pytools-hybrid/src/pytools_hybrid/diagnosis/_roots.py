@@ -83,7 +83,7 @@ def look_at_root(
         return warning(
             f"{shown}: no tools{why}; they lie at mcptools/<category>/<tool>.py or "
             "gentools/<category>/<tool>/api.py and have a documented run()",
-            "pytools-hybrid import servers.json",
+            commands.index() if issues else "pytools-hybrid import servers.json",
         )
     if problem := _misread(root):
         return warning(

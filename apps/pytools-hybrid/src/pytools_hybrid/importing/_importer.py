@@ -6,8 +6,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +15,7 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.importing._clients import initial_for_mcpygen, initial_for_pytools
 from pytools_hybrid.importing._listing import list_tools, without_logs
 from pytools_hybrid.importing._models import generator_version, require_generator
-from pytools_hybrid.importing._modules import Runtime, package_of
+from pytools_hybrid.importing._modules import package_of
 from pytools_hybrid.importing._names import distinct_names
 from pytools_hybrid.importing._report import ServerReport
 from pytools_hybrid.importing._writing import (
@@ -32,47 +31,16 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.connections import ServerEntry
     from pytools_hybrid.importing._listing import Listing
-    from pytools_hybrid.importing._modules import Tool
+    from pytools_hybrid.importing._modules import Runtime, Tool
+    from pytools_hybrid.importing._options import ImportOptions
 
-__all__ = ["ImportOptions", "Stage", "import_servers"]
+__all__ = ["Stage", "import_servers"]
 
 Stage = Literal["waiting", "connecting", "generating"]
 
 _AT_ONCE = 4
 # Part of each package's state: what it makes differently is made anew.
 _GENERATION = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    """What to import, and how.
-
-    Attributes:
-        only: Names of servers; all where there are none.
-        include: Patterns of tools; all where there are none.
-        exclude: Patterns of tools that are left out.
-        runtime: What calls the tools: this package, or the tool server of mcpygen.
-        seconds: How long a server may take to list its tools.
-        prune: Remove the packages of servers that are gone from the file.
-        force: Overwrite and remove also what was not generated from this file.
-    """
-
-    only: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    runtime: Runtime = "pytools"
-    seconds: float = 60.0
-    prune: bool = False
-    force: bool = False
-
-    def takes(self, category: str, tool: str, module: str) -> bool:
-        """Tell whether a tool is wanted, by its name, its module's, or its id."""
-        names = (tool, module, f"mcptools:{category}:{module}")
-
-        def is_one(patterns: Iterable[str]) -> bool:
-            return any(fnmatchcase(name, it) for it in patterns for name in names)
-
-        return (not self.include or is_one(self.include)) and not is_one(self.exclude)
 
 
 async def import_servers(

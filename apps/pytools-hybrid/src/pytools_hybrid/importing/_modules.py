@@ -113,18 +113,15 @@ def _module(
 
 def docstring(text: str) -> str:
     """Quote a text of any content as the docstring of a function."""
-    made = text[:_DESCRIPTION].replace("\r\n", "\n").replace("\\", "\\\\").replace('"""', '""\\"')
-    made = "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in made)
+    # What nothing can store goes first: left out later, it could bring quotes together.
+    made = "".join(
+        it for it in text[:_DESCRIPTION] if it != "\0" and not "\ud800" <= it <= "\udfff"
+    )
+    made = made.replace("\r\n", "\n").replace("\\", "\\\\").replace('"""', '""\\"')
+    made = "".join(it if it in "\n\t" or it.isprintable() else repr(it)[1:-1] for it in made)
     first, *others = made.split("\n")
     lines = [first, *(f"    {line}" if line.strip() else "" for line in others)]
     return '"""' + "\n".join(lines) + '\n    """'
-
-
-def _escaped(char: str) -> str:
-    if char == "\t":
-        return char
-    # Nothing can store a NUL or half a character.
-    return "" if char == "\0" or "\ud800" <= char <= "\udfff" else repr(char)[1:-1]
 
 
 def _quoted(text: str) -> str:
