@@ -203,6 +203,16 @@ class TestIndex:
         with ToolIndex(database) as index:
             assert index.usage.statistics().searches == 1
 
+    def test_programs_get_what_was_done_and_what_was_left_out(self, run, tree):
+        (tree / "mcptools" / "pdf" / "broken.py").write_text("def run(:", "utf-8")
+
+        told = json.loads(run("index", "--root", tree, "--output", "json").stdout)
+
+        assert (told["added"], told["embedded"]) == (119, 119)
+        assert [(it["path"], it["reason"]) for it in told["left_out"]] == [
+            ("mcptools/pdf/broken.py", "syntax_error")
+        ]
+
     def test_check_and_rebuild_together_are_wrong_use(self, run, tree):
         result = run("index", "--root", tree, "--check", "--rebuild")
 

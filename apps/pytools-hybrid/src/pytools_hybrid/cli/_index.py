@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,7 +12,14 @@ from pytools_hybrid.cli._embedding import embed
 from pytools_hybrid.cli._options import Database, Device, Model, Root
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
 from pytools_hybrid.errors import RootUnreadableError, SettingsError
-from pytools_hybrid.terminal import NO_TOOLS, Progress, print_issues, print_sync, say
+from pytools_hybrid.terminal import (
+    NO_TOOLS,
+    Progress,
+    print_issues,
+    print_json,
+    print_sync,
+    say,
+)
 
 if TYPE_CHECKING:
     from toolindex import SyncReport
@@ -55,11 +62,16 @@ def index(
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on as files change, until Ctrl-C.")
     ] = False,
+    output: Annotated[
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
 ) -> None:
     """Bring the index up to date, and say what changed.
 
     Files that were left out are listed with the reason.
     """
+    if watch and output == "json":
+        raise SettingsError("--watch / --output", "json is for one look at the files; give one")
     if check and rebuild:
         raise SettingsError("--check / --rebuild", "give one of them: --rebuild checks nothing")
     settings = settings_from(
@@ -70,11 +82,11 @@ def index(
         watch=watch or None,
     )
     roots = existing_roots(settings)
-    run(_index(settings, roots, check=check, rebuild=rebuild, watch=watch))
+    run(_index(settings, roots, check=check, rebuild=rebuild, watch=watch, output=output))
 
 
 async def _index(
-    settings: Settings, roots: Roots, *, check: bool, rebuild: bool, watch: bool
+    settings: Settings, roots: Roots, *, check: bool, rebuild: bool, watch: bool, output: str
 ) -> None:
     from pytools_hybrid.service import ToolSearch
 
@@ -83,7 +95,7 @@ async def _index(
             await _check(tools)
         if rebuild:
             await tools.rebuild(forget_vectors=True)
-        await _bring_up_to_date(tools, trusts_stamps=not check)
+        await _bring_up_to_date(tools, trusts_stamps=not check, output=output)
         if watch:
             await _watch(tools)
 
@@ -99,7 +111,7 @@ async def _check(tools: ToolSearch) -> None:
         say(f"{tools.index.path} agrees with itself; comparing with the files")
 
 
-async def _bring_up_to_date(tools: ToolSearch, *, trusts_stamps: bool) -> None:
+async def _bring_up_to_date(tools: ToolSearch, *, trusts_stamps: bool, output: str) -> None:
     started = time.monotonic()
     unreadable: RootUnreadableError | None = None
     try:
@@ -113,14 +125,47 @@ async def _bring_up_to_date(tools: ToolSearch, *, trusts_stamps: bool) -> None:
     failure, embedded = await embed(tools)
     await tools.tidy()
     seconds = time.monotonic() - started
+    refused = await tools.refused()
+    if output == "json":
+        print_json(_as_json(report, tools, embedded, refused, seconds))
+    else:
+        _print_summary(report, tools, embedded, refused, seconds)
+    for problem in filter(None, (unreadable, failure)):
+        raise problem
+
+
+def _print_summary(
+    report: SyncReport, tools: ToolSearch, embedded: int, refused: dict[str, str], seconds: float
+) -> None:
     print_sync(report, tools.index.path, embedded=embedded, seconds=seconds)
     if not report.added + report.updated + report.unchanged:
         say(NO_TOOLS)
     print_issues(report, tools.roots)
-    for tool_id, reason in (await tools.refused()).items():
+    for tool_id, reason in refused.items():
         say(f"  no vector for {tool_id}: {reason}")
-    for problem in filter(None, (unreadable, failure)):
-        raise problem
+
+
+def _as_json(
+    report: SyncReport, tools: ToolSearch, embedded: int, refused: dict[str, str], seconds: float
+) -> dict[str, Any]:
+    return {
+        "database": str(tools.index.path),
+        "added": report.added,
+        "updated": report.updated,
+        "removed": report.removed,
+        "unchanged": report.unchanged,
+        "embedded": embedded,
+        "left_out": [
+            {
+                "path": tools.roots.brief(issue.path),
+                "reason": issue.reason.value,
+                "detail": issue.detail,
+            }
+            for issue in report.issues
+        ],
+        "without_vector": refused,
+        "seconds": round(seconds, 3),
+    }
 
 
 async def _watch(tools: ToolSearch) -> None:
