@@ -1,4 +1,4 @@
-"""The product as one object: a store kept in step with trees of tools, and searches of it."""
+"""The product as one object: an index kept in step with trees of tools, and searches of it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,23 @@ import asyncio
 import logging
 import time
 import uuid
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from toolindex import (
     FilterError,
     OutcomeRecord,
     ToolFilter,
-    ToolIndexError,
 )
 
-from pytools_hybrid.answering import Answering
 from pytools_hybrid.catalogue import categories, find_tool
-from pytools_hybrid.catching_up import catch_up, stop
 from pytools_hybrid.description import DetailLevel, describe
-from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.errors import SettingsError, UnknownToolError
+from pytools_hybrid.kept_index import KeptIndex
 from pytools_hybrid.keys import without_keys
 from pytools_hybrid.placement import PLACES, Placement, placed
-from pytools_hybrid.ranking import Searcher
-from pytools_hybrid.recorder import Recorder, Recording, search_record
+from pytools_hybrid.recorder import Recording, search_record
 from pytools_hybrid.reranking import Reranking
-from pytools_hybrid.roots import Roots
 from pytools_hybrid.search import (
     MAX_LIMIT,
     FoundTool,
@@ -39,47 +33,24 @@ from pytools_hybrid.search import (
     cut_query,
     why_empty,
 )
-from pytools_hybrid.settings import Settings
-from pytools_hybrid.state import IndexState
-from pytools_hybrid.store import open_store
-from pytools_hybrid.syncing import TreeSync
-from pytools_hybrid.vectors import VectorWork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-    from pathlib import PurePosixPath
-    from types import TracebackType
+    from collections.abc import Coroutine, Mapping, Sequence
 
-    from toolindex import Coverage, StoreReader, SyncReport, ToolEntry, UsageStatistics
+    from toolindex import StoreReader, ToolEntry
 
     from pytools_hybrid.catalogue import CategoryCount
     from pytools_hybrid.description import ToolDescription
     from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.roots import RootsLike
-    from pytools_hybrid.store import SQLiteStore
+    from pytools_hybrid.settings import Settings
 
 __all__ = ["ToolSearch"]
 
-T = TypeVar("T")
-
 _log = logging.getLogger("pytools_hybrid")
 
-_USAGE_DAYS = 90.0
-_USAGE_ROWS = 100_000
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Open:
-    """What there is between entering a search and leaving it."""
-
-    index: SQLiteStore
-    sync: TreeSync
-    vectors: VectorWork
-    recorder: Recorder
-    answering: Answering
-
-
-class ToolSearch:
+class ToolSearch(KeptIndex):
     """Searches a tree of tools, or several as one.
 
     Use it as an async context manager, which brings the index up to date on entering; after that,
@@ -114,206 +85,11 @@ class ToolSearch:
         refresh: bool = True,
         follow: bool = False,
     ) -> None:
-        self.settings = settings = Settings.from_flags({}) if settings is None else settings
-        self.roots = _roots(settings) if root is None else Roots.of(root)
-        self.policy = ToolFilter(include=settings.include, exclude=settings.exclude)
-        self._database = settings.resolved_database(self.roots)
-        self._embedder = embedder or create_embedder(
-            settings.embedding_model,
-            dimensions=settings.embedding_dim,
-            requests_per_minute=settings.embedding_requests_per_minute,
-            device=settings.device,
-        )
-        model = settings.rerank_model
+        super().__init__(root, settings, embedder=embedder, refresh=refresh)
+        self.policy = ToolFilter(include=self.settings.include, exclude=self.settings.exclude)
+        model = self.settings.rerank_model
         self._reranking = None if model is None else Reranking(model)
-        self._refreshes = refresh and settings.sync
         self._follows = follow
-        self._upkeep: asyncio.Task[None] | None = None
-        self._is_entered = False
-        self._open: _Open | None = None
-
-    async def __aenter__(self) -> Self:
-        if self._is_entered:
-            raise RuntimeError("this ToolSearch is open already; make another one")
-        self._is_entered = True
-        try:
-            await self._enter()
-        except BaseException:
-            self._is_entered = False
-            raise
-        return self
-
-    async def _enter(self) -> None:
-        settings = self.settings
-        index = await self._opened()
-        searcher = Searcher(
-            index,
-            bm25_weight=settings.bm25_weight,
-            vec_weight=settings.vec_weight,
-            fusion=settings.fusion,
-        )
-        sync = TreeSync(
-            index, self.roots, completes=settings.sync, outside_links=settings.outside_links
-        )
-        recorder = Recorder(index, keeps_searches=settings.usage_log, mend=sync.mend)
-        self._open = _Open(
-            index=index,
-            sync=sync,
-            vectors=VectorWork(index, self._embedder, sync),
-            recorder=recorder,
-            answering=Answering(index, searcher, recorder, self._embedder),
-        )
-        try:
-            if not settings.usage_log and settings.follows_files and not index.read_only:
-                with suppress(ToolIndexError):
-                    await asyncio.to_thread(index.usage.clear)
-            await self._start()
-        except BaseException:
-            await self._close()
-            raise
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._close()
-
-    async def _opened(self) -> SQLiteStore:
-        loop = asyncio.get_running_loop()
-        opening = loop.run_in_executor(None, open_store, self._database, self.roots)
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            # The thread goes on, and may take long: another process may be making the index.
-            opening.add_done_callback(_close_late)
-            raise
-
-    async def _start(self) -> None:
-        if self._follows:
-            # It stands above this module, which only programs that run long need.
-            from pytools_hybrid.upkeep import Upkeep
-
-            upkeep = Upkeep(self)
-            self._upkeep = asyncio.create_task(upkeep.run())
-            await upkeep.ready()
-        elif self._refreshes and not self.index.read_only:
-            self._upkeep = await catch_up(self.sync, self._parts.vectors)
-
-    async def _close(self) -> None:
-        parts, self._open = self._parts, None
-        try:
-            if self._upkeep is not None:
-                await stop(self._upkeep)
-                self._upkeep = None
-            await parts.sync.aclose()
-            await parts.recorder.aclose()
-        finally:
-            parts.index.close()
-            self._is_entered = False
-
-    @property
-    def _parts(self) -> _Open:
-        if self._open is None:
-            raise RuntimeError(
-                "this ToolSearch is not open: use it inside `async with ToolSearch(…) as tools:`"
-            )
-        return self._open
-
-    @property
-    def _vectors(self) -> VectorWork:
-        return self._parts.vectors
-
-    @property
-    def _recorder(self) -> Recorder:
-        return self._parts.recorder
-
-    @property
-    def _answering(self) -> Answering:
-        return self._parts.answering
-
-    @property
-    def sync(self) -> TreeSync:
-        """What keeps the index equal to the trees."""
-        return self._parts.sync
-
-    @property
-    def index(self) -> SQLiteStore:
-        """The open index."""
-        return self._parts.index
-
-    async def refresh(
-        self,
-        within: Iterable[PurePosixPath] | None = None,
-        *,
-        trusts_stamps: bool = True,
-        progress: Callable[[int], object] | None = None,
-    ) -> SyncReport:
-        """Make the index equal to the files: all, or those at some paths.
-
-        An index that turns out to be damaged is set aside and made anew.
-
-        Args:
-            within: Those paths, relative to each of the roots.
-            trusts_stamps: Whether a file that looks as it did, by size and times, is not read.
-            progress: Called from a thread with the number of files looked at so far.
-
-        Raises:
-            LeaseHeldError: Another process has been at it for half a minute.
-            DatabaseError: The index cannot be written.
-            RootUnreadableError: A root cannot be listed; the others are up to date.
-        """
-        return await self.sync.refresh(within, trusts_stamps=trusts_stamps, progress=progress)
-
-    async def check(self) -> tuple[str, ...]:
-        """Look the whole index through, whatever the files are.
-
-        A file that is damaged is set aside, and made anew by the next refresh.
-
-        Returns:
-            Where it does not agree with itself, in sentences; `rebuild` mends that.
-
-        Raises:
-            DatabaseError: The index can be neither read nor written.
-        """
-        return await self.sync.mending(lambda: asyncio.to_thread(self.index.check))
-
-    async def rebuild(self, *, forget_vectors: bool = False) -> None:
-        """Make the search tables again; the next refresh reads every file anew.
-
-        Args:
-            forget_vectors: Have the model embed all tools again, too.
-
-        Raises:
-            DatabaseError: The index cannot be written.
-        """
-        await self.sync.mending(
-            lambda: asyncio.to_thread(self.index.rebuild, forget_vectors=forget_vectors)
-        )
-
-    async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
-        """Embed what the model has not embedded yet, storing each batch as it comes.
-
-        Args:
-            progress: Called with the number of texts embedded so far, and of all.
-
-        Returns:
-            How many texts were embedded.
-
-        Raises:
-            EmbeddingError: The model gave no vectors; what came before is stored.
-            ToolIndexError: Its vectors cannot be stored.
-        """
-        return await self._vectors.embed(progress)
-
-    async def refused(self) -> dict[str, str]:
-        """Give the tools whose text the model has refused, by id, with its reasons.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
-        return await self._vectors.refused()
 
     async def search(
         self,
@@ -556,29 +332,6 @@ class ToolSearch:
             outside_links=self.settings.outside_links,
         )
 
-    async def coverage(self) -> Coverage:
-        """Count the tools in the index, and those that the model has given vectors.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
-        return (await self.state()).coverage
-
-    async def state(self) -> IndexState:
-        """Give the generation and the coverage of the index, both of one moment.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
-        model_id = self._embedder.model_id if self._embedder is not None else ""
-        return await self._look(
-            lambda reader: IndexState(
-                generation=reader.generation(),
-                changed_at=reader.changed_at(),
-                coverage=reader.coverage(model_id),
-            )
-        )
-
     async def record_outcome(
         self,
         tool_id: str,
@@ -618,54 +371,20 @@ class ToolSearch:
         self._recorder.outcome(outcome)
         return Recording.WRITTEN if await self._recorder.flush() else Recording.PENDING
 
-    async def flush(self) -> None:
-        """Write what has been noted of searches, which else happens a moment later."""
-        if self._open is not None:
-            await self._recorder.flush()
-
-    async def statistics(self, *, since: float | None = None) -> UsageStatistics:
-        """Sum the usage record up.
-
-        Args:
-            since: Leave out what is older, in seconds since 1970.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
-        await self._recorder.flush_unless_failing()
-        return await self.sync.mending(
-            lambda: asyncio.to_thread(self.index.usage.statistics, since=since)
-        )
-
-    async def tidy(self) -> None:
-        """Forget old vectors that no tool needs, and the oldest of the usage record.
-
-        Raises:
-            DatabaseError: The index cannot be written.
-        """
-        if self.index.read_only:
-            return
-        if self._embedder is not None:
-            await asyncio.to_thread(self.index.use_model, self._embedder.model_id)
-        await asyncio.to_thread(self.index.prune)
-        usage = self.index.usage
-        if self.settings.usage_log:
-            await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
-        else:
-            await asyncio.to_thread(usage.clear)
-
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Tell whether a search of this mode asks the vector channel."""
         return self._answering.uses_vectors(mode)
 
-    async def _look(self, at: Callable[[StoreReader], T]) -> T:
-        """Look at the state that the index has now, in a thread."""
+    async def _start(self) -> asyncio.Task[None] | None:
+        if not self._follows:
+            return await super()._start()
+        # It stands above this module, which only programs that run long need.
+        from pytools_hybrid.upkeep import Upkeep
 
-        def look() -> T:
-            with self.index.reading() as reader:
-                return at(reader)
-
-        return await self.sync.mending(lambda: asyncio.to_thread(look))
+        upkeep = Upkeep(self)
+        task = self._background = asyncio.create_task(upkeep.run())
+        await upkeep.ready()
+        return task
 
     async def _findable(self, response: SearchResponse) -> int:
         if self.policy == ToolFilter():
@@ -725,15 +444,3 @@ def _without_keys(response: SearchResponse) -> SearchResponse:
         notes=tuple(map(without_keys, response.notes)),
         rerank=report and replace(report, reason=without_keys(report.reason)),
     )
-
-
-def _close_late(opening: asyncio.Future[SQLiteStore]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
-
-
-def _roots(settings: Settings) -> Roots:
-    roots, note = settings.resolved_root()
-    if note:
-        _log.info("%s", note)
-    return roots
