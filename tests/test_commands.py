@@ -219,11 +219,12 @@ class TestIndex:
         assert result.returncode == 2
         assert "--check / --rebuild" in result.stderr
 
+    @pytest.mark.parametrize("model", ["wordllama", "openai:without-a-key"])
     def test_watching_tells_what_changes_until_it_is_interrupted(
-        self, command, environment, home, tree
+        self, command, environment, home, tree, model
     ):
         with subprocess.Popen(
-            [command, "index", "--root", str(tree), "--watch"],
+            [command, "index", "--root", str(tree), "--watch", "--embedding-model", model],
             cwd=home,
             env=environment,
             stderr=subprocess.PIPE,

@@ -193,6 +193,18 @@ def test_only_a_file_that_is_named_opens_this_machine_to_others(write, line):
     assert Settings.from_flags({}, file=file).origins
 
 
+def test_a_file_that_is_found_keeps_no_record_but_deletes_none(write, monkeypatch):
+    file = write("pytools.toml", "usage_log = false")
+
+    found = Settings.from_flags({})
+    named = Settings.from_flags({}, file=file)
+    monkeypatch.setenv("PYTOOLS_USAGE_LOG", "false")
+    by_variable = Settings.from_flags({})
+
+    assert not found.usage_log
+    assert [it.deletes_usage for it in (found, named, by_variable)] == [False, True, True]
+
+
 def test_a_file_of_another_user_is_passed_over(write, monkeypatch, tmp_path):
     write("pytools.toml", "limit = 7")
     if os.getuid() == 0:

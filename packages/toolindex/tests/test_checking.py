@@ -60,7 +60,7 @@ def test_what_does_not_agree_is_told_and_made_again(index, change, sql, told):
     change(sql)
     before = index.check()
 
-    index.rebuild(forget_vectors="UPDATE" in sql)
+    index.rebuild(forget=MODEL if "UPDATE" in sql else None)
 
     assert any(told in problem for problem in before)
     assert index.check() == ()
@@ -92,11 +92,14 @@ def test_after_a_rebuild_every_file_is_read_anew(index):
     assert index.stored(reader_version="1").stamps == {}
 
 
-def test_vectors_are_asked_for_again_where_they_are_forgotten(index):
-    index.rebuild(forget_vectors=True)
+def test_vectors_of_one_model_are_asked_for_again_where_they_are_forgotten(index):
+    index.put_vectors("other", {hash_: [1.0] for hash_ in index.pending("other", limit=10)})
+
+    index.rebuild(forget=MODEL)
 
     assert vectors(index) == 0
     assert len(index.pending(MODEL, limit=10)) == 3
+    assert index.pending("other", limit=10) == {}
 
 
 def test_a_damaged_file_is_an_error_that_says_so(index):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.syncing import SYNC_ERRORS
@@ -43,10 +42,16 @@ async def catch_up(sync: TreeSync, vectors: VectorWork) -> asyncio.Task[None] | 
 
 
 async def stop(task: asyncio.Task[None]) -> None:
-    """Cancel some work, and wait until it has ended."""
+    """Cancel some work, and wait until it has ended, also when the caller is cancelled."""
     task.cancel()
-    with suppress(asyncio.CancelledError):
-        await asyncio.wait({task})
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _embed(vectors: VectorWork) -> None:

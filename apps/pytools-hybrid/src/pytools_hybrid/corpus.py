@@ -66,6 +66,7 @@ class ToolCorpus:
             settings.embedding_model,
             dimensions=settings.embedding_dim,
             requests_per_minute=settings.embedding_requests_per_minute,
+            device=settings.device,
         )
         self._opening = threading.Lock()
         self._opened: tuple[SQLiteStore, Searcher] | None = None
@@ -132,6 +133,8 @@ class ToolCorpus:
                 self._embeds_at = float("-inf")
             await self._embed(store)
             response = await here.answering.answer(request, self._failure)
+            # At once: this loop may end, and the index be removed, before a later moment.
+            await here.recorder.aclose()
         for note in response.lost:
             _log.warning("%s", note)
         names = {str(tool_id): tool.name for tool_id, tool in held.items()}
@@ -183,7 +186,9 @@ class ToolCorpus:
         if here is None or here.loop is not loop:
             recorder = Recorder(store, keeps_searches=False)
             answering = Answering(store, searcher, recorder, self._embedder)
-            here = self._here = _Here(loop=loop, lock=asyncio.Lock(), answering=answering)
+            here = self._here = _Here(
+                loop=loop, lock=asyncio.Lock(), recorder=recorder, answering=answering
+            )
         return here
 
 
@@ -193,6 +198,7 @@ class _Here:
 
     loop: asyncio.AbstractEventLoop
     lock: asyncio.Lock
+    recorder: Recorder
     answering: Answering
 
 

@@ -114,7 +114,7 @@ class KeptIndex:
             answering=Answering(index, searcher, recorder, self._embedder),
         )
         try:
-            if not settings.usage_log and settings.follows_files and not index.read_only:
+            if settings.deletes_usage and settings.follows_files and not index.read_only:
                 with suppress(ToolIndexError):
                     await asyncio.to_thread(index.usage.clear)
             self._background = await self._start()
@@ -147,15 +147,16 @@ class KeptIndex:
         return None
 
     async def _close(self) -> None:
-        parts, self._open = self._parts, None
+        parts = self._parts
         try:
+            # What goes on in the background finds all in its place until it has ended.
             if self._background is not None:
                 await stop(self._background)
-                self._background = None
             await parts.sync.aclose()
             await parts.recorder.aclose()
         finally:
             parts.index.close()
+            self._background = self._open = None
             self._is_entered = False
 
     @property
@@ -228,14 +229,18 @@ class KeptIndex:
         """Make the search tables again; the next refresh reads every file anew.
 
         Args:
-            forget_vectors: Have the model embed all tools again, too.
+            forget_vectors: Have the model embed all tools again, too. It is asked for one vector
+                before anything is forgotten.
 
         Raises:
-            DatabaseError: The index cannot be written.
+            EmbeddingError: The model gives none; nothing has changed.
+            DatabaseError: The index cannot be written; nothing has changed.
         """
-        await self.sync.mending(
-            lambda: asyncio.to_thread(self.index.rebuild, forget_vectors=forget_vectors)
-        )
+        forget: str | None = None
+        if forget_vectors and self._embedder is not None:
+            await self._embedder.embed_query("tool")
+            forget = self._embedder.model_id
+        await self.sync.mending(lambda: asyncio.to_thread(self.index.rebuild, forget=forget))
 
     async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
         """Embed what the model has not embedded yet, storing each batch as it comes.
@@ -316,7 +321,7 @@ class KeptIndex:
         usage = self.index.usage
         if self.settings.usage_log:
             await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
-        else:
+        elif self.settings.deletes_usage:
             await asyncio.to_thread(usage.clear)
 
     async def _look(self, at: Callable[[StoreReader], T]) -> T:

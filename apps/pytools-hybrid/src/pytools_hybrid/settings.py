@@ -20,7 +20,7 @@ from pytools_hybrid.settings_file import (
     read_settings_file,
 )
 
-__all__ = ["DEFAULT_MODEL", "Settings", "flag", "variable"]
+__all__ = ["DEFAULT_MODEL", "EXPOSING", "Settings", "flag", "variable"]
 
 _FREEACT_ROOT = Path(".freeact/generated")
 _FREEACT_DATABASE = "search.db"
@@ -49,7 +49,7 @@ _OTHER_ROOT = "PYTOOLS_ROOT"
 # Read by others than `Settings`: which file, and by the modules that `import` makes.
 _OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
-_EXPOSING = ("transport", "host", "token", "allowed_hosts", "outside_links")
+EXPOSING = ("transport", "host", "token", "allowed_hosts", "outside_links")
 
 
 class Settings(SettingFields):
@@ -61,6 +61,7 @@ class Settings(SettingFields):
     """
 
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _is_found: bool = PrivateAttr(default=False)
 
     @property
     def follows_files(self) -> bool:
@@ -181,7 +182,18 @@ class Settings(SettingFields):
                 names = f"{settings_file.path}: {field}"
             raise SettingsError(names, first["msg"].removeprefix("Value error, ")) from None
         settings._origins = origins
+        settings._is_found = named is None and settings_file is not None
         return settings
+
+    @property
+    def deletes_usage(self) -> bool:
+        """Whether the usage record that there is has to go.
+
+        A file that was merely found, and may be a stranger's, can have nothing recorded, but
+        deletes nothing.
+        """
+        by_found_file = self._is_found and self._origins.get("usage_log", "").endswith(".toml")
+        return not self.usage_log and not by_found_file
 
     @property
     def origins(self) -> Mapping[str, str]:
@@ -218,7 +230,7 @@ def _found_file() -> Path | None:
 
 def _refuse_exposure(file: SettingsFile) -> None:
     """Let no file that merely lies about open this machine to others: it may be a stranger's."""
-    for name in _EXPOSING:
+    for name in EXPOSING:
         if name in file.values:
             raise SettingsError(
                 f"{file.path}: {name}",

@@ -39,21 +39,20 @@ def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
     return tuple(found)
 
 
-def rebuild(connection: apsw.Connection, *, forget_vectors: bool = False) -> None:
+def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
     """Make the search tables again from the entries and the kept vectors.
 
     The next scan reads all files anew. The usage record stays.
 
     Args:
         connection: A connection inside a write transaction.
-        forget_vectors: Forget the kept vectors as well, of every model.
+        forget: The model whose kept vectors are forgotten as well.
     """
     connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")  # noqa: S608
     for table in vector_tables(connection):
         connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 - our own name
-    if forget_vectors:
-        for forgotten in ("embeddings", "refusals", "query_embeddings"):
-            connection.execute(f"DELETE FROM {forgotten}")  # noqa: S608
+    for table_of_vectors in ("embeddings", "refusals", "query_embeddings"):
+        connection.execute(f"DELETE FROM {table_of_vectors} WHERE model_id = ?", (forget,))  # noqa: S608
     for table in vector_tables(connection):
         fill(connection, table)
     set_meta(connection, "reader_version", "")

@@ -334,19 +334,19 @@ class ToolIndex:
         with self._pool.write() as connection:
             return disagreements(connection)
 
-    def rebuild(self, *, forget_vectors: bool = False) -> None:
+    def rebuild(self, *, forget: str | None = None) -> None:
         """Make the search tables again from the tools and the kept vectors.
 
         The next scan then reads every file. The usage record stays.
 
         Args:
-            forget_vectors: Forget the vectors as well, of every model: they are asked for again.
+            forget: The model whose vectors are forgotten as well, and asked for again.
 
         Raises:
             DatabaseError: The database cannot be written; nothing has changed.
         """
         with self._pool.write() as connection:
-            rebuild(connection, forget_vectors=forget_vectors)
+            rebuild(connection, forget=forget)
 
     def prune(self) -> PruneReport:
         """Forget the oldest vectors that no tool needs, beyond what may well be needed again.

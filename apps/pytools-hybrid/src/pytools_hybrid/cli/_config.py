@@ -99,17 +99,22 @@ def _print_table(rows: list[tuple[str, str, Any, str]]) -> None:
 
 
 def _as_toml(rows: list[tuple[str, str, Any, str]]) -> str:
-    lines = ["# Settings of pytools-hybrid; those behind a # are its defaults."]
+    from pytools_hybrid.settings import EXPOSING
+
+    lines = ["# Settings of pytools-hybrid; those behind a # do not count."]
     for name, _, value, origin in rows:
         if name == "token":
             if value is not None:
                 say("the token is left out: keep it in PYTOOLS_TOKEN")
             continue
+        if name in EXPOSING and origin != _DEFAULT:
+            say(f"{name} counts only in a file that is named by --config or PYTOOLS_CONFIG")
         if name in {"root", "db_path"} and origin != _DEFAULT:
             # In a file, a path begins where the file lies.
             paths = [os.path.abspath(it) for it in ([value] if isinstance(value, str) else value)]  # noqa: PTH100
             value = paths[0] if name == "db_path" else paths
         # JSON writes numbers, booleans, texts and lists of them as TOML does.
         line = f"{name} = {'' if value is None else json.dumps(value, ensure_ascii=False)}"
-        lines.append(f"# {line}".rstrip() if origin == _DEFAULT else line)
+        is_default = origin == _DEFAULT or name in EXPOSING
+        lines.append(f"# {line}".rstrip() if is_default else line)
     return "\n".join([*lines, ""])

@@ -55,8 +55,8 @@ def index(
         bool,
         typer.Option(
             "--rebuild",
-            help="Make it anew from the files, and have the model embed all tools again; the "
-            "record of searches stays.",
+            help="Make it anew from the files, and have the model embed all tools again; vectors "
+            "of other models and the record of searches stay.",
         ),
     ] = False,
     watch: Annotated[
@@ -95,9 +95,13 @@ async def _index(
             await _check(tools)
         if rebuild:
             await tools.rebuild(forget_vectors=True)
-        await _bring_up_to_date(tools, trusts_stamps=not check, output=output)
+        problem = await _bring_up_to_date(tools, trusts_stamps=not check, output=output)
         if watch:
+            if problem is not None:
+                say(f"{problem} It is tried again.")
             await _watch(tools)
+        elif problem is not None:
+            raise problem
 
 
 async def _check(tools: ToolSearch) -> None:
@@ -111,7 +115,10 @@ async def _check(tools: ToolSearch) -> None:
         say(f"{tools.index.path} agrees with itself; comparing with the files")
 
 
-async def _bring_up_to_date(tools: ToolSearch, *, trusts_stamps: bool, output: str) -> None:
+async def _bring_up_to_date(
+    tools: ToolSearch, *, trusts_stamps: bool, output: str
+) -> Exception | None:
+    """Bring the index up to date, tell what was done, and give what kept some of it from that."""
     started = time.monotonic()
     unreadable: RootUnreadableError | None = None
     try:
@@ -130,8 +137,7 @@ async def _bring_up_to_date(tools: ToolSearch, *, trusts_stamps: bool, output: s
         print_json(_as_json(report, tools, embedded, refused, seconds))
     else:
         _print_summary(report, tools, embedded, refused, seconds)
-    for problem in filter(None, (unreadable, failure)):
-        raise problem
+    return unreadable or failure
 
 
 def _print_summary(

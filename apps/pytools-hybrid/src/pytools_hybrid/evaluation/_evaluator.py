@@ -85,6 +85,7 @@ class Evaluator:
             settings.embedding_model,
             dimensions=settings.embedding_dim,
             requests_per_minute=settings.embedding_requests_per_minute,
+            device=settings.device,
         )
 
     async def evaluate(
