@@ -25,9 +25,9 @@ PACKAGES = {
 }
 MODULES = {name: path.name.replace("-", "_") for name, path in PACKAGES.items()}
 # Percent of lines and branches that the tests must reach. The libraries reach all, but for what
-# depends on the system and on who wins a race; the command line and the server are reached by
-# the end-to-end tests.
-COVERED = dict.fromkeys(PACKAGES, 98) | {"pytools-hybrid": 60}
+# depends on the system and on who wins a race. Much of the command line and the server is reached
+# by the end-to-end tests, whose hundreds of processes would take half as long again if measured.
+COVERED = dict.fromkeys(PACKAGES, 98) | {"pytools-hybrid": 80}
 # Two at once take half the time; but toolwatch measures how long files take to be noticed.
 TWO = ("--numprocesses=2",)
 ONE_BY_ONE = ("toolwatch",)
@@ -164,7 +164,7 @@ def _pytest(session: nox.Session, tests: Path, module: str, covered: int) -> Non
 def e2e(session: nox.Session) -> None:
     """The installed command, and the server through a real MCP client."""
     _sync(session, "--all-packages", "--group=e2e")
-    _pytest(session, ROOT / "tests", "pytools_hybrid", 80)
+    session.run("pytest", str(ROOT / "tests"), *TWO, *session.posargs)
 
 
 @nox.session

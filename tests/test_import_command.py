@@ -1,9 +1,13 @@
 """`pytools-hybrid import`, from a configuration to calls of real servers over each transport."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -218,3 +222,70 @@ def test_without_the_extra_it_says_what_to_install(run, write, tmp_path):
     done = run("import", write(), PYTHONPATH=str(blocked))
     assert done.returncode == 2
     assert "pip install 'pytools-hybrid[import]'" in done.stderr
+
+
+def test_an_index_that_could_not_be_brought_up_to_date_ends_with_1(run, server, write, tmp_path):
+    file = write(shop={"command": sys.executable, "args": [str(server), "stdio"]})
+    tree = ("--root", tmp_path / "tree", "--embedding-model", "openai:nothing")
+    done = run("import", file, *tree, "--output", "json", OPENAI_API_KEY="x")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["index_error"]
+    assert told["index_error"] in done.stderr
+    assert told["servers"][0]["status"] == "imported"
+
+
+def test_only_and_prune_together_are_wrong_use(run, write, tmp_path):
+    done = run("import", write(a={"command": "x"}), "--only", "a", "--prune")
+    assert done.returncode == 2
+    assert "--only" in done.stderr
+
+
+STUBBORN = """
+import os, pathlib, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_import_that_is_interrupted_leaves_no_server_behind(
+    command, home, environment, write, tmp_path, number
+):
+    files = [tmp_path / f"{name}.pid" for name in "ab"]
+    servers = {
+        it.stem: {"command": sys.executable, "args": ["-c", STUBBORN, str(it)]} for it in files
+    }
+    with subprocess.Popen(
+        [command, "import", str(write(**servers)), "--root", str(tmp_path / "tree")],
+        cwd=home, env=environment, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        wait_for(lambda: all(it.exists() and it.read_text() for it in files))
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "interrupted" in errors
+    for it in files:
+        wait_for(lambda it=it: not is_running(int(it.read_text())))
+
+
+def wait_for(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # One that its parent has not waited for yet is gone as well.
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return state.stdout.strip()[:1] not in {"", "Z"}

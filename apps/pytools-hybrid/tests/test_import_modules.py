@@ -204,3 +204,58 @@ def test_for_mcpygen_an_address_has_references_too(entry):
         "headers": {"Authorization": "${MY_SHOP_AUTHORIZATION}", "X-Key": "Bearer ${THEIRS}"},
     }
     assert needed == ("MY_SHOP_TOKEN", "MY_SHOP_PATH", "MY_SHOP_AUTHORIZATION", "THEIRS")
+
+
+ODD = (
+    "p@ss",
+    "pa/ss",
+    "pa#ss",
+    "pa?ss",
+    "p@s/s",
+    "p@s#s",
+    "12/ss",
+    "pa ss",
+    "pa:ss",
+    "p[ss",
+    "p%40ss",
+)
+
+
+@pytest.mark.parametrize("password", ODD)
+@pytest.mark.parametrize("form", ["{}", "--db={}", "--url {}"])
+def test_for_mcpygen_no_password_is_written_however_odd_it_is(entry, password, form):
+    address = form.format(f"postgres://me:{password}@db.org:5432/x")
+    text, needed = initial_for_mcpygen(entry({"command": "x", "args": [address]}), "")
+    assert ast.literal_eval(parameters_of(text))["args"] == [
+        form.format("postgres://${MY_SHOP_USER}:${MY_SHOP_PASSWORD}@db.org:5432/x")
+    ]
+    assert needed == ("MY_SHOP_USER", "MY_SHOP_PASSWORD")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("https://x.org/@scope/pkg", "http://localhost:8080/@fs/x", "https://x.org/pkg@1.2"),
+        *("http://localhost:8080/?to=a@x.org", "http://[::1]:80/x", "git+https://x.org:443/o/r@v1"),
+        *("https://x.org:${PORT}/@x", "https://x.org#a@b"),
+    ],
+)
+def test_for_mcpygen_an_address_without_a_user_stays(entry, address):
+    text, _ = initial_for_mcpygen(entry({"command": "x", "args": [address]}), "")
+    assert ast.literal_eval(parameters_of(text))["args"] == [address]
+
+
+def test_for_mcpygen_a_user_goes_and_the_version_behind_stays(entry):
+    addresses = ["git+https://me:hunter2@x.org/o/r@v1", "https://me:hunter2@x.org/@scope/x"]
+    text, _ = initial_for_mcpygen(entry({"command": "x", "args": addresses}), "")
+    user = "${MY_SHOP_USER}:${MY_SHOP_PASSWORD}"
+    assert ast.literal_eval(parameters_of(text))["args"] == [
+        *(f"git+https://{user}@x.org/o/r@v1", f"https://{user}@x.org/@scope/x")
+    ]
+
+
+def test_for_mcpygen_each_of_several_addresses_is_freed(entry):
+    text, _ = initial_for_mcpygen(
+        entry({"command": "x", "args": ["https://a:hunter2@x.org https://b:hunter3@y.org/z@1"]}), ""
+    )
+    assert "hunter" not in text

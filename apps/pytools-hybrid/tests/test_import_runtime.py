@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import anyio
@@ -20,6 +21,7 @@ from pytools_hybrid.connections import ServerError
 from pytools_hybrid.importing import ImportOptions, import_servers
 from pytools_hybrid.runtime import ToolCallError, ToolRunner, close
 from pytools_hybrid.runtime._arguments import arguments_of
+from pytools_hybrid.runtime._background import Background
 from pytools_hybrid.runtime._link import Link
 
 SERVER = Path(__file__).with_name("small_server.py")
@@ -115,6 +117,13 @@ def wait_until_gone(pid, seconds=20):
             return
         threading.Event().wait(0.02)
     raise AssertionError(f"the server {pid} is still there")
+
+
+def wait_for(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
 
 
 def test_a_generated_module_gives_the_servers_answer(imported):
@@ -386,6 +395,79 @@ def test_a_forked_process_has_servers_of_its_own_and_leaves_its_parents_alone(sc
     assert others.count(first) == 2
     for pid in set(others):
         wait_until_gone(int(pid))
+
+
+def ended(threads):
+    for thread in threads:
+        thread.join(20)
+    return not any(thread.is_alive() for thread in threads)
+
+
+def test_who_calls_while_the_connections_are_closed_is_told(runner, calls):
+    pid, told = int(runner.run_sync("pid", {})), []
+
+    def call():
+        with pytest.raises(ToolCallError, match="closed meanwhile"):
+            runner.run_sync("hang", {})
+        told.append(True)
+
+    threads = [threading.Thread(target=call, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: calls().count("hang {}") == 3)
+    close()
+    assert ended(threads)
+    assert len(told) == 3
+    wait_until_gone(pid)
+    assert int(runner.run_sync("pid", {})) != pid
+
+
+def test_what_waits_for_something_else_when_all_is_closed_does_not_wait_for_ever():
+    running, waiting, told = Background(), threading.Event(), []
+
+    async def job():
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)  # what it has to tidy up
+
+    def call():
+        with pytest.raises(CancelledError):
+            running.run(job())
+        told.append(True)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    assert waiting.wait(20)
+    running.close()
+    assert ended([thread])
+    assert told == [True]
+
+
+def test_calls_from_many_threads_end_however_often_all_is_closed(runner):
+    stop, problems = threading.Event(), []
+
+    def call():
+        while not stop.is_set():
+            try:
+                runner.run_sync("echo", {})
+            except ToolCallError:
+                pass
+            except BaseException as error:
+                problems.append(error)
+                raise
+
+    threads = [threading.Thread(target=call, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        runner_answers = threading.Event()
+        runner_answers.wait(0.05)
+        close()
+    stop.set()
+    assert ended(threads)
+    assert problems == []
 
 
 class Item(BaseModel):

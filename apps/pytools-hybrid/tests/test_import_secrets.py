@@ -86,9 +86,25 @@ def test_an_address_has_secrets_in_its_query_and_before_its_host():
     found = dict(Redactor.of_address("https://me:p4ss@x.org/mcp?api_key=abcd&v=1"))
     assert found == {"user": "me", "password": "p4ss", "api_key": "abcd", "v": "1"}
     assert dict(Redactor.of_address("http://[")) == {}
+    assert set(Redactor.of_address("https://a:p4ss@x.org https://b:p5ss@y.org")) == {
+        *(("user", "a"), ("password", "p4ss"), ("user", "b"), ("password", "p5ss"))
+    }
     assert dict(Redactor.of_address("https://x.org/mcp/k-0123456789abcdef/sse")) == {
         "path": "k-0123456789abcdef"
     }
+
+
+@pytest.mark.parametrize("password", ["hun@ter2", "hun/ter2", "hun#ter2", "hun?ter2", "hun[ter2"])
+@pytest.mark.parametrize("scheme", ["postgres", "--db=https", "name=https"])
+def test_an_address_has_its_password_however_odd_it_is(scheme, password):
+    redactor = Redactor(Redactor.of_address(f"{scheme}://me:{password}@x.org/y"))
+    assert redactor.text(f"no {password} at x.org") == "no [password] at x.org"
+    assert "ter2" not in redactor.text("Invalid port: 'hun' or host 'ter2@x.org'")
+
+
+def test_a_password_is_found_as_its_server_reads_it_too():
+    redactor = Redactor(Redactor.of_address("https://me:hunter%2F2@x.org"))
+    assert redactor.text("hunter/2 hunter%2F2") == "[password] [password]"
 
 
 @pytest.mark.parametrize(

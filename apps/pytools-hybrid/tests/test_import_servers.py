@@ -1,5 +1,6 @@
 """From a file of servers to packages of tools, with real processes."""
 
+import asyncio
 import json
 import sys
 import threading
@@ -274,6 +275,12 @@ def test_only_the_servers_that_are_named_are_asked(write, run):
         run(file, only=("c",))
 
 
+def test_to_prune_and_to_look_at_some_servers_only_is_refused(write, run, tmp_path):
+    with pytest.raises(SettingsError, match="--prune: .*--only"):
+        run(write(a={}), only=("a",), prune=True)
+    assert not (tmp_path / "tree").exists()
+
+
 def test_servers_whose_names_fall_together_are_both_kept(write, run, ids):
     reports = run(write(**{"my-shop": {}, "my_shop": {}, "class": {}}))
     assert {it.category for it in reports.values()} == {"my_shop", "my_shop_2", "class_"}
@@ -322,3 +329,36 @@ def test_each_server_is_told_as_soon_as_it_is_finished(write, tmp_path):
     assert [stage for server, stage in stages if server == "quick"] == [
         *("waiting", "connecting", "generating"),
     ]
+
+
+def test_who_is_told_and_fails_stops_no_server_and_the_error_comes_last(write, run, tmp_path):
+    run(write(gone={}))
+    file = write(a={}, b={}, c={})
+    told = []
+
+    async def fail(report):
+        told.append(report.server)
+        raise OSError(28, f"No space left for {report.server}")
+
+    async def job():
+        with pytest.raises(OSError, match=f"No space left for {told[:1] or '[abc]'}"):
+            await import_servers(file, tmp_path / "tree", ImportOptions(), on_done=fail)
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(job()) == set()
+    assert sorted(told[:3]) == ["a", "b", "c"]
+    assert told[3:] == ["gone"]
+    assert all((tmp_path / "tree/mcptools" / name / "do.py").exists() for name in "abc")
+
+
+def test_a_package_that_cannot_be_removed_fails_and_the_next_one_goes(write, run, tmp_path):
+    run(write(a={}, b={}))
+    manifest = tmp_path / "tree/mcptools/a/_manifest.json"
+    content = json.loads(manifest.read_text())
+    content["files"]["sub"] = content["files"].pop("do.py")
+    manifest.write_text(json.dumps(content))
+    (manifest.parent / "sub").mkdir()
+    reports = run(write(), prune=True, force=True)
+    assert {name: it.status for name, it in reports.items()} == {"a": "failed", "b": "removed"}
+    assert "cannot be removed" in reports["a"].error
+    assert not reports["a"].is_fine

@@ -243,6 +243,23 @@ def test_a_server_gets_what_it_needs_to_be_started_and_no_secret_of_others(only,
     assert "hunter2" not in parameters.redactor.text("no answer from me:hunter2@127.0.0.1")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HTTPS_PROXY", "me:hunter/2@proxy:3128"),
+        ("PIP_EXTRA_INDEX_URL", "https://x.org/simple https://me:hunter/2@y.org/simple"),
+        ("UV_INDEX", "ours=https://me:hunter/2@y.org/simple"),
+    ],
+)
+def test_what_an_index_or_a_proxy_is_opened_with_is_handed_on_and_not_shown(
+    only, monkeypatch, name, value
+):
+    monkeypatch.setenv(name, value)
+    parameters = only({"command": sys.executable}).parameters()
+    assert parameters.env[name] == value
+    assert "hunter" not in parameters.redactor.text(f"cannot reach {value}, with hunter/2")
+
+
 @pytest.mark.parametrize("mark", [{"disabled": True}, {"enabled": False}])
 def test_a_disabled_server_is_known_as_such(only, mark):
     assert only({"command": "x"} | mark).disabled

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_ROOT = Path(".freeact/generated")
 _SHOWN = 10
+# A server that does not end by itself is told to after two seconds, and killed after two more.
+_GRACE_SECONDS = 6.0
 
 
 @app.command(
@@ -119,16 +121,18 @@ def import_(
         prune=prune,
         force=force,
     )
-    reports = run(_import(servers, into, settings, options, as_json=output == "json"))
+    job = _import(servers, into, settings, options, as_json=output == "json")
+    reports, is_indexed = run(job, grace=_GRACE_SECONDS)
     if not reports:
         say(f"{servers} names no servers")
-    if not reports or not all(report.is_fine for report in reports):
+    if not reports or not is_indexed or not all(report.is_fine for report in reports):
         raise typer.Exit(1)
 
 
 async def _import(
     file: Path, into: Path, settings: Settings, options: ImportOptions, *, as_json: bool
-) -> tuple[ServerReport, ...]:
+) -> tuple[tuple[ServerReport, ...], bool]:
+    """Import, and tell what was done; gives also whether the index has all of it."""
     from pytools_hybrid.importing import import_servers
     from pytools_hybrid.service import ToolSearch
 
@@ -150,6 +154,7 @@ async def _import(
                 {
                     "root": str(into),
                     "index": str(tools.index.path),
+                    "index_error": str(index.failure) if index.failure else None,
                     "servers": [report.as_json() for report in reports],
                 }
             )
@@ -162,7 +167,7 @@ async def _import(
         say(f"{_count(there, 'tool')} of {of} in {into} ({seconds:.1f} s)")
         if index.failure is not None:
             say(f"the index is not up to date: {index.failure}; run pytools-hybrid index")
-    return reports
+    return reports, index.failure is None
 
 
 class _Index:
@@ -173,13 +178,15 @@ class _Index:
         self.failure: Exception | None = None
 
     async def update(self) -> None:
-        from toolindex import EmbeddingError, ToolIndexError
+        from toolindex import EmbeddingError
+
+        from pytools_hybrid.syncing import SYNC_ERRORS
 
         self.failure = None
         try:
             await self._tools.refresh()
             await self._tools.embed_pending()
-        except (EmbeddingError, ToolIndexError, PytoolsError) as error:
+        except (EmbeddingError, PytoolsError, *SYNC_ERRORS) as error:
             self.failure = error
 
 

@@ -29,30 +29,36 @@ _GRACE_SECONDS = 0.5
 _SHOW_CURSOR = "\x1b[?25h"
 
 
-def run(job: Coroutine[Any, Any, T]) -> T:
-    """Run a job until it is done; Ctrl-C and SIGTERM end the process within a second."""
+def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
+    """Run a job until it is done; Ctrl-C and SIGTERM end the process soon, a second one at once.
+
+    Args:
+        job: What is to be done.
+        grace: How many seconds it has, once it is interrupted, to end what it has started.
+    """
     import asyncio
     import signal
 
     async def until_interrupted() -> T:
         loop = asyncio.get_running_loop()
         signalled: asyncio.Future[int] = loop.create_future()
+        again: asyncio.Future[int] = loop.create_future()
         for number in (signal.SIGINT, signal.SIGTERM):
             # Windows' event loop has no signal handlers, nor has any outside of the main thread.
             with suppress(RuntimeError, NotImplementedError):
-                loop.add_signal_handler(number, _note, signalled, number)
+                loop.add_signal_handler(number, _note, (signalled, again), number)
         task = asyncio.ensure_future(job)
         awaited: set[asyncio.Future[Any]] = {task, signalled}
         try:
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            _note(signalled, signal.SIGINT)
+            _note((signalled,), signal.SIGINT)
         if not signalled.done():
             return task.result()
         # What it has noted is written and the terminal given back; but a thread may be inside a
         # long scan, and is not waited for: what the index holds is safe at every moment.
         task.cancel()
-        await asyncio.wait({task}, timeout=_GRACE_SECONDS)
+        await asyncio.wait({task, again}, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
         if sys.stderr.isatty():
             sys.stderr.write(f"\r{_SHOW_CURSOR}")
         say("interrupted")
@@ -61,9 +67,12 @@ def run(job: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(until_interrupted())
 
 
-def _note(signalled: asyncio.Future[int], number: int) -> None:
-    if not signalled.done():
-        signalled.set_result(number)
+def _note(signals: tuple[asyncio.Future[int], ...], number: int) -> None:
+    """Note a signal as the first, or as the one after it."""
+    for signalled in signals:
+        if not signalled.done():
+            signalled.set_result(number)
+            return
 
 
 def settings_from(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own type

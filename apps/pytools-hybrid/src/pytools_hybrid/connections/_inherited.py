@@ -1,4 +1,9 @@
-"""Variables that every server gets: none of them a secret, all of them needed to start programs."""
+"""Variables that every server gets: those that are needed to start programs.
+
+None is called like a secret. But the address of a proxy or of an index of packages may have a
+password in it, and without it `uvx` and `npx` get nothing from there: it is handed on, and never
+shown.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ _NEEDED = re.compile(
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """Choose the variables that a server gets unasked."""
+    """Choose the variables that a server gets unasked; their addresses may hold passwords."""
     return {
         name: value
         for name, value in environment.items()

@@ -8,6 +8,8 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
+from pytools_hybrid.connections._addresses import addresses
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -27,6 +29,7 @@ _EXACT = frozenset({"required", "enum", "const", "type", "$ref", "pattern"})
 _FLAG = re.compile(r"--?[\w-]+")
 # `--api-key=…`, `API_KEY=…`, `Authorization: …`, and the last one behind `--header=`.
 _NAMED = re.compile(r"(?:^|(?<==))(-{0,2}[\w.-]+)(?:=|:\s*)(?=\S)")
+_ODD = re.compile(r"[/?#@\[\]]")
 _WORD = re.compile(r"[\w-]+")
 _SHORTEST = 4
 _LONG = 8
@@ -89,19 +92,20 @@ class Redactor:
 
     @staticmethod
     def of_address(address: str) -> Iterator[tuple[str, str]]:
-        """Give the secrets that an address holds: the user's, those of its path and its query."""
-        try:
-            parts = urlsplit(address)
-            if parts.password:
-                yield "password", parts.password
-            if parts.username:
-                yield "user", parts.username
-            yield from parse_qsl(parts.query)
-            for part in parts.path.split("/"):
-                if looks_random(part):
-                    yield "path", unquote(part)
-        except ValueError:  # it is no address; connecting says so
-            return
+        """Give the secrets that addresses hold: the user's, those of their paths and queries."""
+        for found in addresses(address):
+            for name, value in (("password", found.password), ("user", found.user)):
+                # What cannot parse an odd password tells parts of it.
+                forms = (value, unquote(value), *_ODD.split(value))
+                yield from ((name, form) for form in dict.fromkeys(forms) if form)
+            try:
+                parts = urlsplit(f"//{found.after.lstrip('@')}")
+                yield from parse_qsl(parts.query)
+                for part in parts.path.split("/"):
+                    if looks_random(part):
+                        yield "path", unquote(part)
+            except ValueError:  # it is no address; connecting says so
+                continue
 
 
 def secret_parts(arguments: Sequence[str]) -> Iterator[tuple[int, int, str]]:

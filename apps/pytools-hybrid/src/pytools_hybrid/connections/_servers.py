@@ -176,7 +176,7 @@ class ServerEntry:
         others = inherited(variables.environment)
         in_addresses = (
             (f"{name} {kind}", secret)
-            for name, value in (*others.items(), *(("argument", it) for it in args))
+            for name, value in (*_addresses(others), *(("argument", it) for it in args))
             if "://" in value
             for kind, secret in Redactor.of_address(value)
         )
@@ -271,6 +271,12 @@ def _inputs(content: object) -> dict[str, str]:
         for it in (listed if isinstance(listed, list) else [])
         if isinstance(it, dict) and "id" in it and it.get("default") is not None
     }
+
+
+def _addresses(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Give the variables that may be addresses; a proxy's may have no scheme."""
+    for name, value in variables.items():
+        yield name, value if "://" in value or "@" not in value else f"://{value}"
 
 
 def _is_plain(value: object) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from pytools_hybrid.connections._addresses import addresses
 from pytools_hybrid.connections._secrets import NAMES_A_SECRET, looks_random, secret_parts
 from pytools_hybrid.importing._modules import docstring
 
 if TYPE_CHECKING:
     from pytools_hybrid.connections import ServerEntry
+    from pytools_hybrid.connections._addresses import Address
 
 __all__ = ["initial_for_mcpygen", "initial_for_pytools"]
 
@@ -33,7 +35,6 @@ CLIENT = ToolRunner(
 )
 """
 _QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
-_USER = re.compile(r"(?<=://)([^/@:?#]*)(?::([^/@?#]*))?@")
 _PATH = re.compile(r"(?<=[^/]/)[^/?#${}]+")
 _REFERENCES_ONLY = re.compile(r"(?:\w+ +)?\$\{\w+\}")
 
@@ -135,14 +136,14 @@ class _Rewriter:
         return made
 
     def _address(self, text: str) -> str:
-        kept = _QUERY.sub(self._query_value, self._kept(text))
-        kept = _USER.sub(self._user, kept)
-        return _PATH.sub(self._path_part, kept)
+        return "".join(map(self._freed, addresses(self._kept(text))))
 
-    def _user(self, found: re.Match[str]) -> str:
-        parts = ("user", found[1]), ("password", found[2])
+    def _freed(self, address: Address) -> str:
+        parts = ("user", address.user), ("password", address.password)
         made = (self._secret(f"{self._prefix}_{name}", text) for name, text in parts if text)
-        return ":".join(made) + "@"
+        user = ":".join(made)
+        after = _QUERY.sub(self._query_value, address.after)
+        return address.before + user + _PATH.sub(self._path_part, after)
 
     def _path_part(self, found: re.Match[str]) -> str:
         return self._reference(f"{self._prefix}_path") if looks_random(found[0]) else found[0]

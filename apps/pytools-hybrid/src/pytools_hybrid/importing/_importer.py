@@ -58,19 +58,25 @@ async def import_servers(
         root: The tree of tools; made if it is not there.
         options: What to import, and how.
         on_stage: Told what is being done for each server.
-        on_done: Told of each server when it is finished, one after the other.
+        on_done: Told of each server when it is finished, one after the other. What it raises
+            stops no server, and is raised when all are finished.
 
     Returns:
         A report for each server, in the file's order; last those that are gone from it.
 
     Raises:
         ServersFileError: The file cannot be used.
-        SettingsError: `only` has a name that the file has not, or the generator is missing.
+        SettingsError: `only` has a name that the file has not or comes with `prune`, or the
+            generator is missing.
         OSError: The tree cannot be written.
     """
     # Here, and not while a server's time runs.
     import mcp.client.client  # noqa: F401
 
+    if options.only and options.prune:
+        raise SettingsError(
+            "--prune", "removes what no server of the file has, and --only names some; give one"
+        )
     require_generator()
     entries = read_servers(file)
     _check_names(file, entries, options.only)
@@ -91,10 +97,16 @@ async def import_servers(
                 # While the servers start.
                 generator.submit(_warm_up)
             jobs = (work.one(entry, categories[entry.name]) for entry in asked)
-            reports = await asyncio.gather(*jobs)
+            # With exceptions as results all are waited for, also when this is cancelled.
+            made = await asyncio.gather(*jobs, return_exceptions=True)
+            if unexpected := [it for it in made if isinstance(it, BaseException)]:
+                raise unexpected[0]
+            reports = [it for it in made if isinstance(it, ServerReport)]
             if not options.only:
                 names = {entry.name for entry in entries}
                 reports += await work.gone(full_path(file), names)
+            if work.untold is not None:
+                raise work.untold
     finally:
         # Not waited for: who interrupts has not to wait until a long list of tools is written.
         work.stopped.set()
@@ -121,6 +133,7 @@ class _Work:
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._telling = asyncio.Lock()
         self.stopped = threading.Event()
+        self.untold: Exception | None = None
 
     async def one(self, entry: ServerEntry, category: str) -> ServerReport:
         """Import one server, whatever happens to it."""
@@ -149,13 +162,20 @@ class _Work:
                 tools=len(manifest.tools),
             )
             if self._options.prune:
-                written = remove_package(folder, manifest, force=self._options.force)
-                report = replace(
-                    report, status="removed", removed=written.removed, kept=written.kept, tools=0
-                )
+                report = self._removed(report, folder, manifest)
             reports.append(report)
             await self._tell(report)
         return reports
+
+    def _removed(self, report: ServerReport, folder: Path, manifest: Manifest) -> ServerReport:
+        try:
+            written = remove_package(folder, manifest, force=self._options.force)
+        except OSError as error:
+            problem = f"{folder} cannot be removed: {error.strerror or error}"
+            return replace(report, status="failed", error=problem)
+        return replace(
+            report, status="removed", removed=written.removed, kept=written.kept, tools=0
+        )
 
     async def _imported(self, entry: ServerEntry, category: str) -> ServerReport:
         folder = self._folder / category
@@ -243,7 +263,10 @@ class _Work:
     async def _tell(self, report: ServerReport) -> None:
         if self._on_done is not None:
             async with self._telling:
-                await self._on_done(report)
+                try:
+                    await self._on_done(report)
+                except Exception as error:  # noqa: BLE001 - raised when all are finished
+                    self.untold = self.untold or error
 
 
 def _check_names(file: Path, entries: Iterable[ServerEntry], only: Iterable[str]) -> None:

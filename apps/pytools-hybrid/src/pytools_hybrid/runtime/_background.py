@@ -24,6 +24,7 @@ __all__ = ["Background", "background"]
 T = TypeVar("T")
 
 _CLOSE_SECONDS = 12.0
+_LEAVE_SECONDS = 5.0
 _NAME = "pytools-runtime"
 
 
@@ -35,44 +36,57 @@ class Background:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._links: dict[Hashable, Link] = {}
+        self._jobs: set[Future[Any]] = set()
+        # Each loop has its own: while one is being closed another may begin.
+        self._links: dict[asyncio.AbstractEventLoop, dict[Hashable, Link]] = {}
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
         """Run a job in the loop, and wait for it; an interrupt of the waiting cancels it.
 
         Raises:
+            CancelledError: All was closed meanwhile.
             RuntimeError: It is called from a job: it would wait for itself.
         """
         if threading.current_thread() is self._thread:
             job.close()
             raise RuntimeError("a tool is called from inside the thread that has the connections")
-        try:
-            loop = self._started()
-        except BaseException:
-            job.close()
-            raise
-        future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
+        # At once, so that no job comes to a loop that is being closed.
+        with self._lock:
+            try:
+                loop = self._started()
+            except BaseException:
+                job.close()
+                raise
+            future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
+            self._jobs.add(future)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+        finally:
+            self._jobs.discard(future)
 
     def link(self, key: Hashable, name: str, find: Callable[[], Parameters]) -> Link:
         """Give the one link of a server; to be called in the loop."""
-        if key not in self._links:
-            self._links[key] = Link(name, find)
-        return self._links[key]
+        links = self._links.setdefault(asyncio.get_running_loop(), {})
+        if key not in links:
+            links[key] = Link(name, find)
+        return links[key]
 
     def close(self) -> None:
-        """End all connections and the thread; the next call starts anew."""
+        """End all connections and the thread, and the jobs; the next call starts anew."""
         if self._process != os.getpid():  # inherited: they are the parent's
             return
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
+            jobs, self._jobs = self._jobs, set()
         if loop is None or thread is None:
             return
+        # First: one that finds its connection closed may open another.
+        for job in tuple(jobs):
+            job.cancel()
         closing = asyncio.run_coroutine_threadsafe(self._close_links(), loop)
         try:
             closing.result(_CLOSE_SECONDS)
@@ -81,32 +95,45 @@ class Background:
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(_CLOSE_SECONDS)
+            self._links.pop(loop, None)
 
     async def _close_links(self) -> None:
-        links = list(self._links.values())
-        self._links.clear()
-        # At once: a server that does not end by itself has seconds until it is killed.
-        await asyncio.gather(*(link.close() for link in links), return_exceptions=True)
+        loop = asyncio.get_running_loop()
+        while links := self._links.pop(loop, None):
+            # At once: a server that does not end by itself has seconds until it is killed.
+            closing = (link.close() for link in links.values())
+            await asyncio.gather(*closing, return_exceptions=True)
 
     def _started(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                loop = _new_loop()
-                loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix=_NAME))
-                thread = threading.Thread(target=_serve, args=(loop,), name=_NAME, daemon=True)
-                thread.start()
-                self._loop, self._thread = loop, thread
-                _at_exit(self)
-            return self._loop
+        if self._loop is None:
+            loop = _new_loop()
+            loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix=_NAME))
+            thread = threading.Thread(target=_serve, args=(loop,), name=_NAME, daemon=True)
+            thread.start()
+            self._loop, self._thread = loop, thread
+            _at_exit(self)
+        return self._loop
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        loop.run_until_complete(_drain())
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
+
+
+async def _drain() -> None:
+    """Wait for what is still being tidied up, and cancel what takes too long."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=_LEAVE_SECONDS)
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=_LEAVE_SECONDS)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -187,7 +187,8 @@ class Link:
             return
         self._leave.set()
         if session is not None:  # one that is being opened does not look whether it may leave
-            with suppress(TimeoutError, asyncio.CancelledError):
+            # Who is cancelled meanwhile goes, and the connection is left without him.
+            with suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await asyncio.shield(asyncio.gather(task, return_exceptions=True))
         if not task.done():
