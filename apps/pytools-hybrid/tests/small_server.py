@@ -31,6 +31,8 @@ def main() -> None:
             print("this is no message", flush=True)
         if instead in {"garbage", "hang"}:
             continue
+        if message["method"] == "tools/call":
+            _note(plan, message["params"])
         if message.get("params", {}).get("name") != "hang":
             answer = {"jsonrpc": "2.0", "id": message["id"]} | _answer(plan, message)
             print(json.dumps(answer), flush=True)
@@ -55,14 +57,18 @@ def _answer(plan: dict, message: dict) -> dict:
             more = {"nextCursor": str(start + page)} if start + page < len(plan["tools"]) else {}
             return {"result": {"tools": tools} | more}
         case "tools/call":
-            return _called(plan, given["name"], given.get("arguments") or {})
+            return _called(given["name"], given.get("arguments") or {})
     return {"error": {"code": -32601, "message": f"Method not found: {message['method']}"}}
 
 
-def _called(plan: dict, name: str, arguments: dict) -> dict:
+def _note(plan: dict, called: dict) -> None:
     if "calls" in plan:
+        arguments = json.dumps(called.get("arguments") or {}, sort_keys=True)
         with Path(plan["calls"]).open("a", encoding="utf-8") as calls:
-            calls.write(f"{name} {json.dumps(arguments, sort_keys=True)}\n")
+            calls.write(f"{called['name']} {arguments}\n")
+
+
+def _called(name: str, arguments: dict) -> dict:
     structured: dict = {}
     is_error = False
     match name:

@@ -276,7 +276,7 @@ def test_only_the_servers_that_are_named_are_asked(write, run):
 
 
 def test_to_prune_and_to_look_at_some_servers_only_is_refused(write, run, tmp_path):
-    with pytest.raises(SettingsError, match="--prune: .*--only"):
+    with pytest.raises(SettingsError, match=r"--prune: .*--only"):
         run(write(a={}), only=("a",), prune=True)
     assert not (tmp_path / "tree").exists()
 

@@ -58,7 +58,8 @@ def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
         # What it has noted is written and the terminal given back; but a thread may be inside a
         # long scan, and is not waited for: what the index holds is safe at every moment.
         task.cancel()
-        await asyncio.wait({task, again}, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+        awaited = {task, again}
+        await asyncio.wait(awaited, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
         if sys.stderr.isatty():
             sys.stderr.write(f"\r{_SHOW_CURSOR}")
         say("interrupted")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
 from collections import deque
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 from urllib.parse import urlsplit
 
@@ -27,6 +28,8 @@ __all__ = ["StderrTail", "connected"]
 _LINES = 20
 # Longer than what is shown: a secret that is cut would not be found in it.
 _KEPT = 16 * 1024
+_LAST_WORDS_SECONDS = 0.5
+_POLL_SECONDS = 0.005
 _CONNECT_SECONDS = 30.0
 # A tool may think for long; how long a call may take is its caller's to say.
 _READ_SECONDS = 24 * 3600.0
@@ -46,6 +49,7 @@ class StderrTail:
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_LINES)
+        self._ended = threading.Event()
         self.status: str | None = None
         self.repairs = Repairs()
 
@@ -71,6 +75,14 @@ class StderrTail:
                 if is_first and (text := piece.strip()):
                     self._lines.append(text)
                 is_first = piece.endswith("\n")
+        self._ended.set()
+
+    async def all_read(self) -> None:
+        """Wait a little for the last words of a server that has ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                while not self._ended.is_set():
+                    await asyncio.sleep(_POLL_SECONDS)
 
     async def note(self, response: httpx2.Response) -> None:
         """Remember an answer that was refused, until there is one that was not."""
@@ -128,10 +140,15 @@ async def _process(
         encoding_error_handler="replace",
     )
     with tail.writing() as errors:
-        async with stdio_client(server, errlog=errors) as streams:
-            # The process has it now; held here too, the lines would never end.
+        try:
+            async with stdio_client(server, errlog=errors) as streams:
+                # The process has it now; held here too, the lines would never end.
+                errors.close()
+                yield streams
+        except Exception:
             errors.close()
-            yield streams
+            await tail.all_read()
+            raise
 
 
 @asynccontextmanager
