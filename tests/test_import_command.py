@@ -265,6 +265,7 @@ def test_an_import_that_is_interrupted_leaves_no_server_behind(
     ) as process:  # fmt: skip
         wait_for(lambda: all(it.exists() and it.read_text() for it in files))
         process.send_signal(number)
+        process.send_signal(number)  # as a terminal and a wrapper do
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert "interrupted" in errors

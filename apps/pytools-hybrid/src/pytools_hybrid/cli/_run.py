@@ -30,7 +30,7 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
-    """Run a job until it is done; Ctrl-C and SIGTERM end the process soon, a second one at once.
+    """Run a job until it is done; Ctrl-C and SIGTERM end the process soon.
 
     Args:
         job: What is to be done.
@@ -42,24 +42,22 @@ def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
     async def until_interrupted() -> T:
         loop = asyncio.get_running_loop()
         signalled: asyncio.Future[int] = loop.create_future()
-        again: asyncio.Future[int] = loop.create_future()
         for number in (signal.SIGINT, signal.SIGTERM):
             # Windows' event loop has no signal handlers, nor has any outside of the main thread.
             with suppress(RuntimeError, NotImplementedError):
-                loop.add_signal_handler(number, _note, (signalled, again), number)
+                loop.add_signal_handler(number, _note, signalled, number)
         task = asyncio.ensure_future(job)
         awaited: set[asyncio.Future[Any]] = {task, signalled}
         try:
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            _note((signalled,), signal.SIGINT)
+            _note(signalled, signal.SIGINT)
         if not signalled.done():
             return task.result()
         # What it has noted is written and the terminal given back; but a thread may be inside a
         # long scan, and is not waited for: what the index holds is safe at every moment.
         task.cancel()
-        awaited = {task, again}
-        await asyncio.wait(awaited, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task}, timeout=grace)
         if sys.stderr.isatty():
             sys.stderr.write(f"\r{_SHOW_CURSOR}")
         say("interrupted")
@@ -68,12 +66,9 @@ def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
     return asyncio.run(until_interrupted())
 
 
-def _note(signals: tuple[asyncio.Future[int], ...], number: int) -> None:
-    """Note a signal as the first, or as the one after it."""
-    for signalled in signals:
-        if not signalled.done():
-            signalled.set_result(number)
-            return
+def _note(signalled: asyncio.Future[int], number: int) -> None:
+    if not signalled.done():
+        signalled.set_result(number)
 
 
 def settings_from(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own type
