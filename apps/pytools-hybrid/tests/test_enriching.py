@@ -27,7 +27,6 @@ from pytools_hybrid.enriching import (
     CapabilityFile,
     Said,
     SaidOfTool,
-    Spent,
     Subject,
     capabilities_of,
     enrich,
@@ -39,6 +38,7 @@ from pytools_hybrid.enriching import (
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.roots import Roots
 from toolindex import ToolFilter
+from toolrank import ModelUsage
 
 ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"
 MERGE, SLUG = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
@@ -340,9 +340,9 @@ class TestAsking:
     def test_what_it_took_is_told(self, root):
         spent = run(root, Model()).spent
         assert (spent.requests, spent.input_tokens, spent.output_tokens) == (3, 300, 30)
-        unknown = Spent(cost_usd=None)
-        assert (Spent(cost_usd=1.0) + Spent(cost_usd=0.5)).cost_usd == 1.5
-        assert (Spent(cost_usd=1.0) + unknown).cost_usd is None
+        unknown = ModelUsage(cost_usd=None)
+        assert (ModelUsage(cost_usd=1.0) + ModelUsage(cost_usd=0.5)).cost_usd == 1.5
+        assert (ModelUsage(cost_usd=1.0) + unknown).cost_usd is None
 
     def test_few_requests_are_under_way_at_once(self, root, write_tool):
         for number in range(9):

@@ -391,6 +391,14 @@ def test_a_model_that_is_not_asked_takes_nothing():
     assert rerank(LLMReranker(says([1]), when="never")).usage == ModelUsage()
 
 
+def test_usages_add_up_and_a_price_that_is_not_known_makes_the_sum_unknown():
+    one = ModelUsage(requests=1, input_tokens=10, output_tokens=2, cost_usd=0.5)
+    other = ModelUsage(requests=2, input_tokens=5, output_tokens=1, cost_usd=0.25)
+
+    assert one + other == ModelUsage(requests=3, input_tokens=15, output_tokens=3, cost_usd=0.75)
+    assert (one + ModelUsage(cost_usd=None)).cost_usd is None
+
+
 # The cache
 
 

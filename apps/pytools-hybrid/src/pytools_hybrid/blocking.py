@@ -285,6 +285,10 @@ class BlockingToolSearch:
         """Count the tools in the index, and those that the model has given vectors."""
         return self._call(self._tools.coverage)
 
+    def changed_at(self) -> float | None:
+        """Give when a tool was last added or updated, in seconds since 1970; None without any."""
+        return self._call(self._tools.changed_at)
+
     def state(self) -> IndexState:
         """Give the generation and the coverage of the index, both of one moment."""
         return self._call(self._tools.state)

@@ -18,12 +18,12 @@ from toolscan import ScanReport
 
 from pytools_hybrid.answering import Answering
 from pytools_hybrid.definitions import identified, to_record
-from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.search import MAX_LIMIT, SearchRequest, cut_query
 from pytools_hybrid.settings import Settings
 from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.vectors import configured_embedder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,12 +62,7 @@ class ToolCorpus:
         self, settings: Settings | None = None, *, embedder: LimitedEmbedder | None = None
     ) -> None:
         self.settings = settings = Settings.from_flags({}) if settings is None else settings
-        self._embedder = embedder or create_embedder(
-            settings.embedding_model,
-            dimensions=settings.embedding_dim,
-            requests_per_minute=settings.embedding_requests_per_minute,
-            device=settings.device,
-        )
+        self._embedder = embedder or configured_embedder(settings)
         self._opening = threading.Lock()
         self._opened: tuple[SQLiteStore, Searcher] | None = None
         self._remove: weakref.finalize[[SQLiteStore, Path], ToolCorpus] | None = None

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytools_hybrid.search import FoundTool
 
-__all__ = ["DOUBTFUL", "ChannelScore", "breakdown", "reason"]
+__all__ = ["DOUBTFUL", "SENSES", "ChannelScore", "breakdown", "reason"]
 
-_SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
+SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
+"""How each channel finds a tool, in words."""
+
 DOUBTFUL = 0.3
 """Of less confidence than this, a tool that is listed first is seldom the right one."""
 
@@ -74,7 +76,7 @@ def reason(found: FoundTool) -> str:
 
 def _places(found: FoundTool) -> list[str]:
     return [
-        f"{_ordinal(each.rank)} {_SENSES.get(each.retriever, 'by ' + each.retriever)}"
+        f"{_ordinal(each.rank)} {SENSES.get(each.retriever, 'by ' + each.retriever)}"
         for each in found.contributions
     ]
 

@@ -12,7 +12,6 @@ from toolindex import ToolIndexError
 
 from pytools_hybrid.answering import Answering
 from pytools_hybrid.catching_up import catch_up, stop
-from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.roots import Roots
@@ -20,7 +19,7 @@ from pytools_hybrid.settings import Settings
 from pytools_hybrid.state import IndexState
 from pytools_hybrid.store import open_store
 from pytools_hybrid.syncing import TreeSync
-from pytools_hybrid.vectors import VectorWork
+from pytools_hybrid.vectors import VectorWork, configured_embedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,12 +70,7 @@ class KeptIndex:
         self.settings = settings = Settings.from_flags({}) if settings is None else settings
         self.roots = _roots(settings) if root is None else Roots.of(root)
         self._database = settings.resolved_database(self.roots)
-        self._embedder = embedder or create_embedder(
-            settings.embedding_model,
-            dimensions=settings.embedding_dim,
-            requests_per_minute=settings.embedding_requests_per_minute,
-            device=settings.device,
-        )
+        self._embedder = embedder or configured_embedder(settings)
         self._refreshes = refresh and settings.sync
         self._background: asyncio.Task[None] | None = None
         self._is_entered = False
@@ -273,6 +267,16 @@ class KeptIndex:
         """
         return (await self.state()).coverage
 
+    async def changed_at(self) -> float | None:
+        """Give when a tool was last added or updated, in seconds since 1970; None without any.
+
+        Every tool is looked at for it.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        return await self._look(lambda reader: reader.changed_at())
+
     async def state(self) -> IndexState:
         """Give the generation and the coverage of the index, both of one moment.
 
@@ -283,7 +287,6 @@ class KeptIndex:
         return await self._look(
             lambda reader: IndexState(
                 generation=reader.generation(),
-                changed_at=reader.changed_at(),
                 coverage=reader.coverage(model_id),
             )
         )

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.explaining import breakdown, reason
+from pytools_hybrid.explaining import SENSES, breakdown, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytools_hybrid.search import FoundTool
 
-__all__ = ["PLACES", "Placement", "placed"]
+__all__ = ["PLACES", "Placement", "compared_with", "placed"]
 
 PLACES = 1000
 """How many places are looked at."""
 
-_SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
 _SHOWN_TERMS = 8
 
 
@@ -57,11 +56,26 @@ class Placement:
             yield f"  {each}"
 
 
+def compared_with(id_: str, ranking: Sequence[FoundTool], *, shown: int) -> FoundTool | None:
+    """Give the tool that another is compared with: the last that is shown of those before it.
+
+    Args:
+        id_: The tool.
+        ranking: All that answer the request, best first.
+        shown: How many of them were asked for.
+
+    Returns:
+        None where the tool is the first, or has no place.
+    """
+    place = next((it for it, found in enumerate(ranking) if str(found.entry.id) == id_), 0)
+    return ranking[min(place, max(shown, 1)) - 1] if place else None
+
+
 def placed(
     id_: str,
     ranking: Sequence[FoundTool],
     *,
-    shown: int,
+    other: FoundTool | None,
     terms: Mapping[str, Mapping[str, float]],
     searched: Sequence[str],
     passes: bool,
@@ -72,8 +86,8 @@ def placed(
     Args:
         id_: The tool.
         ranking: All that answer the request, best first.
-        shown: How many of them were asked for.
-        terms: By id, the request's terms that the tools have, with what each adds.
+        other: The tool that it is compared with, as `compared_with` gives it.
+        terms: By id, the request's terms that the two have, with what each adds.
         searched: The channels that ran.
         passes: Whether the filters of the search let the tool through.
         min_confidence: The confidence that was asked for.
@@ -89,7 +103,6 @@ def placed(
         )
     place = ids.index(id_)
     tool = ranking[place]
-    other = ranking[min(place, max(shown, 1)) - 1] if place else None
     reasons = (f"found {reason(tool)}",)
     lacking: tuple[str, ...] = ()
     if tool.confidence < min_confidence:
@@ -128,7 +141,7 @@ def _compared(tool: FoundTool, other: FoundTool, searched: Sequence[str]) -> Ite
     yield f"next to {other.entry.id}, with a score of {other.score:.2f} against {tool.score:.2f}:"
     mine, theirs = breakdown(tool), breakdown(other)
     for channel in searched:
-        sense = _SENSES.get(channel, f"by {channel}")
+        sense = SENSES.get(channel, f"by {channel}")
         if channel not in mine:
             yield f"  {sense} it was not found" + (
                 "; it may have no vector yet" if channel == "vector" else ""

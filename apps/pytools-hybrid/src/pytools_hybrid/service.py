@@ -20,7 +20,7 @@ from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.errors import SettingsError, UnknownToolError
 from pytools_hybrid.kept_index import KeptIndex
 from pytools_hybrid.keys import without_keys
-from pytools_hybrid.placement import PLACES, Placement, placed
+from pytools_hybrid.placement import PLACES, Placement, compared_with, placed
 from pytools_hybrid.recorder import Recording, search_record
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import (
@@ -212,12 +212,14 @@ class ToolSearch(KeptIndex):
             return self._answering.answer(asked, self._vectors.failure)
 
         response = await self.sync.mending(answer)
-        ids = [str(found.entry.id) for found in response.tools]
+        shown = self.settings.limit if limit is None else limit
+        other = compared_with(id_, response.tools, shown=shown)
+        ids = [id_] if other is None else [id_, str(other.entry.id)]
         return placed(
             id_,
             response.tools,
-            shown=self.settings.limit if limit is None else limit,
-            terms=await self.terms(query, list({id_, *ids})),
+            other=other,
+            terms=await self.terms(query, ids),
             searched=response.channels,
             passes=await self._look(
                 lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}

@@ -17,11 +17,8 @@ class IndexState:
 
     Attributes:
         generation: The number of the state; it moves with every change.
-        changed_at: When a tool was last added or updated, in seconds since 1970, UTC; None
-            without any.
         coverage: How many tools there are, and how many of them the model has given vectors.
     """
 
     generation: int
-    changed_at: float | None
     coverage: Coverage

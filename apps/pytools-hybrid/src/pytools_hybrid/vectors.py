@@ -8,16 +8,29 @@ from typing import TYPE_CHECKING
 
 from toolindex import DamagedDatabaseError, embed_pending
 
+from pytools_hybrid.embedding import create_embedder
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytools_hybrid.embedding import LimitedEmbedder
+    from pytools_hybrid.settings import Settings
     from pytools_hybrid.store import SQLiteStore
     from pytools_hybrid.syncing import TreeSync
 
-__all__ = ["VectorWork"]
+__all__ = ["VectorWork", "configured_embedder"]
 
 _log = logging.getLogger("pytools_hybrid")
+
+
+def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
+    """Give the embedder that settings name, or None where they name none."""
+    return create_embedder(
+        settings.embedding_model,
+        dimensions=settings.embedding_dim,
+        requests_per_minute=settings.embedding_requests_per_minute,
+        device=settings.device,
+    )
 
 
 class VectorWork:

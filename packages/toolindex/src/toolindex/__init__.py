@@ -13,7 +13,8 @@ The index: `ToolIndex`, `IndexReader`, `ToolEntry`, `ToolFilter`, `Coverage`, `L
 Sync: `StoredFiles`, `plan_sync`, `SyncPlan`, `StoredEntry`, `SyncReport`.
 Embedding: the `Embedder` protocol, `embed_pending`, `EmbeddingLimits`, `RetryPolicy`,
 `EmbeddingReport`, `RefusedText`, `QueryVectors`, `PruneReport`.
-Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsage`, `QueryCount`.
+Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsage`, `QueryCount`,
+`percentile`.
 Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageStore`,
 `VectorCache`, `PendingTexts` and `WorkLease`; `toolindex.testing.check_store` checks one.
 Threads: `finish_in_thread`, for calls of all these from async code.
@@ -32,7 +33,7 @@ from toolindex._query_vectors import QueryVectors
 from toolindex._reader import Coverage, IndexReader
 from toolindex._requests import RetryPolicy
 from toolindex._rows import FTS_COLUMNS, ToolEntry, name_key
-from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics
+from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics, percentile
 from toolindex._store import ToolIndex
 from toolindex._stored import StoredFiles
 from toolindex._sync import SyncReport
@@ -126,5 +127,6 @@ __all__ = [
     "embed_pending",
     "finish_in_thread",
     "name_key",
+    "percentile",
     "plan_sync",
 ]

@@ -54,6 +54,16 @@ class ModelUsage:
     output_tokens: int = 0
     cost_usd: float | None = 0.0
 
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        """Give both together; where one price is not known, the sum is not."""
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return ModelUsage(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )
+
 
 NO_USAGE = ModelUsage()
 

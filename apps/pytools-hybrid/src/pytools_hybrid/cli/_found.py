@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "print_answers"]
 
-_SENSES = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
 _BAR = 8
 _WIDE = 60
 _SURE = 0.5

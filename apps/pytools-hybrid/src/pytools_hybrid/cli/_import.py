@@ -12,7 +12,7 @@ from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Model, Root
 from pytools_hybrid.cli._run import is_folder, run, settings_from
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_rich, say
+from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_rich, printable, say
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -235,19 +235,19 @@ class _Board:
         if self._progress is None:
             return
         if server not in self._tasks:
-            self._tasks[server] = self._progress.add_task(stage, total=1, server=_plain(server))
+            self._tasks[server] = self._progress.add_task(stage, total=1, server=printable(server))
         self._progress.update(self._tasks[server], description=stage)
 
     def done(self, report: ServerReport) -> None:
         """Show what became of a server."""
-        line = f"{_plain(report.server)}: {_summary(report)}"
+        line = f"{printable(report.server)}: {_summary(report)}"
         if self._as_lines:
             print_lines(line)
         elif self._progress is None:
             say(line)
         elif report.server in self._tasks:
             self._progress.update(
-                self._tasks[report.server], completed=1, description=_plain(_summary(report))
+                self._tasks[report.server], completed=1, description=printable(_summary(report))
             )
 
 
@@ -260,9 +260,9 @@ def _print_table(reports: tuple[ServerReport, ...]) -> None:
     styles = {"failed": "red", "unchanged": "dim", "disabled": "dim", "gone": "yellow"}
     for report in reports:
         table.add_row(
-            Text(_plain(report.server), style="bold"),
+            Text(printable(report.server), style="bold"),
             str(report.tools) if report.tools else "",
-            Text(_plain(_happened(report)), style=styles.get(report.status, "green")),
+            Text(printable(_happened(report)), style=styles.get(report.status, "green")),
             f"{report.seconds:.1f}" if report.seconds else "",
         )
     print_rich([table])
@@ -321,7 +321,3 @@ def _tell(reports: tuple[ServerReport, ...], options: ImportOptions) -> None:
         say(f"set for the tool server of mcpygen: {', '.join(needed)}")
     if options.include and not any(report.tools for report in reports):
         say(f"no tool matches --include {' '.join(options.include)}")
-
-
-def _plain(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)

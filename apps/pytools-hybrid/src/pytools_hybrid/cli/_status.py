@@ -71,6 +71,7 @@ class _Status:
     read_only: bool
     model: str
     state: IndexState
+    changed_at: float | None
     categories: tuple[CategoryCount, ...]
     notes: tuple[str, ...]
     usage: UsageStatistics
@@ -87,7 +88,7 @@ class _Status:
             "tools": coverage.tools,
             "vectors": coverage.vectors,
             "categories": {f"{it.source}:{it.category}": it.tools for it in self.categories},
-            "changed_at": self.state.changed_at,
+            "changed_at": self.changed_at,
             "notes": list(self.notes),
             "searches": usage.searches,
             "without_results": usage.without_results,
@@ -105,7 +106,7 @@ class _Status:
             yield "", _largest(self.categories)
         share = f"{coverage.vectors} of {coverage.tools} tools have vectors"
         yield "model", f"{self.model}: {share}" if self.model != "none" else "none: words only"
-        yield "changed", _ago(self.state.changed_at)
+        yield "changed", _ago(self.changed_at)
         for note in self.notes:
             yield "note", note
         yield "searches", _searches(self.usage)
@@ -127,6 +128,7 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
             read_only=tools.index.read_only,
             model=settings.embedding_model,
             state=await tools.state(),
+            changed_at=await tools.changed_at(),
             categories=await tools.categories(),
             notes=await tools.channel_notes(),
             usage=await tools.statistics(),

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.diagnosis._finding import failed, fine, warning
-from pytools_hybrid.embedding import create_embedder
+from pytools_hybrid.vectors import configured_embedder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,11 +46,7 @@ def look_at_embedder(
     """
     from toolindex import EmbeddingError
 
-    embedder = create_embedder(
-        settings.embedding_model,
-        dimensions=settings.embedding_dim,
-        device=settings.device,
-    )
+    embedder = configured_embedder(settings)
     if embedder is None:
         return fine("none is set: searches go by words")
     if settings.vec_weight == 0:

@@ -4,7 +4,7 @@
 `capabilities.toml` of each root, from where every refresh takes them into the index.
 """
 
-from pytools_hybrid.enriching._asking import Asker, Spent
+from pytools_hybrid.enriching._asking import Asker
 from pytools_hybrid.enriching._document import CapabilityFile, with_capabilities
 from pytools_hybrid.enriching._plan import EnrichmentPlan, Request, plan_enrichment, price_of
 from pytools_hybrid.enriching._prompt import Said, SaidOfTool, Subject, capabilities_of, prompt_of
@@ -18,7 +18,6 @@ __all__ = [
     "Request",
     "Said",
     "SaidOfTool",
-    "Spent",
     "Subject",
     "capabilities_of",
     "enrich",

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from toolrank import ModelUsage
+
 from pytools_hybrid.enriching._prompt import INSTRUCTIONS, Said, capabilities_of, prompt_of
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.keys import without_keys
@@ -21,39 +23,13 @@ if TYPE_CHECKING:
     from pytools_hybrid.capabilities import Capability
     from pytools_hybrid.enriching._prompt import Subject
 
-__all__ = ["Answer", "Asker", "NoAnswerError", "Spent"]
+__all__ = ["Answer", "Asker", "NoAnswerError"]
 
 _PAUSES = 1.0, 5.0, 20.0
 _TIMEOUT_S = 180.0
 _REASON_LENGTH = 300
 # Too many requests, time-outs and failures of the provider pass; others do not.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """What asking took.
-
-    Attributes:
-        requests: Requests that were sent.
-        input_tokens: Tokens sent, as far as the provider told.
-        output_tokens: Tokens that the model wrote.
-        cost_usd: Their price in US dollars, or None where it is not known.
-    """
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = 0.0
-
-    def __add__(self, other: Spent) -> Spent:
-        known = self.cost_usd is not None and other.cost_usd is not None
-        return Spent(
-            requests=self.requests + other.requests,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +42,7 @@ class Answer:
     """
 
     made: Mapping[str, Capability]
-    spent: Spent
+    spent: ModelUsage
 
 
 class NoAnswerError(Exception):
@@ -77,7 +53,7 @@ class NoAnswerError(Exception):
         spent: What it took all the same.
     """
 
-    def __init__(self, reason: str, spent: Spent) -> None:
+    def __init__(self, reason: str, spent: ModelUsage) -> None:
         super().__init__(reason)
         self.reason = reason
         self.spent = spent
@@ -147,9 +123,9 @@ class Asker:
         raise AssertionError("the last try returns or raises")
 
 
-def _spent(used: RunUsage) -> Spent:
+def _spent(used: RunUsage) -> ModelUsage:
     cost = used.cost
-    return Spent(
+    return ModelUsage(
         requests=used.requests,
         input_tokens=used.input_tokens,
         output_tokens=used.output_tokens,

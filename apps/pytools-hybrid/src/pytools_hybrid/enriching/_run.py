@@ -6,7 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.enriching._asking import NoAnswerError, Spent
+from toolrank import ModelUsage
+
+from pytools_hybrid.enriching._asking import NoAnswerError
 from pytools_hybrid.enriching._document import CapabilityFile
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class EnrichmentReport:
     files: tuple[Path, ...]
     missing: tuple[str, ...]
     reasons: tuple[str, ...]
-    spent: Spent
+    spent: ModelUsage
 
 
 async def enrich(
@@ -85,7 +87,7 @@ class _Work:
         self._files: dict[Path, None] = {}
         self._missing: list[str] = []
         self._reasons: dict[str, None] = {}
-        self._spent = Spent()
+        self._spent = ModelUsage()
         self._failures = 0
 
     async def ask_on(self) -> None:

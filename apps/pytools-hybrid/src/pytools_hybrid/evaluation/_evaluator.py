@@ -14,12 +14,12 @@ import apsw
 from toolindex import finish_in_thread
 from toolrank import Hit
 
-from pytools_hybrid.embedding import create_embedder
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.evaluation._figures import DEPTH, Figures, measure
 from pytools_hybrid.evaluation._gold import UnknownGold, unknown_gold
 from pytools_hybrid.service import ToolSearch
 from pytools_hybrid.terminal import Progress, print_sync, say
+from pytools_hybrid.vectors import configured_embedder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,12 +81,7 @@ class Evaluator:
         self._roots = roots
         self._database = database
         # One for all configurations: a model may take a gigabyte, and a minute to load.
-        self._embedder = create_embedder(
-            settings.embedding_model,
-            dimensions=settings.embedding_dim,
-            requests_per_minute=settings.embedding_requests_per_minute,
-            device=settings.device,
-        )
+        self._embedder = configured_embedder(settings)
 
     async def evaluate(
         self,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
+from toolindex import percentile
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -161,8 +163,8 @@ def _figures(
         first_accepted=sum(
             it.results[:1] != () and it.results[0] in successes[it.id] for it in known
         ),
-        latency_p50_ms=_percentile(latencies, 50),
-        latency_p95_ms=_percentile(latencies, 95),
+        latency_p50_ms=percentile(latencies, 50),
+        latency_p95_ms=percentile(latencies, 95),
     )
 
 
@@ -182,8 +184,8 @@ def _tools(
                 outcomes=len(its),
                 successes=sum(it.success for it in its),
                 found=found[tool_id],
-                latency_p50_ms=_percentile(latencies, 50),
-                latency_p95_ms=_percentile(latencies, 95),
+                latency_p50_ms=percentile(latencies, 50),
+                latency_p95_ms=percentile(latencies, 95),
             )
         )
     return tuple(sorted(tools, key=lambda tool: (-tool.outcomes, tool.tool_id)))
@@ -191,8 +193,3 @@ def _tools(
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _percentile(ordered: Sequence[float], percent: int) -> float | None:
-    # Rounded up in integers: 95 % of 20 must be 19, which it is not in floating point.
-    return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None
