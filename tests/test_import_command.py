@@ -224,10 +224,15 @@ def test_without_the_extra_it_says_what_to_install(run, write, tmp_path):
     assert "pip install 'pytools-hybrid[import]'" in done.stderr
 
 
-def test_an_index_that_could_not_be_brought_up_to_date_ends_with_1(run, server, write, tmp_path):
+def test_an_index_that_could_not_be_brought_up_to_date_ends_with_1(
+    run, counted, server, write, tmp_path
+):
     file = write(shop={"command": sys.executable, "args": [str(server), "stdio"]})
-    tree = ("--root", tmp_path / "tree", "--embedding-model", "openai:nothing")
-    done = run("import", file, *tree, "--output", "json", OPENAI_API_KEY="x")
+    counted.fault.write_text("no key")
+    done = run(
+        "import", file, "--root", tmp_path / "tree", "--output", "json",
+        program=counted.command, **counted.variables,
+    )  # fmt: skip
     assert done.returncode == 1
     told = json.loads(done.stdout)
     assert told["index_error"]

@@ -151,7 +151,7 @@ async def test_a_sub_agent_that_neither_syncs_nor_watches_sees_what_others_write
 async def test_the_command_runs_beside_servers(server, tree, counted, run, database, home):
     results = []
     async with server(tree, COUNTED_NAME="a") as one, server(tree, COUNTED_NAME="b") as two:
-        for turn in range(5):
+        for turn in range(3):
             tool = tree / "mcptools" / "zoo" / f"feed_{turn}.py"
             tool.parent.mkdir(exist_ok=True)
             tool.write_text(f"def run():\n    '''Feed the penguins, turn {turn}.'''\n")
