@@ -44,6 +44,13 @@ def tracked_files():
     return [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
 
 
+def requirements(project):
+    """What it declares, with its extras; an extra may name the package itself, for another one."""
+    extras = project.get("optional-dependencies", {}).values()
+    declared = [*project.get("dependencies", []), *(line for extra in extras for line in extra)]
+    return [it for it in map(Requirement, declared) if it.name != project["name"]]
+
+
 def test_the_lock_holds_public_addresses_only():
     """uv writes whatever index the environment sets, and `uv lock --check` does not notice."""
     hosts = set(re.findall(r"https?://[^/\"\s]+", (ROOT / "uv.lock").read_text("utf-8")))
@@ -68,13 +75,9 @@ def test_no_file_names_a_place_that_exists_on_one_machine_only():
 
 @pytest.mark.parametrize("project", PROJECTS, ids=NAMES)
 def test_siblings_are_required_with_a_floor_and_a_cap_that_hold_now(project):
-    siblings = [
-        requirement
-        for requirement in map(Requirement, project.get("dependencies", []))
-        if requirement.name in NAMES
-    ]
-
-    for requirement in siblings:
+    for requirement in requirements(project):
+        if requirement.name not in NAMES:
+            continue
         operators = {specifier.operator for specifier in requirement.specifier}
         assert operators == {">=", "<"}, requirement
         assert version(requirement.name) in requirement.specifier
@@ -82,7 +85,7 @@ def test_siblings_are_required_with_a_floor_and_a_cap_that_hold_now(project):
 
 @pytest.mark.parametrize("project", PROJECTS, ids=NAMES)
 def test_every_other_dependency_has_a_floor_or_is_pinned(project):
-    for requirement in map(Requirement, project.get("dependencies", [])):
+    for requirement in requirements(project):
         operators = {specifier.operator for specifier in requirement.specifier}
         assert operators & {">=", "=="}, requirement
 

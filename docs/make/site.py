@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 _NO_DOCUMENTS = {"__pycache__", "build", "dist", "node_modules", "site", "tests"}
+# What changelogs are made of.
+_NO_DOCUMENTS |= {"changes", "release"}
 _FENCE = re.compile(r"^( *)(```+)(\w*).*$")
 _LINK = re.compile(r"(\]\()([^)\s#]+)([^)]*\))")
 _CELL = re.compile(r"<td.*?</td>", re.S)

@@ -1,0 +1,185 @@
+"""Print the page of licences, as Markdown, from the metadata of what is locked.
+
+From the root of the repository, with a way to the package index:
+
+    uv run nox -s licences -- --write
+
+Of each wheel in `uv.lock` only the few kilobytes that hold its metadata are fetched.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from licence_terms import NVIDIA, LicenceError, check, is_by_file, licence
+from packaging.metadata import parse_email
+from remotezip import RemoteZip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "licences.md"
+INTRODUCTION = """\
+# Licences of what we depend on
+
+We are under [Apache-2.0](../LICENSE), and so may be whatever is built on us: no package that
+everybody gets asks more of a program that uses it than to name it. The list has all that the five
+packages need, with every extra, directly and through others, on every platform and Python that we
+promise; it is made from what each wheel in `uv.lock` says of itself. A licence that is not
+permitted, or not known, fails `uv run nox -s licences`. Tools for development are not in the list,
+for nobody gets them from us.
+
+None of these packages is part of ours. An installer fetches each from its authors, unchanged, and
+each comes with the text of its licence. Wheels may hold libraries of others, compiled in; of these
+their metadata does not always speak, and what lies beside it does.
+
+A package comes with one of ours as it is, or with the extras that the last column names.
+`LicenseRef-BSD` is a BSD licence that is not said to have two clauses or three, `any-OSI` any that
+the Open Source Initiative has approved, at choice.
+
+| package | licence | comes with |
+|---|---|---|
+"""
+BY_FILE = """
+## Mozilla Public License
+
+The MPL of {packages} is about their files: who changes one and
+passes it on gives its source too. We import these packages and have changed none of their files.
+Ours stay under Apache-2.0, and so do yours.
+"""
+PROPRIETARY = """
+## NVIDIA
+
+`sentence-transformers` needs torch, and torch on Linux wants libraries of NVIDIA for its graphics
+cards, under terms of NVIDIA's own. Nothing else in the list is not free. Only who asks for that
+extra gets them, and the [smaller build of torch](guides/models.md) does without.
+"""
+DATA = """
+## Data
+
+The offline model reads two files of wordllama: word vectors that its author has distilled from the
+token embeddings of Llama 2 models, and published under the MIT licence. The `NOTICE` of
+pytools-hybrid says what in the model is ours. Models that you name have licences of their own.
+"""
+
+
+class Dependency(NamedTuple):
+    """A version of a package that somebody gets from one of ours.
+
+    Attributes:
+        name: Its name.
+        version: Its version in the lock.
+        url: Where one of its wheels lies.
+    """
+
+    name: str
+    version: str
+    url: str
+
+
+def exported(*arguments: str) -> set[tuple[str, str]]:
+    """Give names and versions of what uv would install, on whatever platform."""
+    printed = subprocess.run(
+        ["uv", "export", "--quiet", "--frozen", "--no-default-groups", "--no-emit-workspace",
+         "--no-hashes", "--no-header", "--no-annotate", *arguments],
+        cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
+    ).stdout  # fmt: skip
+    found = re.findall(r"^([\w.-]+)==([\w.!+-]+)", printed, re.M)
+    return {(name, version) for name, version in found}
+
+
+def reasons() -> dict[tuple[str, str], set[str]]:
+    """Give for each dependency the extras that bring it; none where everybody gets it."""
+    always = exported("--all-packages")
+    found: dict[tuple[str, str], set[str]] = {key: set() for key in always}
+    for path in sorted(ROOT.glob("*/*/pyproject.toml")):
+        project = tomllib.loads(path.read_text("utf-8"))["project"]
+        for extra in project.get("optional-dependencies", {}):
+            for key in exported(f"--package={project['name']}", f"--extra={extra}") - always:
+                found.setdefault(key, set()).add(extra)
+    return found
+
+
+def located(keys: Iterable[tuple[str, str]]) -> Iterator[Dependency]:
+    """Find a wheel of each dependency in the lock."""
+    lock = tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))
+    wheels = {(it["name"], it.get("version")): it.get("wheels") for it in lock["package"]}
+    for key in sorted(keys):
+        found = wheels[key]
+        if not found:
+            raise LicenceError(f"{key[0]} has no wheel to read: it would be built by who installs")
+        yield Dependency(*key, found[0]["url"])
+
+
+def stated(dependency: Dependency) -> str:
+    """Fetch what a wheel says of its licence."""
+    with RemoteZip(dependency.url) as wheel:
+        place = next(
+            it for it in wheel.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", it)
+        )
+        metadata, _ = parse_email(wheel.read(place))
+    return licence(metadata)
+
+
+def page() -> str:
+    """Make the page.
+
+    Raises:
+        LicenceError: At least one dependency has no licence that is permitted.
+    """
+    wanted = reasons()
+    dependencies = list(located(wanted))
+    rows: dict[str, tuple[set[str], set[str]]] = {}
+    refused = []
+    with ThreadPoolExecutor(8) as threads:
+        futures = [(it, threads.submit(stated, it)) for it in dependencies]
+    for it, future in futures:
+        extras = wanted[it.name, it.version]
+        try:
+            expression = future.result()
+            check(it.name, expression, always=not extras)
+        except LicenceError as error:
+            refused.append(str(error))
+        else:
+            licences, by = rows.setdefault(it.name, (set(), set()))
+            licences.add(expression)
+            by |= extras or {""}
+    if refused:
+        raise LicenceError("\n".join(refused))
+    return "".join(_lines(rows))
+
+
+def _lines(rows: dict[str, tuple[set[str], set[str]]]) -> Iterator[str]:
+    yield INTRODUCTION
+    for name, (licences, by) in rows.items():
+        brought = "" if "" in by else ", ".join(f"`{it}`" for it in sorted(by))
+        yield f"| {name} | {'; '.join(sorted(licences))} | {brought} |\n"
+    by_file = [name for name, (them, _) in rows.items() if any(map(is_by_file, them))]
+    if by_file:
+        yield BY_FILE.format(packages=" and ".join((", ".join(by_file[:-1]), by_file[-1])))
+    if any(NVIDIA in them for them, _ in rows.values()):
+        yield PROPRIETARY
+    yield DATA
+
+
+def main() -> None:
+    """Write the page, or compare it with what it would be."""
+    try:
+        text = page()
+    except LicenceError as error:
+        raise SystemExit(str(error)) from None
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(text, "utf-8", newline="\n")
+    elif PAGE.read_text("utf-8") != text:
+        raise SystemExit("docs/licences.md is out of date: uv run nox -s licences -- --write")
+
+
+if __name__ == "__main__":
+    main()
