@@ -5,15 +5,19 @@ uv run nox -s tests              the tests of each package, on every interpreter
 uv run nox -s tests-3.12 -- -x   one interpreter, with arguments for pytest
 """
 
+import atexit
+import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import nox
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent
 PACKAGES = {
@@ -31,6 +35,7 @@ COVERED = dict.fromkeys(PACKAGES, 98) | {"pytools-hybrid": 80}
 # Two at once take half the time; but toolwatch measures how long files take to be noticed.
 TWO = ("--numprocesses=2",)
 ONE_BY_ONE = ("toolwatch",)
+FOOTPRINT = ROOT / "benchmarks" / "footprint.py"
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 # What the scripts in tests/clients are made of; each is installed without anything of ours.
 CLIENTS = {
@@ -51,6 +56,13 @@ NPM_SERVERS = tuple(
     f"@modelcontextprotocol/server-{name}@2026.8.31"
     for name in ("filesystem", "memory", "everything")
 )
+# What is written for GitHub, by the schema that it is checked with.
+GITHUB_FILES = {
+    "github-workflows": "workflows/*.yml",
+    "dependabot": "dependabot.yml",
+    "github-issue-forms": "ISSUE_TEMPLATE/[!c]*.yml",
+    "github-issue-config": "ISSUE_TEMPLATE/config.yml",
+}
 # Each platform that an installation is promised for, as uv names it.
 PLATFORMS = (
     "x86_64-unknown-linux-gnu",
@@ -83,7 +95,7 @@ nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 nox.options.sessions = [
     "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "adapters", "docs",
-    "clients", "platforms", "build",
+    "clients", "platforms", "api", "release",
 ]  # fmt: skip
 
 
@@ -102,68 +114,193 @@ def _sync(session: nox.Session, *arguments: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, format, layers, and addresses that only exist here."""
+    """Style, format, layers, dependencies, workflows; of files that are named, style and format."""
     _sync(session, "--all-packages", "--group=lint")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
+    files = session.posargs or ["."]
+    session.run("ruff", "check", *files)
+    session.run("ruff", "format", "--check", *files)
+    if session.posargs:
+        return
     session.run("lint-imports", "--no-cache")
+    for folder in PACKAGES.values():
+        with session.chdir(folder):
+            session.run("deptry", "src", silent=True)
+    session.run("zizmor", "--offline", "--persona=auditor", "--quiet", ".github")
+    for schema, pattern in GITHUB_FILES.items():
+        found = map(str, sorted(Path(".github").glob(pattern)))
+        session.run("check-jsonschema", f"--builtin-schema=vendor.{schema}", *found, silent=True)
     session.run("uv", "lock", "--check", "--default-index=https://pypi.org/simple", external=True)
 
 
 @nox.session
+def licences(session: nox.Session) -> None:
+    """What all that we depend on is licensed under: permitted, and as docs/licences.md has it."""
+    _sync(session, "--only-group=licences")
+    session.run("python", str(ROOT / "docs" / "make" / "licences.py"), *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def audit(session: nox.Session) -> None:
+    """Known vulnerabilities of what is locked; asks osv.dev, and only when asked for."""
+    session.run("uv", "audit", "--frozen", "--preview-features=audit-command", external=True)
+
+
+@nox.session
 def types(session: nox.Session) -> None:
-    """Strict types in everything that is shipped."""
+    """Strict types in everything that is shipped, as two checkers see them, and as users do."""
     _sync(session, "--all-packages", "--group=types")
-    session.run("mypy", *(str(path / "src") for path in PACKAGES.values()))
+    sources = (str(path / "src") for path in PACKAGES.values())
+    session.run("mypy", "--num-workers=2", *sources, "tests/types")
+    session.run("basedpyright", "--threads", "2")
+    for module in MODULES.values():
+        session.run("basedpyright", "--ignoreexternal", "--verifytypes", module, silent=True)
+
+
+@functools.cache
+def _dist() -> Path:
+    """Build all wheels, and write down what is locked, once for the sessions of a run."""
+    folder = Path(tempfile.mkdtemp(prefix="pytools-hybrid-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for command in (
+        ("build", "--all-packages", "--wheel", "--no-sources", f"--out-dir={folder}"),
+        (
+            "export", "--frozen", "--all-packages", "--all-groups", "--all-extras", "--no-hashes",
+            "--no-emit-workspace", f"--output-file={folder / 'locked.txt'}",
+        ),
+    ):  # fmt: skip
+        subprocess.run(["uv", *command, "--quiet"], cwd=ROOT, check=True)
+    return folder
+
+
+def _wheel(package: str) -> Path:
+    (wheel,) = _dist().glob(f"{package.replace('-', '_')}-*.whl")
+    return wheel
+
+
+def _siblings(package: str, *, released: bool = False) -> Path:
+    """Write constraints: ours are what was built here, never what others publish by that name.
+
+    With `released`, a sibling that has a release which the package accepts comes from the index.
+    """
+    project = tomllib.loads((PACKAGES[package] / "pyproject.toml").read_text("utf-8"))["project"]
+    accepted = {it.name: it.specifier for it in map(Requirement, project["dependencies"])}
+    tags = subprocess.run(
+        ["git", "tag", "--list"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
+    published = {
+        name
+        for name, _, version in (tag.rpartition("-v") for tag in tags)
+        if released and name in accepted and version in accepted[name]
+    }
+    constraints = _dist() / f"siblings-of-{package}{'-released' * released}.txt"
+    constraints.write_text(
+        "".join(
+            f"{name} @ {_wheel(name).as_uri()}\n" for name in PACKAGES if name not in published
+        ),
+        "utf-8",
+    )
+    return constraints
+
+
+def _install_wheel(session: nox.Session, package: str, *arguments: str) -> None:
+    """Install the built wheel with what it declares, and nothing of the workspace."""
+    session.run_install("uv", "pip", "install", "--no-sources", str(_wheel(package)), *arguments)
+
+
+def _test_wheel(session: nox.Session, package: str, *versions: str, covered: int = 0) -> None:
+    """Import and measure the wheel with only what it declares, then run the package's tests."""
+    folder = PACKAGES[package]
+    _install_wheel(session, package, *versions)
+    session.run("python", "-I", str(FOOTPRINT), package)
+    _install_wheel(session, package, *versions, f"--group={folder / 'pyproject.toml'}:test")
+    measured = (
+        f"--cov={MODULES[package]}",
+        f"--cov-config={ROOT / 'pyproject.toml'}",
+        "--cov-report=term",
+        *([] if session.posargs else [f"--cov-fail-under={covered}"]),
+    )
+    with tempfile.TemporaryDirectory() as elsewhere, session.chdir(elsewhere):
+        session.run(
+            "pytest",
+            str(folder / "tests"),
+            *([] if package in ONE_BY_ONE else TWO),
+            *(measured if covered else []),
+            *session.posargs,
+            # An example that once failed is tried again, wherever the tests run.
+            env={"PYTHONPATH": "", "HYPOTHESIS_STORAGE_DIRECTORY": str(ROOT / ".hypothesis")},
+            # With arguments, as `-k`, a package may have nothing to run.
+            success_codes=[0, 5] if session.posargs else [0],
+        )
 
 
 @nox.session(python=PYTHONS)
 @nox.parametrize("package", list(PACKAGES))
 def tests(session: nox.Session, package: str) -> None:
-    """One package's tests, where only what it declares is installed."""
-    _sync(session, f"--package={package}", "--group=test")
-    _pytest(session, PACKAGES[package] / "tests", MODULES[package], COVERED[package])
+    """One package's wheel and tests, where only what it declares is installed, as locked."""
+    _test_wheel(
+        session,
+        package,
+        f"--constraints={_dist() / 'locked.txt'}",
+        f"--constraints={_siblings(package)}",
+        covered=COVERED[package],
+    )
 
 
 @nox.session(python=SUPPORTED[0] if SUPPORTED[0] in PYTHONS else DEFAULT)
 @nox.parametrize("package", list(PACKAGES))
 def lowest(session: nox.Session, package: str) -> None:
-    """One package's tests with the lowest versions that it says it works with."""
-    folder = PACKAGES[package]
-    session.run_install(
-        "uv",
-        "pip",
-        "install",
+    """One package's wheel and tests with the lowest versions it declares, of siblings too."""
+    _test_wheel(
+        session,
+        package,
         "--resolution=lowest-direct",
-        f"--group={folder / 'pyproject.toml'}:test",
-        f"--editable={folder}",
+        # What a wheel requires would not count as direct.
+        f"--requirements={PACKAGES[package] / 'pyproject.toml'}",
+        f"--constraints={_siblings(package, released=True)}",
     )
-    session.run("pytest", str(folder / "tests"), *_at_once(package), *session.posargs)
 
 
-def _at_once(package: str) -> tuple[str, ...]:
-    return () if package in ONE_BY_ONE else TWO
+@nox.session(python=PYTHONS[-1])
+@nox.parametrize("package", list(PACKAGES))
+def newest(session: nox.Session, package: str) -> None:
+    """One package's wheel and tests with the newest versions; weekly, or when asked for."""
+    _test_wheel(session, package, f"--constraints={_siblings(package)}")
 
 
-def _pytest(session: nox.Session, tests: Path, module: str, covered: int) -> None:
-    session.run(
-        "pytest",
-        str(tests),
-        *_at_once(module),
-        f"--cov={module}",
-        "--cov-report=term",
-        *([] if session.posargs else [f"--cov-fail-under={covered}"]),
-        *session.posargs,
-        env={"COVERAGE_FILE": str(Path(session.create_tmp(), ".coverage"))},
-        # With arguments, as `-k`, a package may have nothing to run.
-        success_codes=[0, 5] if session.posargs else [0],
+@nox.session(python=PYTHONS)
+def footprint(session: nox.Session) -> None:
+    """The table of what each package costs to install and to import; only when asked for."""
+    rows = []
+    for package in PACKAGES:
+        own = Path(session.virtualenv.location, package)
+        session.run_install(
+            "uv", "venv", "--quiet", "--clear", f"--python={session.python}", str(own)
+        )
+        _install_wheel(
+            session,
+            package,
+            "--quiet",
+            f"--python={own}",
+            f"--constraints={_dist() / 'locked.txt'}",
+            f"--constraints={_siblings(package)}",
+        )
+        python = own / ("Scripts" if os.name == "nt" else "bin") / "python"
+        rows.append(
+            session.run(
+                str(python), "-I", str(FOOTPRINT), package, "--row", silent=True, external=True
+            )
+        )
+    print(
+        "| | bare Python | `import` | modules | every name | modules | installed | with what it "
+        "needs | distributions |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     )
+    print(*rows, sep="", end="")
 
 
 @nox.session(python=PYTHONS)
 def e2e(session: nox.Session) -> None:
     """The installed command, and the server through a real MCP client."""
-    _sync(session, "--all-packages", "--group=e2e")
+    _sync(session, "--all-packages", "--group=e2e", "--group=release")
     session.run("pytest", str(ROOT / "tests"), *TWO, *session.posargs)
 
 
@@ -279,26 +416,15 @@ def platforms(session: nox.Session) -> None:
 
 
 @nox.session
-def build(session: nox.Session) -> None:
-    """All wheels and source distributions; the wheels, installed elsewhere, answer a search."""
-    with tempfile.TemporaryDirectory() as folder:
-        dist = Path(folder, "dist")
-        session.run_install(
-            "uv", "build", "--all-packages", "--no-sources", f"--out-dir={dist}", silent=True
-        )
-        # By path: a name would also be looked for where others publish.
-        session.run_install("uv", "pip", "install", *map(str, sorted(dist.glob("*.whl"))))
-        elsewhere = Path(folder, "elsewhere")
-        shutil.copytree(ROOT / "examples" / "tools", elsewhere / "examples" / "tools")
-        with session.chdir(elsewhere):
-            output = session.run(
-                "pytools-hybrid",
-                "search",
-                "open an issue on github",
-                f"--db={elsewhere / 'index.db'}",
-                silent=True,
-                env={"PYTHONPATH": ""},
-            )
-        session.log(output)
-        if not isinstance(output, str) or "mcptools:github:create_issue" not in output:
-            session.error("the installed wheels did not find mcptools:github:create_issue")
+def api(session: nox.Session) -> None:
+    """What a user would have to change since the last release, or should be told, is told."""
+    _sync(session, "--only-group=release")
+    session.run("python", "-m", "release.public_api")
+    session.run("python", "-m", "release.fragments")
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """All packages released in their order to an index of this machine, and used from there."""
+    _sync(session, "--only-group=release")
+    session.run("python", "-m", "release", *session.posargs)

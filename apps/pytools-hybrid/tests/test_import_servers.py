@@ -94,6 +94,7 @@ def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run,
         "none": None,
         "odd": {"type": "object", "required": "text", "properties": {"text": None, "n": [1]}},
         "list": {"type": "array"},
+        "five": {"type": 5},
     }
     listed = [{"name": name, "inputSchema": schema} for name, schema in wrong.items()]
     odd = {"name": "extras", "title": 5, "annotations": [], "icons": 3, "description": {}}
@@ -104,7 +105,7 @@ def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run,
         "text may be anything: its schema is none; n may be anything: its schema is none; "
         "nothing is required: 'required' is no list"
     )
-    assert set(report.notes) == {"none", "odd", "list", "extras"}
+    assert set(report.notes) == {"none", "odd", "list", "five", "extras"}
 
 
 def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):

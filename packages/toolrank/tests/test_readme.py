@@ -68,7 +68,7 @@ def test_the_parameters_that_are_shown_are_those_there_are(name, call):
     module, _, attribute = f"toolrank.{name.removeprefix('toolrank.')}".rpartition(".")
     actual = inspect.signature(getattr(importlib.import_module(module), attribute)).parameters
     is_cut = call.endswith(", …)")
-    names = dict(vars(toolrank))
+    names = {name: getattr(toolrank, name) for name in toolrank.__all__}
     exec(f"def shown{call.replace(', …', '')}: ...", names)
     shown = inspect.signature(names["shown"]).parameters
 

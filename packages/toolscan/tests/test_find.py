@@ -44,10 +44,11 @@ def test_no_file_is_opened(tree):
     root = tree({"mcptools/a/broken.py": "def run(", "mcptools/a/binary.py": b"\0\xff"})
     # A hook stays for as long as its process.
     program = (
-        "import sys, toolscan\n"
+        "import sys\n"
+        "from toolscan import find_tools\n"
         "opened = []\n"
         "sys.addaudithook(lambda event, of: event == 'open' and opened.append(str(of[0])))\n"
-        "ids = list(map(str, toolscan.find_tools(sys.argv[1])))\n"
+        "ids = list(map(str, find_tools(sys.argv[1])))\n"
         "print(ids, opened)"
     )
 

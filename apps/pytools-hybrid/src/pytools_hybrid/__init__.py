@@ -8,8 +8,11 @@
 
 - **Searching a tree**: `ToolSearch`, or `BlockingToolSearch` where nothing is async, gives a
   `SearchResponse`, a sequence of `FoundTool`; `SearchMode`, `Scope` and `ToolFilter` narrow it;
-  `Settings` and `Upkeep` are for programs that run long.
-- **Knowing more**: `ToolDescription` at a `DetailLevel`, `CategoryCount`.
+  `RerankReport` is what reranking cost, `Placement` where a tool stands that was not shown.
+- **What it searches**: `RootsLike`, kept as `Roots`; `IndexState` is what the index holds, and
+  `Settings`, a `LimitedEmbedder` of your own and `Upkeep` are for programs that run long.
+- **Knowing more**: `ToolDescription` at a `DetailLevel`, `CategoryCount`; `Recording` is what
+  became of an outcome that was told.
 - **Calling what was found**: `load_tool` gives a `ToolFunction`, `result_text` what a language
   model is told of its result.
 - **Searching tools that a program holds**: `ToolCorpus` ranks each `ToolDefinition`;
@@ -19,7 +22,7 @@
 The command `pytools-hybrid` and the MCP server (`pytools-hybrid serve`) are built on it.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from toolindex import ToolFilter
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.corpus import ToolCorpus
     from pytools_hybrid.definitions import ToolDefinition
     from pytools_hybrid.description import DetailLevel, ToolDescription
+    from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.errors import (
         AmbiguousToolError,
         PytoolsError,
@@ -39,10 +43,27 @@ if TYPE_CHECKING:
         ToolLoadError,
         UnknownToolError,
     )
-    from pytools_hybrid.search import FoundTool, Scope, SearchMode, SearchResponse
+    from pytools_hybrid.placement import Placement
+    from pytools_hybrid.recorder import Recording
+    from pytools_hybrid.roots import Roots, RootsLike
+    from pytools_hybrid.search import FoundTool, RerankReport, Scope, SearchMode, SearchResponse
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
+    from pytools_hybrid.state import IndexState
     from pytools_hybrid.upkeep import Upkeep
+else:
+    # The command line must show its help without importing what it does not need for that.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return [*globals(), *_HOMES]
+
 
 __all__ = [
     "AmbiguousToolError",
@@ -50,8 +71,15 @@ __all__ = [
     "CategoryCount",
     "DetailLevel",
     "FoundTool",
+    "IndexState",
+    "LimitedEmbedder",
+    "Placement",
     "PytoolsError",
+    "Recording",
+    "RerankReport",
     "RootUnreadableError",
+    "Roots",
+    "RootsLike",
     "Scope",
     "SearchMode",
     "SearchResponse",
@@ -82,6 +110,7 @@ _HOMES = {
     "ToolDefinition": "pytools_hybrid.definitions",
     "DetailLevel": "pytools_hybrid.description",
     "ToolDescription": "pytools_hybrid.description",
+    "LimitedEmbedder": "pytools_hybrid.embedding",
     "AmbiguousToolError": "pytools_hybrid.errors",
     "ToolArgumentsError": "pytools_hybrid.errors",
     "ToolLoadError": "pytools_hybrid.errors",
@@ -89,20 +118,17 @@ _HOMES = {
     "PytoolsError": "pytools_hybrid.errors",
     "RootUnreadableError": "pytools_hybrid.errors",
     "SettingsError": "pytools_hybrid.errors",
+    "Placement": "pytools_hybrid.placement",
+    "Recording": "pytools_hybrid.recorder",
+    "Roots": "pytools_hybrid.roots",
+    "RootsLike": "pytools_hybrid.roots",
     "FoundTool": "pytools_hybrid.search",
+    "RerankReport": "pytools_hybrid.search",
     "Scope": "pytools_hybrid.search",
     "SearchMode": "pytools_hybrid.search",
     "SearchResponse": "pytools_hybrid.search",
     "ToolSearch": "pytools_hybrid.service",
     "Settings": "pytools_hybrid.settings",
+    "IndexState": "pytools_hybrid.state",
     "Upkeep": "pytools_hybrid.upkeep",
 }
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    # The command line must show its help without importing what it does not need for that.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)

@@ -6,7 +6,7 @@ import re
 import stat
 import tomllib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolindex import FilterError, ToolFilter
 
@@ -16,6 +16,8 @@ from pytools_hybrid.toml_blocks import bare_dots, split_tables
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
+
+    from pydantic import JsonValue
 
 __all__ = [
     "FILE_NAME",
@@ -78,7 +80,7 @@ class Capabilities:
         entries: By id or pattern of ids, in the file's order.
     """
 
-    entries: Mapping[str, Capability] = field(default_factory=dict)
+    entries: Mapping[str, Capability] = field(default_factory=dict[str, Capability])
 
     def aliases(self, ids: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Give what is said of each of some tools; one of which nothing is said is left out.
@@ -159,7 +161,7 @@ def parse_capabilities(text: str, path: Path) -> Capabilities:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise CapabilitiesError(path, f"is no TOML: {error}") from error
-    entries = {}
+    entries: dict[str, Capability] = {}
     for key, table in content.items():
         try:
             entries[key] = _capability(key, table)
@@ -168,7 +170,7 @@ def parse_capabilities(text: str, path: Path) -> Capabilities:
     return Capabilities(entries)
 
 
-def _capability(key: str, table: Any) -> Capability:  # noqa: ANN401 - whatever TOML can say
+def _capability(key: str, table: JsonValue) -> Capability:
     if not isinstance(table, dict):
         raise ValueError(f'{key!r} is no table; write ["{key}"] and use_cases below it')
     try:
@@ -180,7 +182,7 @@ def _capability(key: str, table: Any) -> Capability:  # noqa: ANN401 - whatever 
         if name in _LISTS:
             if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
                 raise ValueError(f"{name} of {key!r} is no list of texts")
-            lists[name] = tuple(stripped for text in value if (stripped := text.strip()))
+            lists[name] = tuple(stripped for text in map(str, value) if (stripped := text.strip()))
         elif name != "text_hash":
             raise ValueError(
                 f"{key!r} has {name!r}, which is none of use_cases, synonyms and text_hash; an id "
@@ -188,7 +190,8 @@ def _capability(key: str, table: Any) -> Capability:  # noqa: ANN401 - whatever 
             )
         elif not isinstance(value, str):
             raise ValueError(f"text_hash of {key!r} is no text")
-    return Capability(**lists, text_hash=table.get("text_hash"))
+    text_hash = table.get("text_hash")
+    return Capability(**lists, text_hash=text_hash if isinstance(text_hash, str) else None)
 
 
 def _line_of(key: str, text: str) -> int:

@@ -61,8 +61,8 @@ class ToolCorpus:
     def __init__(
         self, settings: Settings | None = None, *, embedder: LimitedEmbedder | None = None
     ) -> None:
-        self.settings = settings = Settings.from_flags({}) if settings is None else settings
-        self._embedder = embedder or configured_embedder(settings)
+        self.settings: Settings = Settings.from_flags({}) if settings is None else settings
+        self._embedder = embedder or configured_embedder(self.settings)
         self._opening = threading.Lock()
         self._opened: tuple[SQLiteStore, Searcher] | None = None
         self._remove: weakref.finalize[[SQLiteStore, Path], ToolCorpus] | None = None

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from toolscan import Parameter, ToolId, ToolRecord, embedding_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pydantic import JsonValue
 
 __all__ = ["ToolDefinition", "identified", "to_record"]
 
@@ -78,10 +80,11 @@ def to_record(tool_id: ToolId, tool: ToolDefinition) -> ToolRecord:
 
 
 def _parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    properties, required = schema.get("properties"), schema.get("required")
+    properties: JsonValue = schema.get("properties")
+    required: JsonValue | tuple[str, ...] = schema.get("required")
     if not isinstance(properties, dict):
         return ()
-    needed = required if isinstance(required, list | tuple) else ()
+    needed: Sequence[object] = required if isinstance(required, list | tuple) else ()
     return tuple(
         Parameter(
             name=_plain(str(name)),

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pytools_hybrid.plain_text import readable
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
     from toolindex import ToolEntry, ToolUsage
     from toolscan import ToolRecord
 
@@ -167,7 +168,7 @@ def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolR
         return None, f"its file cannot be read now, so this is what the index knows: {error}"
 
 
-def _readable(schema: Any) -> Any:  # noqa: ANN401 - any value of JSON
+def _readable(schema: JsonValue) -> JsonValue:
     """Clean what a schema says to its reader; its values are what a call must write."""
     if isinstance(schema, list):
         return [_readable(each) for each in schema]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,10 +20,18 @@ __all__ = [
     "ToolLoadError",
     "UnknownCategoryError",
     "UnknownToolError",
+    "innermost",
 ]
 
 
 _SHOWN = 100
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Give the first error of a group of errors, whatever groups are in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
 
 
 class PytoolsError(Exception):
@@ -144,7 +152,7 @@ class ToolArgumentsError(PytoolsError):
         )
         super().__init__(f"{tool_id}: {told}")
         self.tool_id = tool_id
-        self.problems = tuple(problems)
+        self.problems: tuple[Mapping[str, Any], ...] = tuple(problems)
 
 
 def _plain(name: str) -> str:

@@ -67,11 +67,11 @@ class KeptIndex:
         embedder: LimitedEmbedder | None,
         refresh: bool,
     ) -> None:
-        self.settings = settings = Settings.from_flags({}) if settings is None else settings
-        self.roots = _roots(settings) if root is None else Roots.of(root)
-        self._database = settings.resolved_database(self.roots)
-        self._embedder = embedder or configured_embedder(settings)
-        self._refreshes = refresh and settings.sync
+        self.settings: Settings = Settings.from_flags({}) if settings is None else settings
+        self.roots: Roots = _roots(self.settings) if root is None else Roots.of(root)
+        self._database = self.settings.resolved_database(self.roots)
+        self._embedder = embedder or configured_embedder(self.settings)
+        self._refreshes = refresh and self.settings.sync
         self._background: asyncio.Task[None] | None = None
         self._is_entered = False
         self._open: _Open | None = None

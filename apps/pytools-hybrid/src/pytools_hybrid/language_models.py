@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytools_hybrid.providers import is_provider
+from pytools_hybrid.providers import check_provider
 
 __all__ = ["check_model_name"]
 
@@ -25,12 +25,9 @@ def check_model_name(name: str) -> str:
         ValueError: It names no provider, or one that pydantic-ai does not know.
     """
     provider, _, model = name.partition(":")
-    if name == _TEST_MODEL:
-        return name
-    if not provider or not model:
+    if name != _TEST_MODEL and not (provider and model):
         raise ValueError(
             f"{name!r} names no provider; use PROVIDER:MODEL as in 'openai:gpt-5-mini'"
         )
-    if provider not in _USUAL_PROVIDERS and not is_provider(provider.removeprefix("gateway/")):
-        raise ValueError(f"pydantic-ai knows no provider of {name!r}; check its name")
+    check_provider(name, usual=_USUAL_PROVIDERS)
     return name

@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict, deque
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from toolindex import (
     DamagedDatabaseError,
@@ -190,7 +190,10 @@ def search_record(
         milliseconds: How long it took.
     """
     where = {
-        name: [str(each)[:_VALUE_CHARACTERS] for each in sorted(value)[:_FILTER_VALUES]]
+        name: [
+            each[:_VALUE_CHARACTERS]
+            for each in sorted(cast("frozenset[str]", value))[:_FILTER_VALUES]
+        ]
         if isinstance(value, frozenset)
         else value
         for name, value in asdict(request.where).items()

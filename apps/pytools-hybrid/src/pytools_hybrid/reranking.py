@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolrank import EXACT_CONFIDENCE, Candidate, LLMReranker, RankedHit, RankingArgumentError
 
+from pytools_hybrid.providers import what_to_do
 from pytools_hybrid.search import RerankReport
 
 if TYPE_CHECKING:
@@ -143,11 +144,7 @@ class Reranking:
 
     def _why_unusable(self, error: RankingArgumentError) -> str:
         if isinstance(error.__cause__, ImportError):
-            provider = self._name.partition(":")[0]
-            return (
-                "the package of its provider is missing: install pydantic-ai-slim"
-                f"[{provider}] where pytools-hybrid is installed"
-            )
+            return what_to_do(self._name, error.__cause__)
         return " ".join(str(error).split())[:_REASON_LENGTH]
 
     def _load(self) -> LLMReranker:

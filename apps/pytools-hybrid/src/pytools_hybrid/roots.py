@@ -79,7 +79,7 @@ class Roots:
 
         A path that an index of other trees has left lies in the first.
         """
-        if len(self.paths) > 1:
+        if len(self) > 1:
             number, _, relative = stored_path.partition("/")
             if number.isdecimal() and int(number) < len(self.paths):
                 return self.paths[int(number)], relative

@@ -86,7 +86,9 @@ class ToolSearch(KeptIndex):
         follow: bool = False,
     ) -> None:
         super().__init__(root, settings, embedder=embedder, refresh=refresh)
-        self.policy = ToolFilter(include=self.settings.include, exclude=self.settings.exclude)
+        self.policy: ToolFilter = ToolFilter(
+            include=self.settings.include, exclude=self.settings.exclude
+        )
         model = self.settings.rerank_model
         self._reranking = None if model is None else Reranking(model)
         self._follows = follow

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from pytools_hybrid.embedding import MODEL_NAME, is_known_provider
-from pytools_hybrid.language_models import check_model_name
+from pytools_hybrid import embedding, language_models
 from pytools_hybrid.roots import Roots
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    _GivenPaths = os.PathLike[str] | tuple[object, ...]
 
 __all__ = ["DEFAULT_MODEL", "PREFIX", "SettingFields"]
 
-DEFAULT_MODEL = MODEL_NAME
+DEFAULT_MODEL = embedding.MODEL_NAME
 """The embedding model that comes with the installation and works offline."""
 
 PREFIX = "PYTOOLS_"
@@ -26,13 +30,12 @@ _COLONS = 2
 _Names = Annotated[tuple[str, ...], NoDecode]
 # And as paths, with what PATH has between them.
 _Paths = Annotated[tuple[Path, ...], NoDecode]
-_PLAIN_MODELS = (DEFAULT_MODEL, "test", "none")
 
 
 class SettingFields(BaseSettings):
     """The settings by name, as the environment has them."""
 
-    model_config = SettingsConfigDict(
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
         env_prefix=PREFIX,
         env_ignore_empty=True,
         populate_by_name=True,
@@ -122,14 +125,7 @@ class SettingFields(BaseSettings):
     @field_validator("embedding_model")
     @classmethod
     def _has_a_provider(cls, value: str) -> str:
-        if value not in _PLAIN_MODELS and not all(value.partition(":")):
-            raise ValueError(
-                f"{value!r} names no provider; use PROVIDER:MODEL as in "
-                f"'openai:text-embedding-3-small', or one of {', '.join(_PLAIN_MODELS)}"
-            )
-        if ":" in value and not is_known_provider(value):
-            raise ValueError(f"pydantic-ai knows no provider of {value!r}; check its name")
-        return value
+        return embedding.check_model_name(value)
 
     @field_validator("include", "exclude", "allowed_hosts", mode="before")
     @classmethod
@@ -174,11 +170,11 @@ class SettingFields(BaseSettings):
     @field_validator("rerank_model")
     @classmethod
     def _has_a_known_provider(cls, value: str | None) -> str | None:
-        return None if value is None else check_model_name(value)
+        return None if value is None else language_models.check_model_name(value)
 
     @field_validator("root", mode="before")
     @classmethod
-    def _one_or_several(cls, value: object) -> object:
+    def _one_or_several(cls, value: JsonValue | Roots | _GivenPaths) -> object:
         if value is None:
             return ()
         if isinstance(value, Roots):

@@ -14,6 +14,8 @@ from pytools_hybrid.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from pydantic import JsonValue
+
 __all__ = ["CONFIG_VARIABLE", "SettingsFile", "find_settings_file", "read_settings_file"]
 
 CONFIG_VARIABLE = "PYTOOLS_CONFIG"
@@ -77,7 +79,7 @@ def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:
     Raises:
         SettingsError: It cannot be read, is no TOML, or has a setting that there is not.
     """
-    content: object = _content(path)
+    content: JsonValue = _content(path)
     if path.name == _PROJECT_FILE:
         content = _table(content) or {}
     if not isinstance(content, dict):
@@ -119,7 +121,7 @@ def _content(path: Path) -> dict[str, Any]:
         raise SettingsError(str(path), f"is no TOML: {error}") from error
 
 
-def _table(content: object) -> object:
+def _table(content: JsonValue) -> JsonValue:
     tool = content.get("tool") if isinstance(content, dict) else None
     return tool.get(_TABLE) if isinstance(tool, dict) else None
 
@@ -133,7 +135,7 @@ def _unknown(name: str, known: Collection[str]) -> str:
     return "is no setting; pytools-hybrid config lists them"
 
 
-def _below(base: Path, value: Any) -> Any:  # noqa: ANN401 - what a file says, still to be checked
+def _below(base: Path, value: JsonValue) -> JsonValue:
     if isinstance(value, list):
         return [_below(base, each) for each in value]
     if not isinstance(value, str) or value.startswith("~"):

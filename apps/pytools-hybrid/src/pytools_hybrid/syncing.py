@@ -55,7 +55,7 @@ class TreeSync:
     def __init__(
         self, store: SQLiteStore, roots: Roots, *, completes: bool, outside_links: bool = False
     ) -> None:
-        self.changed = asyncio.Event()
+        self.changed: asyncio.Event = asyncio.Event()
         self.failure: str | None = None
         self.report: SyncReport | None = None
         self._store = store

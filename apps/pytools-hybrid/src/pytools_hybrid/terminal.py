@@ -121,7 +121,7 @@ class Progress:
     """
 
     def __init__(self, stage: str) -> None:
-        self.done = 0
+        self.done: int = 0
         self._stage = stage
         self._begun = time.monotonic()
         self._bar: progress.Progress | None = None

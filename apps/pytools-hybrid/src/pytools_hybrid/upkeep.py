@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from contextlib import aclosing, suppress
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
@@ -56,7 +56,7 @@ class Upkeep:
     def __init__(
         self, search: ToolSearch, *, on_sync: Callable[[SyncReport], object] | None = None
     ) -> None:
-        self.refreshed = asyncio.Event()
+        self.refreshed: asyncio.Event = asyncio.Event()
         self._search = search
         self._on_sync = on_sync
         self._opened = asyncio.Event()
@@ -169,7 +169,7 @@ class Upkeep:
 
         roots = self._search.roots
         # The first batch of each asks for what syncing at the start would have done.
-        passed = {root.absolute() for root in roots} if settings.sync else set()
+        passed = {root.absolute() for root in roots} if settings.sync else set[Path]()
         while True:
             try:
                 async with aclosing(awatch_tools(roots)) as batches:

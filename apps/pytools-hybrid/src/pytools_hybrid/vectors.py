@@ -48,7 +48,7 @@ class VectorWork:
     def __init__(
         self, store: SQLiteStore, embedder: LimitedEmbedder | None, sync: TreeSync
     ) -> None:
-        self.failure = ""
+        self.failure: str = ""
         self._store = store
         self._embedder = embedder
         self._sync = sync

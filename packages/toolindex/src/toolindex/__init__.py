@@ -23,23 +23,8 @@ Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT
 The file: `application_id` says whose it is; nothing else may open it beside this package.
 """
 
-from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
-from toolindex._filters import ToolFilter
-from toolindex._header import application_id
-from toolindex._lease import Lease
-from toolindex._plan import StoredEntry, SyncPlan, plan_sync
-from toolindex._pruning import PruneReport
-from toolindex._query_vectors import QueryVectors
-from toolindex._reader import Coverage, IndexReader
-from toolindex._requests import RetryPolicy
-from toolindex._rows import FTS_COLUMNS, ToolEntry, name_key
-from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics, percentile
-from toolindex._store import ToolIndex
-from toolindex._stored import StoredFiles
-from toolindex._sync import SyncReport
-from toolindex._threads import finish_in_thread
-from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord, UsageLog
-from toolindex._vectors import VectorTable
+from typing import TYPE_CHECKING
+
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
@@ -68,6 +53,38 @@ from toolindex.protocols import (
     VectorCache,
     WorkLease,
 )
+
+if TYPE_CHECKING:
+    from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
+    from toolindex._filters import ToolFilter
+    from toolindex._header import application_id
+    from toolindex._lease import Lease
+    from toolindex._plan import StoredEntry, SyncPlan, plan_sync
+    from toolindex._pruning import PruneReport
+    from toolindex._query_vectors import QueryVectors
+    from toolindex._reader import Coverage, IndexReader
+    from toolindex._requests import RetryPolicy
+    from toolindex._rows import FTS_COLUMNS, ToolEntry, name_key
+    from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics, percentile
+    from toolindex._store import ToolIndex
+    from toolindex._stored import StoredFiles
+    from toolindex._sync import SyncReport
+    from toolindex._threads import finish_in_thread
+    from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord, UsageLog
+    from toolindex._vectors import VectorTable
+else:
+    # Imported with its first use: who only opens an index need not wait for what embeds.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return [*globals(), *_HOMES]
+
 
 CONTENT_TABLE = "entries"
 FTS_TABLE = "entries_fts"
@@ -130,3 +147,27 @@ __all__ = [
     "percentile",
     "plan_sync",
 ]
+
+_HOMES = {
+    name: module
+    for module, names in {
+        "_embed": "EmbeddingReport RefusedText embed_pending",
+        "_filters": "ToolFilter",
+        "_header": "application_id",
+        "_lease": "Lease",
+        "_plan": "StoredEntry SyncPlan plan_sync",
+        "_pruning": "PruneReport",
+        "_query_vectors": "QueryVectors",
+        "_reader": "Coverage IndexReader",
+        "_requests": "RetryPolicy",
+        "_rows": "FTS_COLUMNS ToolEntry name_key",
+        "_statistics": "QueryCount ToolUsage UsageStatistics percentile",
+        "_store": "ToolIndex",
+        "_stored": "StoredFiles",
+        "_sync": "SyncReport",
+        "_threads": "finish_in_thread",
+        "_usage": "OutcomeRecord RemovedRecords SearchRecord UsageLog",
+        "_vectors": "VectorTable",
+    }.items()
+    for name in names.split()
+}

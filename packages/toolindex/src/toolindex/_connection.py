@@ -59,8 +59,8 @@ class ConnectionPool:
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
-        self.read_only = read_only
-        self.closed = False
+        self.read_only: bool = read_only
+        self.closed: bool = False
         self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         # A connection on another file than the one that is there now is not lent again.
         self._epoch = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
@@ -92,6 +91,8 @@ class Lease:
         Raises:
             LeaseHeldError: Another holds it for longer.
         """
+        import asyncio
+
         deadline = time.monotonic() + patience
         try:
             # Noted in the thread that gets it: a cancellation must not lose a lease just got.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import closing, contextmanager
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import apsw
@@ -130,4 +129,6 @@ def _segments(name: str, description: str, parameters: str, category: str, tags:
 
 
 def _sql(name: str) -> str:
+    from importlib import resources
+
     return resources.files("toolindex").joinpath(name).read_text("utf-8")

@@ -57,7 +57,7 @@ class IndexReader:
         self, connection: apsw.Connection, counts: dict[tuple[int, str], int] | None = None
     ) -> None:
         self.connection = connection
-        self.counts = {} if counts is None else counts
+        self.counts: dict[tuple[int, str], int] = {} if counts is None else counts
         self._generation: int | None = None
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from contextlib import closing, suppress
-from datetime import UTC, datetime
 from math import hypot
 from typing import TYPE_CHECKING
 
@@ -154,6 +153,8 @@ def _new(path: Path) -> Path:
 
 
 def _name_aside(path: Path) -> Path:
+    from datetime import UTC, datetime
+
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
     number = 1

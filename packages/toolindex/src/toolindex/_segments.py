@@ -34,8 +34,9 @@ _SCRIPTS = (
     # Myanmar
     "\u1000-\u103f\u1050-\u108f\u109a-\u109d\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a-\uaa7f",
 )
-_RUN = re.compile("|".join(f"[{script}]+" for script in _SCRIPTS))
-_UNSPACED = re.compile(f"[{''.join(_SCRIPTS)}]")
+# Left to re to compile with the first text, and to keep: a search has none.
+_RUN = "|".join(f"[{script}]+" for script in _SCRIPTS)
+_UNSPACED = f"[{''.join(_SCRIPTS)}]"
 
 
 def segments(texts: Iterable[str]) -> str:
@@ -50,9 +51,9 @@ def segments(texts: Iterable[str]) -> str:
 def _bigrams(text: str) -> Iterator[str]:
     text = unicodedata.normalize("NFKC", text)
     # Most text with a dash or an accent has none of it, and to look for runs takes long.
-    if not _UNSPACED.search(text):
+    if not re.search(_UNSPACED, text):
         return
-    for run in _RUN.finditer(text):
+    for run in re.finditer(_RUN, text):
         # FTS5 ends a word at a vowel sign or a tone mark.
         letters = "".join(filter(str.isalnum, run[0]))
         if len(letters) == 1:

@@ -81,15 +81,15 @@ class ToolIndex:
         # Connections are opened later too, when the working directory may be another; and whatever
         # lies beside the database has one name only if the database has.
         try:
-            self.path = Path(os.path.realpath(path))
+            self.path: Path = Path(os.path.realpath(path))
         except ValueError as error:
             raise DatabaseError(Path(path), f"this is no path ({error})") from error
         self._root: str | None = None
         self._counts: dict[tuple[int, str], int] = {}
         self._rescuing = Lock()
         self._pool = ConnectionPool(self.path, read_only=read_only)
-        self.usage = UsageLog(self._pool)
-        self.query_vectors = QueryVectors(self._pool)
+        self.usage: UsageLog = UsageLog(self._pool)
+        self.query_vectors: QueryVectors = QueryVectors(self._pool)
         self.damaged: Path | None = None
         try:
             try:

@@ -65,7 +65,7 @@ class StoredFiles:
         """The stamps, by path, of the files that need not be read if they look the same."""
         if not self.is_current:
             return {}
-        return {row[0]: _stamp(row) for row in self._rows if row[6] is not None}  # type: ignore[misc]
+        return {row[0]: stamp for row in self._rows if (stamp := _stamp(row)) is not None}
 
     @property
     def entries(self) -> dict[str, StoredEntry]:

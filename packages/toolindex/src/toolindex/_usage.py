@@ -60,7 +60,7 @@ class SearchRecord:
     at: float
     query: str
     mode: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     results: tuple[str, ...]
     latency_ms: float
     degraded: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ retrievers to a ranker, and ask::
     )
     hits = ranker.rank(Query(text="merge two pdf files", vector=query_vector), limit=5)
 
-Retrieval: `BM25Retriever` (with `Postings`), `FuzzyRetriever`, `NameRetriever`,
+Retrieval: `BM25Retriever` (with `Postings`, each a `Posting`), `FuzzyRetriever`, `NameRetriever`,
 `VectorRetriever`, `NumpyVectorRetriever`, and the `Retriever` protocol for anything else.
 Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which give `FusedScores`.
 Besides the channels: parts of a request (`Query.parts`), groups, pinned hits and past use
@@ -23,45 +23,62 @@ Second opinions: `LLMReranker`, `CrossEncoderReranker`, `LLMQueryRewriter` (extr
 `Reranker` and `QueryRewriter` protocols.
 """
 
-from toolrank._bm25 import BM25Retriever, TermMatch, TermStatistics
-from toolrank._compound import MAX_PARTS, split_request
-from toolrank._confidence import (
-    EXACT_CONFIDENCE,
-    RECOMMENDED_CONFIDENCE,
-    Evidence,
-    confidence,
-    lexical_strength,
-)
-from toolrank._duplicates import Fingerprint, group_duplicates
-from toolrank._fusion import FusedScores, Fusion, linear_fusion, reciprocal_rank_fusion
-from toolrank._fuzzy import FuzzyRetriever
-from toolrank._language_model import ModelUsage
-from toolrank._names import NameRetriever, name_key
-from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix
-from toolrank._postings import Postings
-from toolrank._prior import USAGE_BOUND, usage_prior
-from toolrank._query import (
-    MAX_TERMS,
-    STOP_WORDS,
-    match_expression,
-    query_terms,
-    quoted_phrases,
-)
-from toolrank._ranker import PART_DEPTH, Channel, HybridRanker
-from toolrank._records import Contribution, Explanation, Filter, Hit, Query, RankedHit
-from toolrank._rerank import (
-    Candidate,
-    CrossEncoderReranker,
-    LLMReranker,
-    RerankOutcome,
-    RerankWhen,
-)
-from toolrank._rewrite import MAX_REWRITES, LLMQueryRewriter, RewriteOutcome
-from toolrank._sql import Content
-from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
-from toolrank._vocabulary import SimilarTerm
+from typing import TYPE_CHECKING
+
 from toolrank.errors import RankingArgumentError, RetrievalError, ToolRankError
 from toolrank.protocols import Connection, QueryRewriter, Reranker, Retriever
+
+if TYPE_CHECKING:
+    from toolrank._bm25 import BM25Retriever, TermMatch, TermStatistics
+    from toolrank._compound import MAX_PARTS, split_request
+    from toolrank._confidence import (
+        EXACT_CONFIDENCE,
+        RECOMMENDED_CONFIDENCE,
+        Evidence,
+        confidence,
+        lexical_strength,
+    )
+    from toolrank._duplicates import Fingerprint, group_duplicates
+    from toolrank._fusion import FusedScores, Fusion, linear_fusion, reciprocal_rank_fusion
+    from toolrank._fuzzy import FuzzyRetriever
+    from toolrank._language_model import ModelUsage
+    from toolrank._names import NameRetriever, name_key
+    from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix
+    from toolrank._postings import Posting, Postings
+    from toolrank._prior import USAGE_BOUND, usage_prior
+    from toolrank._query import (
+        MAX_TERMS,
+        STOP_WORDS,
+        match_expression,
+        query_terms,
+        quoted_phrases,
+    )
+    from toolrank._ranker import PART_DEPTH, Channel, HybridRanker
+    from toolrank._records import Contribution, Explanation, Filter, Hit, Query, RankedHit
+    from toolrank._rerank import (
+        Candidate,
+        CrossEncoderReranker,
+        LLMReranker,
+        RerankOutcome,
+        RerankWhen,
+    )
+    from toolrank._rewrite import MAX_REWRITES, LLMQueryRewriter, RewriteOutcome
+    from toolrank._sql import Content
+    from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
+    from toolrank._vocabulary import SimilarTerm
+else:
+    # Imported with its first use: who ranks by words alone need not wait for the rest.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return [*globals(), *_HOMES]
+
 
 __all__ = [
     "EXACT_CONFIDENCE",
@@ -94,6 +111,7 @@ __all__ = [
     "ModelUsage",
     "NameRetriever",
     "NumpyVectorRetriever",
+    "Posting",
     "Postings",
     "Query",
     "QueryRewriter",
@@ -123,3 +141,30 @@ __all__ = [
     "split_request",
     "usage_prior",
 ]
+
+_HOMES = {
+    name: module
+    for module, names in {
+        "_bm25": "BM25Retriever TermMatch TermStatistics",
+        "_compound": "MAX_PARTS split_request",
+        "_confidence": "EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Evidence confidence "
+        "lexical_strength",
+        "_duplicates": "Fingerprint group_duplicates",
+        "_fusion": "FusedScores Fusion linear_fusion reciprocal_rank_fusion",
+        "_fuzzy": "FuzzyRetriever",
+        "_language_model": "ModelUsage",
+        "_names": "NameRetriever name_key",
+        "_numpy_vector": "NumpyVectorRetriever VectorMatrix",
+        "_postings": "Posting Postings",
+        "_prior": "USAGE_BOUND usage_prior",
+        "_query": "MAX_TERMS STOP_WORDS match_expression query_terms quoted_phrases",
+        "_ranker": "PART_DEPTH Channel HybridRanker",
+        "_records": "Contribution Explanation Filter Hit Query RankedHit",
+        "_rerank": "Candidate CrossEncoderReranker LLMReranker RerankOutcome RerankWhen",
+        "_rewrite": "MAX_REWRITES LLMQueryRewriter RewriteOutcome",
+        "_sql": "Content",
+        "_vector": "MAX_NEIGHBOURS VectorRetriever",
+        "_vocabulary": "SimilarTerm",
+    }.items()
+    for name in names.split()
+}

@@ -229,7 +229,7 @@ class BM25Retriever:
 
     def _weighted(self, table: FullTextTable, text: str) -> list[tuple[str, str, Posting, float]]:
         """Give the request's terms, what rows hold of each, those rows, and a factor for them."""
-        weighted = []
+        weighted: list[tuple[str, str, Posting, float]] = []
         for found in self._find(table, text):
             term = found.term.text
             weighted.append((term, term, found.posting, 1.0))

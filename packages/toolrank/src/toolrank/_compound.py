@@ -69,7 +69,8 @@ def split_request(text: str) -> list[str]:
 
 def _pieces(text: str, kept: list[int]) -> list[str]:
     """Cut a text at its separators, but not between a start and an end of what is kept whole."""
-    pieces, start, position = [], 0, 0
+    pieces: list[str] = []
+    start, position = 0, 0
     for match in _SEPARATOR.finditer(text):
         while position < len(kept) and kept[position] <= match.start():
             position += 1

@@ -130,7 +130,8 @@ def linear_fusion(
         strongest = max((say * best[name] for name, say in active.items()), default=0.0)
         divisors = dict.fromkeys(active, strongest or 1.0)
         attainable = sum(active[name] * best[name] / divisors[name] for name in sorted(active))
-    shares, lowest = {}, {}
+    shares: dict[str, dict[str, float]] = {}
+    lowest: dict[str, float] = {}
     for name, say in active.items():
         divisor, floor = divisors[name], (floors or {}).get(name, 0.0)
         shares[name] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections import OrderedDict
@@ -14,6 +13,7 @@ from weakref import WeakValueDictionary
 from toolrank.errors import RankingArgumentError, ToolRankError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
@@ -168,6 +168,9 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         Raises:
             NoAnswerError: Out of time, the model failed, or `read` refused what it said.
         """
+        # It takes longer to import than all of this package, most of which is not async.
+        import asyncio
+
         if (known := self._answers.get(prompt)) is not None:
             return Answer(known)
         # A lock serves one event loop only.

@@ -100,7 +100,8 @@ class NumpyVectorRetriever:
         try:
             self._refuse_other_columns()
             sql = f"SELECT chunk_id, validity, rowids FROM {self._table}_chunks"  # noqa: S608
-            rowids, vectors = [], []
+            rowids: list[Any] = []
+            vectors: list[Any] = []
             for number, validity, chunk_rowids in list(self._connection.execute(sql, ())):
                 bits = np.frombuffer(validity, dtype=np.uint8)
                 held = np.unpackbits(bits, bitorder="little").view(bool)

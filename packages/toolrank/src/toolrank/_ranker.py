@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
+from math import fsum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -137,7 +137,7 @@ class HybridRanker:
         shown = ordered[:limit]
         contributions = _contributions(whole.rankings, shown)
         of_parts = [_contributions(part.rankings, shown) for part in found]
-        hits = []
+        hits: list[RankedHit] = []
         for position, id_ in enumerate(shown):
             is_pinned = position < len(first)
             why = self._explained(id_, whole.scores, parts, scored, is_pinned)
@@ -245,7 +245,8 @@ def _contributions(
     for name, hits in rankings.items():
         if not hits:
             continue
-        background = fmean(hit.score for hit in hits[10:50] or hits[-1:])
+        behind = [hit.score for hit in hits[10:50] or hits[-1:]]
+        background = fsum(behind) / len(behind)
         for rank, hit in enumerate(hits, start=1):
             if hit.id in found:
                 found[hit.id].append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -183,6 +182,8 @@ class CrossEncoderReranker:
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:
         """Give the hits by score, or as they were and why; no failure is raised."""
+        import asyncio
+
         shown = candidates[: self._candidates]
         if len(shown) < 2:
             return _unchanged(candidates, "fewer than two candidates")

@@ -11,25 +11,8 @@
   words of a name.
 """
 
-from toolscan._examples import docstring_examples
-from toolscan._find import find_tools
-from toolscan._hashing import TEXT_VERSION, embedding_text
-from toolscan._identifiers import split_identifier
-from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
-from toolscan._records import (
-    RECORD_VERSION,
-    FileStamp,
-    Parameter,
-    Reason,
-    ScanIssue,
-    ScanReport,
-    ToolRecord,
-)
-from toolscan._scan import read_tool, scan
-from toolscan._schema import input_schema, output_schema
-from toolscan._source import MAX_FILE_SIZE
-from toolscan._stub import stub
-from toolscan._syntax import MAX_DESCRIPTION
+from typing import TYPE_CHECKING
+
 from toolscan.errors import (
     InvalidLayoutError,
     InvalidToolIdError,
@@ -37,6 +20,40 @@ from toolscan.errors import (
     ToolReadError,
     ToolScanError,
 )
+
+if TYPE_CHECKING:
+    from toolscan._examples import docstring_examples
+    from toolscan._find import find_tools
+    from toolscan._hashing import TEXT_VERSION, embedding_text
+    from toolscan._identifiers import split_identifier
+    from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
+    from toolscan._records import (
+        RECORD_VERSION,
+        FileStamp,
+        Parameter,
+        Reason,
+        ScanIssue,
+        ScanReport,
+        ToolRecord,
+    )
+    from toolscan._scan import read_tool, scan
+    from toolscan._schema import input_schema, output_schema
+    from toolscan._source import MAX_FILE_SIZE
+    from toolscan._stub import stub
+    from toolscan._syntax import MAX_DESCRIPTION
+else:
+    # Imported with its first use: who finds nothing changed need not wait for what reads syntax.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return [*globals(), *_HOMES]
+
 
 __all__ = [  # noqa: RUF022  (grouped by what they are for)
     # Scanning
@@ -73,3 +90,21 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "InvalidToolIdError",
     "InvalidLayoutError",
 ]
+
+_HOMES = {
+    name: module
+    for module, names in {
+        "_examples": "docstring_examples",
+        "_find": "find_tools",
+        "_hashing": "TEXT_VERSION embedding_text",
+        "_identifiers": "split_identifier",
+        "_layout": "DEFAULT_LAYOUTS Layout ToolId",
+        "_records": "RECORD_VERSION FileStamp Parameter Reason ScanIssue ScanReport ToolRecord",
+        "_scan": "read_tool scan",
+        "_schema": "input_schema output_schema",
+        "_source": "MAX_FILE_SIZE",
+        "_stub": "stub",
+        "_syntax": "MAX_DESCRIPTION",
+    }.items()
+    for name in names.split()
+}

@@ -243,8 +243,9 @@ def _members(found: ClassFound, scope: Scope, depth: int) -> dict[str, object]:
             value = evaluation.of(node, scope, depth + 1)
         given.append(value)
         made = UNKNOWN if making.custom else _mixed_in(value, node, making.bases)
-        hashable = made is not UNKNOWN and not isinstance(made, list | dict)
-        values[name] = first.setdefault(made, made) if hashable else made
+        if made is not UNKNOWN and not isinstance(made, list | dict):
+            made = first.setdefault(made, made)
+        values[name] = made
     return values
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import constant
@@ -13,18 +12,16 @@ from toolscan._hashing import embedding_text, hash_bytes, hash_text
 from toolscan._namespace import Assigned, Namespace, Scope
 from toolscan._parameters import arguments, parameters, params_class
 from toolscan._records import Reason, Rejection, ToolRecord
-from toolscan._source import decode, parse
+from toolscan._source import decode, parse, refuse_surrogates
 from toolscan._syntax import Function, ModuleText, docstring, top_level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from toolscan._layout import ToolId
     from toolscan._source import Source
 
-__all__ = ["category_description", "extract"]
-
-_STARTS_WITH_STRING = re.compile(r"""(?:\s|#[^\n]*\n|\\\n|[(;])*[rRuU]?["']""")
+__all__ = ["extract"]
 
 
 def extract(source: Source, tool: ToolId, path: str) -> ToolRecord:
@@ -35,27 +32,10 @@ def extract(source: Source, tool: ToolId, path: str) -> ToolRecord:
     """
     try:
         record = _record(source, decode(source.data), tool, path)
-        _refuse_surrogates(_texts(record))
+        refuse_surrogates(_texts(record))
     except (RecursionError, MemoryError) as error:
         raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.") from error
     return record
-
-
-def category_description(data: bytes) -> str:
-    """Give the docstring of a category's `__init__.py`, "" where it has none.
-
-    Raises:
-        Rejection: If the file starts with a docstring and cannot be parsed or stored.
-    """
-    if not data or data.isspace():
-        return ""
-    text = decode(data)
-    # Generated packages start with code: no need to parse them to know that there is no docstring.
-    if not _STARTS_WITH_STRING.match(text):
-        return ""
-    described = docstring(parse(text).body)
-    _refuse_surrogates([described])
-    return described
 
 
 def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
@@ -66,7 +46,7 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
     written = ModuleText(text)
     namespace = Namespace(statements)
     scope = Scope(namespace, namespace.end, None, namespace.lazy)
-    _refuse_surrogates([entrypoint.description])
+    refuse_surrogates([entrypoint.description])
     held = params_class(function, scope)
     params = parameters(function, held, scope, written, entrypoint.description)
     signature = _signature(function, written)
@@ -156,12 +136,3 @@ def _texts(record: ToolRecord) -> Iterator[str]:
     for parameter in record.parameters:
         yield from (parameter.name, parameter.annotation, parameter.description)
         yield from (parameter.default or "", parameter.alias or "")
-
-
-def _refuse_surrogates(texts: Iterable[str]) -> None:
-    """Reject what no database and no JSON text can hold."""
-    try:
-        "\0".join(texts).encode()
-    except UnicodeEncodeError as error:
-        detail = f"Its text contains {error.object[error.start]!r}, which no UTF-8 file can hold."
-        raise Rejection(Reason.SURROGATE, detail) from error

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from toolscan._extract import category_description, extract
+from toolscan._category import category_description
 from toolscan._layout import DEFAULT_LAYOUTS, ToolId, id_problem, is_private
 from toolscan._links import leads_outside, outside_root
 from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from toolscan._layout import Layout
     from toolscan._records import ToolRecord
+    from toolscan._source import Source
     from toolscan._walk import Scope
 
 __all__ = ["identify", "issue_of", "printable", "read_tool", "refuse_duplicate", "scan", "scope_of"]
@@ -79,7 +80,7 @@ def scan(
                     else:
                         tool = identify(item.path, item.layout, item.values)
                         source = read_source(f"{base}/{item.path}", inside=inside)
-                        records.append(extract(source, tool, item.path))
+                        records.append(_record(source, tool, item.path))
                 case CategoryFile() if not _is_category(item):
                     pass
                 case CategoryFile():
@@ -135,9 +136,16 @@ def read_tool(
         refuse_duplicate(*found, base, layouts)
         if inside is not None and leads_outside(full, inside):
             raise outside_root()
-        return extract(read_source(full, inside=inside), tool, relative)
+        return _record(read_source(full, inside=inside), tool, relative)
     except Rejection as rejection:
         raise ToolReadError(issue_of(shown, rejection)) from rejection
+
+
+def _record(source: Source, tool: ToolId, path: str) -> ToolRecord:
+    # Most scans find nothing changed: the reading of syntax takes longer to import than they take.
+    from toolscan._extract import extract
+
+    return extract(source, tool, path)
 
 
 def _match(path: str, layouts: Sequence[Layout]) -> tuple[Layout, dict[str, str]] | None:
@@ -238,7 +246,7 @@ def _add(scope: dict[str, Scope], names: list[str]) -> None:
         inner = scope.setdefault(name, {})
         if inner is None:  # a folder above is already looked at whole
             return
-        scope = inner  # type: ignore[assignment]
+        scope = inner
     scope[names[-1]] = None
 
 

@@ -12,10 +12,13 @@ import time
 import warnings
 from dataclasses import dataclass
 from threading import Lock
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from toolscan._links import refuse_opened_outside
 from toolscan._records import FileStamp, Reason, Rejection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "MAX_FILE_SIZE",
@@ -24,6 +27,7 @@ __all__ = [
     "parse",
     "parse_expression",
     "read_source",
+    "refuse_surrogates",
     "rejection_of",
     "stamp_of",
 ]
@@ -42,19 +46,15 @@ _OPEN_FLAGS = os.O_RDONLY | sum(int(getattr(os, name, 0)) for name in _WANTED)
 _READ_ATTEMPTS = 3
 
 # PEP 263: in the first line, or in the second where the first is blank or a comment.
-_COOKIE = re.compile(
-    rb"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))??[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
-)
+_COOKIE = rb"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))??[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
 # Text encodings by name only: they decode in quadratic time and never held source code.
 _NOT_FOR_SOURCE = frozenset({"idna", "punycode"})
 
 # The name our sources are compiled under; warnings about them carry it, and nothing else does.
 _FILENAME = "<toolscan>"
 # What compilers only warn of, and what becomes a syntax error where warnings are errors.
-_WARNED = re.compile(r"invalid (?:octal )?escape|invalid \w+ literal")
-_PYTHON_2 = re.compile(
-    r"Missing parentheses in call to '(print|exec)'|multiple exception types|leading zeros"
-)
+_WARNED = r"invalid (?:octal )?escape|invalid \w+ literal"
+_PYTHON_2 = r"Missing parentheses in call to '(print|exec)'|multiple exception types|leading zeros"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ def decode(data: bytes) -> str:
     encoding = "utf-8"
     if data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
-    elif cookie := _COOKIE.match(data):
+    elif cookie := re.match(_COOKIE, data):
         encoding = cookie[1].decode("ascii", "replace")
     try:
         if codecs.lookup(encoding).name in _NOT_FOR_SOURCE:
@@ -173,6 +173,15 @@ def decode(data: bytes) -> str:
     if not text or text.isspace():
         raise Rejection(Reason.EMPTY, "It is empty.")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def refuse_surrogates(texts: Iterable[str]) -> None:
+    """Reject what no database and no JSON text can hold."""
+    try:
+        "\0".join(texts).encode()
+    except UnicodeEncodeError as error:
+        detail = f"Its text contains {error.object[error.start]!r}, which no UTF-8 file can hold."
+        raise Rejection(Reason.SURROGATE, detail) from error
 
 
 def parse(text: str) -> ast.Module:
@@ -217,7 +226,7 @@ def _compile(text: str, mode: str, attempts: int = 5) -> ast.AST:
         return _compile(text, mode, attempts - 1)
     except SyntaxError as error:
         # Another thread may have put a filter before ours since we looked.
-        if attempts == 1 or not _WARNED.search(error.msg):
+        if attempts == 1 or not re.search(_WARNED, error.msg):
             raise
         return _compile(text, mode, attempts - 1)
     return tree
@@ -226,7 +235,7 @@ def _compile(text: str, mode: str, attempts: int = 5) -> ast.AST:
 def _syntax_rejection(error: SyntaxError) -> Rejection:
     if error.msg.startswith("too many"):
         return Rejection(Reason.TOO_DEEP, f"Line {error.lineno}: {error.msg}.")
-    hint = " It looks like Python 2." if _PYTHON_2.search(error.msg) else ""
+    hint = " It looks like Python 2." if re.search(_PYTHON_2, error.msg) else ""
     return Rejection(Reason.SYNTAX_ERROR, f"Line {error.lineno}: {error.msg}.{hint}")
 
 

@@ -213,17 +213,17 @@ def _type(schema: Schema, definitions: dict[str, Schema]) -> str:
         case {"$ref": _}:
             name = _reference(schema)
             return name if name.isidentifier() else "dict"
-        case {"anyOf": list(options)} | {"oneOf": list(options)}:
-            types = (_type(it, definitions) for it in cast("list[Schema]", options))
+        case {"anyOf": [*options]} | {"oneOf": [*options]}:
+            types = (_type(it, definitions) for it in options)
             return " | ".join(dict.fromkeys(types))
         case {"const": value}:
             return f"Literal[{value!r}]"
-        case {"enum": list(values)}:
-            return f"Literal[{', '.join(map(repr, cast('list[object]', values)))}]"
-        case {"type": "array", "items": dict(items)}:
+        case {"enum": [*values]}:
+            return f"Literal[{', '.join(map(repr, values))}]"
+        case {"type": "array", "items": {**items}}:
             return f"list[{_type(cast('Schema', items), definitions)}]"
-        case {"type": "object", "additionalProperties": dict(values)}:
-            return f"dict[str, {_type(cast('Schema', values), definitions)}]"
+        case {"type": "object", "additionalProperties": {**items}}:
+            return f"dict[str, {_type(cast('Schema', items), definitions)}]"
         case {"type": str(kind)}:
             return _TYPES.get(kind, "Any")
         case _:

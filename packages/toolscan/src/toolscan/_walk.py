@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolscan._links import leads_outside, outside_root
@@ -12,14 +11,14 @@ from toolscan._records import Reason, Rejection
 from toolscan._source import rejection_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from toolscan._layout import Layout
 
 __all__ = ["CategoryFile", "Found", "Scope", "Trouble", "walk"]
 
 # What to look at below a folder: everything, or only what is named (and so on below it).
-Scope = Mapping[str, "Scope"] | None
+Scope = dict[str, "Scope"] | None
 
 
 class Found(NamedTuple):

@@ -10,14 +10,31 @@ absent, appear later, be removed and come back; links to folders are followed. `
 gives the same batches to a thread.
 """
 
-from toolwatch._batch import ChangeBatch
-from toolwatch._iterate import awatch_tools, watch_tools
+from typing import TYPE_CHECKING
+
 from toolwatch.errors import (
     NoRootError,
     NotAFolderError,
     ToolWatchError,
     WatchUnavailableError,
 )
+
+if TYPE_CHECKING:
+    from toolwatch._batch import ChangeBatch
+    from toolwatch._iterate import awatch_tools, watch_tools
+else:
+    # Imported with its first use: who only catches our errors need not wait for what watches.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return [*globals(), *_HOMES]
+
 
 __all__ = [
     "ChangeBatch",
@@ -28,3 +45,12 @@ __all__ = [
     "awatch_tools",
     "watch_tools",
 ]
+
+_HOMES = {
+    name: module
+    for module, names in {
+        "_batch": "ChangeBatch",
+        "_iterate": "awatch_tools watch_tools",
+    }.items()
+    for name in names.split()
+}

@@ -83,6 +83,7 @@ def _add(
     now: int,
 ) -> None:
     path = join(folder.path, entry.name)
+    status = None
     is_folder = False
     signature: Signature = ()
     with suppress(OSError):
@@ -93,7 +94,7 @@ def _add(
     if is_noise(entry.name, folder=is_folder):
         return
     entries[path] = signature
-    if not is_folder:
+    if status is None or not is_folder:
         return
     identity = identity_of(status)
     above = (*folder.above, folder.identity)

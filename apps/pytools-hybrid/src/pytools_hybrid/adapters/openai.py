@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytools_hybrid.corpus import ToolCorpus
 from pytools_hybrid.definitions import ToolDefinition
@@ -83,7 +83,9 @@ def search_tool() -> ToolSearchToolParam:
 
 def asked(call: ResponseToolSearchCall) -> str:
     """Give the request of a search."""
-    return str(call.arguments.get("query", "")) if isinstance(call.arguments, dict) else ""
+    if not isinstance(call.arguments, dict):
+        return ""
+    return str(cast("dict[str, object]", call.arguments).get("query", ""))
 
 
 def search_output(

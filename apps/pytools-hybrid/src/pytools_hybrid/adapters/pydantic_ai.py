@@ -6,12 +6,16 @@ import logging
 from itertools import chain, count, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import FunctionToolset, ModelRetry, Tool
-
 from pytools_hybrid.calling import NAME_LENGTH, load_tool
 from pytools_hybrid.corpus import ToolCorpus
 from pytools_hybrid.definitions import ToolDefinition
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
+from pytools_hybrid.providers import not_here
+
+try:
+    from pydantic_ai import FunctionToolset, ModelRetry, Tool
+except ModuleNotFoundError as _error:
+    raise not_here(_error) from _error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence

@@ -12,7 +12,7 @@ __all__ = ["app", "common"]
 common: dict[str, Any] = {}
 """The options that stand before the subcommand, by name."""
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="pytools-hybrid",
     help="Find the right Python tools for a request in plain language.",
     epilog="""Begin with:

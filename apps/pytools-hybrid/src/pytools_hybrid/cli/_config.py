@@ -14,6 +14,8 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, say
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from pytools_hybrid.settings import Settings
 
 _DEFAULT = "default"
@@ -72,7 +74,7 @@ def _resolved(settings: Settings) -> dict[str, Any]:
     return {"root": [str(root) for root in roots], "db_path": str(database)}
 
 
-def _shown(value: object) -> str:
+def _shown(value: JsonValue) -> str:
     if value is None or value == []:
         return "-"
     if isinstance(value, list):

@@ -67,11 +67,14 @@ def enrich(
 
     from pytools_hybrid.enriching import plan_enrichment
     from pytools_hybrid.language_models import check_model_name
+    from pytools_hybrid.providers import has_pydantic_ai, missing
 
     try:
         check_model_name(model)
     except ValueError as error:
         raise SettingsError("--model", str(error)) from error
+    if not has_pydantic_ai():
+        raise SettingsError("--model", missing(model))
     settings = settings_from(root=root, include=include, exclude=exclude)
     plan = plan_enrichment(
         existing_roots(settings),

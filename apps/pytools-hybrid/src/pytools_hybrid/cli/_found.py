@@ -46,7 +46,7 @@ class Answer:
     response: SearchResponse
     terms: Mapping[str, Mapping[str, float]] | None = None
     placement: Placement | None = None
-    stubs: Mapping[str, str] = field(default_factory=dict)
+    stubs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def print_answers(answers: Sequence[Answer], roots: Roots, output: str) -> None:
@@ -109,7 +109,7 @@ def _explained(found: FoundTool, terms: Mapping[str, Mapping[str, float]]) -> di
 
 
 def _as_python(answers: Sequence[Answer]) -> Iterator[str]:
-    shown = set()
+    shown: set[str] = set()
     for answer in answers:
         for found in answer.response.tools:
             id_ = str(found.entry.id)
@@ -143,7 +143,7 @@ def _explanation(found: FoundTool, terms: Mapping[str, Mapping[str, float]]) -> 
     yield reason(found)
     for name, score in breakdown(found).items():
         line = f"{name:<7}#{score.rank:<4}{score.score:>8.3f}  ({score.contribution:+.3f})"
-        matched = terms.get(str(found.entry.id), {}) if name != "vector" else {}
+        matched = terms.get(str(found.entry.id)) if name != "vector" else None
         if matched:
             line += f"  {_listed(matched)}"
         yield line

@@ -276,7 +276,8 @@ def _summary(report: ServerReport) -> str:
             return f"{tools} ({happened})" if happened else tools
         case "unchanged":
             return f"{tools}, {happened}"
-    return happened
+        case _:
+            return happened
 
 
 def _happened(report: ServerReport) -> str:
@@ -293,6 +294,8 @@ def _happened(report: ServerReport) -> str:
             return "gone from the file, and removed"
         case "unchanged":
             return "unchanged"
+        case "imported" | "updated":
+            pass
     counts = (
         (report.added, "new"),
         (report.changed, "changed"),

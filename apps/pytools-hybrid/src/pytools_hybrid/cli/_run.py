@@ -14,7 +14,7 @@ from pytools_hybrid.terminal import Progress, say
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncGenerator, Coroutine
     from pathlib import Path
 
     from pytools_hybrid.roots import Roots
@@ -128,7 +128,7 @@ def is_folder(root: Path) -> bool:
 
 
 @asynccontextmanager
-async def current(settings: Settings, roots: Roots) -> AsyncIterator[ToolSearch]:
+async def current(settings: Settings, roots: Roots) -> AsyncGenerator[ToolSearch]:
     """Open the index, equal to the files where the settings say so; nothing is embedded.
 
     Where that fails, what the index holds has to do.

@@ -10,7 +10,7 @@
 
 from pytools_hybrid.connections._client import StderrTail, connected
 from pytools_hybrid.connections._errors import ServerError, ServersFileError
-from pytools_hybrid.connections._explaining import explain, innermost, is_closed
+from pytools_hybrid.connections._explaining import explain, is_closed
 from pytools_hybrid.connections._parameters import HttpParameters, Parameters, StdioParameters
 from pytools_hybrid.connections._secrets import Redactor
 from pytools_hybrid.connections._servers import ServerEntry, full_path, read_servers
@@ -27,7 +27,6 @@ __all__ = [
     "connected",
     "explain",
     "full_path",
-    "innermost",
     "is_closed",
     "read_servers",
 ]

@@ -51,7 +51,7 @@ class StderrTail:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._ended = threading.Event()
         self.status: str | None = None
-        self.repairs = Repairs()
+        self.repairs: Repairs = Repairs()
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -6,12 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.connections._errors import ServerError
+from pytools_hybrid.errors import innermost
 
 if TYPE_CHECKING:
     from pytools_hybrid.connections._client import StderrTail
     from pytools_hybrid.connections._secrets import Redactor
 
-__all__ = ["explain", "innermost", "is_closed"]
+__all__ = ["explain", "is_closed"]
 
 _LINE_LENGTH = 500
 _MESSAGE_LENGTH = 2000
@@ -80,10 +81,3 @@ def _words(error: BaseException) -> str:
 def _short(text: str, length: int, redactor: Redactor) -> str:
     # Cut last: half a secret is one that nobody finds.
     return " ".join(redactor.text(text).split())[:length]
-
-
-def innermost(error: BaseException) -> BaseException:
-    """Give the first error of a group of errors, whatever groups are in it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

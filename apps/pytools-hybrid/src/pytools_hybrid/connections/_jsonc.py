@@ -11,6 +11,8 @@ from pytools_hybrid.connections._errors import ServersFileError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pydantic import JsonValue
+
 __all__ = ["read_json"]
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
@@ -19,7 +21,7 @@ _TOKENS = re.compile(f"({_STRING})|({_COMMENT})", re.DOTALL)
 _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
 
 
-def read_json(file: Path) -> object:
+def read_json(file: Path) -> JsonValue:
     """Read a file of JSON in which comments and trailing commas are allowed.
 
     Raises:
@@ -34,7 +36,9 @@ def read_json(file: Path) -> object:
             file, f"is not UTF-8 text: {error.reason}; save it as UTF-8"
         ) from error
     try:
-        return json.loads(_plain(text), parse_constant=_refuse, object_pairs_hook=_distinct)
+        content: JsonValue = json.loads(
+            _plain(text), parse_constant=_refuse, object_pairs_hook=_distinct
+        )
     except json.JSONDecodeError as error:
         # Without the cause: its `doc` is the whole text, secrets and all.
         raise ServersFileError(
@@ -42,6 +46,7 @@ def read_json(file: Path) -> object:
         ) from None
     except (ValueError, RecursionError) as error:
         raise ServersFileError(file, f"is no JSON: {error}") from None
+    return content
 
 
 def _plain(text: str) -> str:

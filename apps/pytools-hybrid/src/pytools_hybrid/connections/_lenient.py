@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
+    from pydantic import JsonValue
 
 __all__ = ["Repairs", "lenient"]
 
@@ -33,8 +34,8 @@ class Repairs:
         garbled: Why the last thing that it wrote was no message, "" where there was none such.
     """
 
-    left_out: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    notes: dict[str, str] = field(default_factory=dict[str, str])
     garbled: str = ""
     _seen: int = 0
     _is_old: bool = False
@@ -44,7 +45,7 @@ class Repairs:
         if isinstance(item, Exception):
             self.garbled = _reason(item)
             return item
-        result = getattr(item.message, "result", None)
+        result: JsonValue = getattr(item.message, "result", None)
         if isinstance(result, dict):
             # Only the older protocols begin so; they allow no other results than objects.
             self._is_old = self._is_old or "protocolVersion" in result
@@ -53,7 +54,7 @@ class Repairs:
                 result["tools"] = [it for it in made if it is not None]
         return item
 
-    def _tool(self, tool: object) -> dict[str, Any] | None:
+    def _tool(self, tool: JsonValue) -> dict[str, Any] | None:
         self._seen += 1
         if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
             self.left_out[f"number {self._seen}"] = "it has no name"
@@ -71,19 +72,16 @@ class Repairs:
             self.notes[name] = "; ".join(notes)
         return made
 
-    def _input(self, schema: object, notes: list[str]) -> dict[str, Any]:
-        if not isinstance(schema, dict) or "object" not in (schema.get("type") or "object"):
+    def _input(self, schema: JsonValue, notes: list[str]) -> dict[str, Any]:
+        if not isinstance(schema, dict) or not _is_of_object(schema):
             notes.append("Params allows anything: its schema is none of an object")
             return dict(_OBJECT)
         return _of_object(schema, notes)
 
-    def _output(self, schema: object, notes: list[str]) -> dict[str, Any] | None:
+    def _output(self, schema: JsonValue, notes: list[str]) -> dict[str, Any] | None:
         if schema is None:
             return None
-        is_wrong = not isinstance(schema, dict) or (
-            self._is_old and "object" not in (schema.get("type") or "object")
-        )
-        if is_wrong or not isinstance(schema, dict):
+        if not isinstance(schema, dict) or (self._is_old and not _is_of_object(schema)):
             notes.append("its results are texts: their schema is none of an object")
             return None
         try:
@@ -100,7 +98,8 @@ def _of_object(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     made = schema | _OBJECT
     if not _is_text(made.get("$schema")):
         made.pop("$schema", None)
-    properties, required = made.get("properties") or {}, made.get("required") or []
+    properties: JsonValue = made.get("properties") or {}
+    required: JsonValue = made.get("required") or []
     if isinstance(properties, dict):
         wrong = [name for name, it in properties.items() if not isinstance(it, dict | bool)]
         notes += [f"{name} may be anything: its schema is none" for name in wrong]
@@ -117,7 +116,7 @@ def _of_object(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     return made
 
 
-def _resolved(value: Any, schema: dict[str, Any]) -> Any:  # noqa: ANN401
+def _resolved(value: JsonValue, schema: dict[str, JsonValue]) -> Any:  # noqa: ANN401
     """Leave out the references that lead nowhere in a schema: any result would be refused."""
     if isinstance(value, list):
         return [_resolved(item, schema) for item in value]
@@ -130,7 +129,7 @@ def _resolved(value: Any, schema: dict[str, Any]) -> Any:  # noqa: ANN401
     }
 
 
-def _leads_somewhere(reference: str, schema: Any) -> bool:  # noqa: ANN401
+def _leads_somewhere(reference: str, schema: JsonValue) -> bool:
     if not reference.startswith("#/"):
         return reference.startswith("#")
     for part in unquote(reference[2:]).split("/"):
@@ -152,6 +151,11 @@ def _check(schema: dict[str, Any]) -> None:
         validator_for(schema).check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"its schema is none: {error.message[:200]}") from None
+
+
+def _is_of_object(schema: dict[str, JsonValue]) -> bool:
+    kind = schema.get("type") or "object"
+    return isinstance(kind, str | list) and "object" in kind
 
 
 def _is_text(value: object) -> bool:
@@ -204,7 +208,7 @@ class _Lenient:
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
     ) -> bool | None:
-        return await self._stream.__aexit__(exc_type, exc, traceback)
+        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)

@@ -32,7 +32,7 @@ class StdioParameters:
 
     command: str
     args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: Path
     redactor: Redactor = field(repr=False, compare=False)
 
@@ -83,7 +83,7 @@ class HttpParameters:
     """
 
     url: str = field(repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     transport: Literal["http", "sse"]
     redactor: Redactor = field(repr=False, compare=False)
 

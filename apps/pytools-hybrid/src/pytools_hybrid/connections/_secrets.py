@@ -13,6 +13,8 @@ from pytools_hybrid.connections._addresses import addresses
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pydantic import JsonValue
+
 __all__ = ["NAMES_A_SECRET", "Redactor", "looks_random", "secret_parts"]
 
 NAMES_A_SECRET = re.compile(
@@ -71,7 +73,7 @@ class Redactor:
         """Free a text that is to be shown of all values, also of those that look harmless."""
         return _replaced(text, *self._shown)
 
-    def listing(self, value: object, *, is_exact: bool = False) -> object:
+    def listing(self, value: JsonValue, *, is_exact: bool = False) -> JsonValue:
         """Free a value of JSON that is to be written of what looks like a secret.
 
         A plain word that an environment variable happens to hold stays: descriptions would lose

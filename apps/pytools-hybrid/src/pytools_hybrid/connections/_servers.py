@@ -17,6 +17,8 @@ from pytools_hybrid.connections._variables import Variables, workspace_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pydantic import JsonValue
+
     from pytools_hybrid.connections._parameters import Parameters
 
 __all__ = ["SECTIONS", "ServerEntry", "full_path", "read_servers"]
@@ -52,8 +54,8 @@ class ServerEntry:
     section: str
     file: Path
     disabled: bool = False
-    definition: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    definition: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
     def transport(self) -> Literal["stdio", "http", "sse"]:
@@ -124,7 +126,7 @@ class ServerEntry:
         Raises:
             ServerError: It is something else.
         """
-        value = self.definition.get(key) or []
+        value: JsonValue = self.definition.get(key) or []
         if not isinstance(value, list) or not all(_is_plain(it) for it in value):
             raise self._wrong(key, "must be a list of texts")
         return tuple(map(_plain, value))
@@ -135,7 +137,7 @@ class ServerEntry:
         Raises:
             ServerError: It is something else.
         """
-        value = self.definition.get(key) or {}
+        value: JsonValue = self.definition.get(key) or {}
         if not isinstance(value, dict) or not all(_is_plain(it) for it in value.values()):
             raise self._wrong(key, "must be an object of texts")
         return {name: _plain(it) for name, it in value.items()}
@@ -223,10 +225,12 @@ def read_servers(file: Path) -> tuple[ServerEntry, ...]:
     return tuple(entries.values())
 
 
-def _sections(file: Path, content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _sections(
+    file: Path, content: dict[str, JsonValue]
+) -> Iterator[tuple[str, dict[str, JsonValue]]]:
     found = False
     for section in SECTIONS:
-        value: object = content
+        value: JsonValue = content
         for key in section.split("."):
             value = value.get(key) if isinstance(value, dict) else None
         if value is None:
@@ -250,7 +254,7 @@ def _sections(file: Path, content: dict[str, Any]) -> Iterator[tuple[str, dict[s
 
 
 def _entry(
-    file: Path, section: str, name: str, definition: object, inputs: Mapping[str, str]
+    file: Path, section: str, name: str, definition: JsonValue, inputs: Mapping[str, str]
 ) -> ServerEntry:
     if not isinstance(definition, dict):
         raise ServersFileError(file, f"the server {name!r} must be an object")
@@ -264,7 +268,7 @@ def _entry(
     )
 
 
-def _inputs(content: object) -> dict[str, str]:
+def _inputs(content: JsonValue) -> dict[str, str]:
     listed = content.get("inputs") if isinstance(content, dict) else None
     return {
         str(it["id"]): str(it["default"])

@@ -50,8 +50,8 @@ class Variables:
     server: str
     file: Path
     environment: Mapping[str, str] = field(repr=False)
-    defaults: Mapping[str, str] = field(default_factory=dict, repr=False)
-    taken: dict[str, str] = field(default_factory=dict, repr=False)
+    defaults: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    taken: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def expand(self, text: str) -> str:
         """Put the values in.

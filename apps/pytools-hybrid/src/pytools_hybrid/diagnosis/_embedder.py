@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pytools_hybrid.diagnosis._finding import Verdict
     from pytools_hybrid.settings import Settings
 
-__all__ = ["PROBE", "look_at_embedder", "remedy_of"]
+__all__ = ["PROBE", "command_in", "look_at_embedder", "remedy_of"]
 
 PROBE = "merge two pdf files"
 """What models are asked for a vector of."""
 
 _COMMANDS = (
-    re.compile(r'(pip install "[^"]+")'),
+    re.compile(r'(pip install "[^"]+"(?: "[^"]+")*)'),
     re.compile(r"run: (.+)$"),
     re.compile(r"\((ollama serve)\)"),
 )
@@ -71,11 +71,16 @@ def look_at_embedder(
     return fine(f"{shown}; {counted}")
 
 
+def command_in(message: str) -> str | None:
+    """Give the command that a message names, if it names one."""
+    found = (pattern.search(message) for pattern in _COMMANDS)
+    return next((command[1] for command in found if command), None)
+
+
 def remedy_of(message: str) -> str:
     """Give the command that the message of a failed call names, or the best there is."""
-    for pattern in _COMMANDS:
-        if command := pattern.search(message):
-            return command[1]
+    if command := command_in(message):
+        return command
     if setting := _SETTING.search(message):
         return f"export {setting[1]}"
     if variable := _KEY.search(message):

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
@@ -15,13 +16,13 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from pytools_hybrid.diagnosis._embedder import PROBE, remedy_of
 from pytools_hybrid.embedding import (
-    EXTRAS,
     MODEL_NAME,
     create_embedder,
     downloaded_models,
     ollama_address,
 )
 from pytools_hybrid.keys import without_keys
+from pytools_hybrid.providers import EXTRAS, has_pydantic_ai
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,8 +181,8 @@ def _local_models(device: str) -> Iterator[ModelChoice]:
 
 
 def _device() -> str:
-    import torch
-
+    # Of an extra that is absent where types are checked.
+    torch: Any = import_module("torch")
     if torch.cuda.is_available():
         return f"CUDA ({torch.cuda.get_device_name(0)})"
     return "MPS" if torch.backends.mps.is_available() else "the processor"
@@ -245,7 +246,7 @@ def _json(address: str, body: dict[str, str] | None = None) -> dict[str, Any]:
 def _lacking(provider: str) -> str | None:
     """Give the command that installs what a provider needs, or None where it is there."""
     extra = EXTRAS[provider]
-    if all(map(_is_installed, _PACKAGES[extra])):
+    if has_pydantic_ai() and all(map(_is_installed, _PACKAGES[extra])):
         return None
     return f'pip install "pytools-hybrid[{extra}]"'
 

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.diagnosis._finding import Finding, Status, Verdict, failed
+from pytools_hybrid.errors import innermost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,7 +64,6 @@ def _verdict(check: Check) -> Verdict | None:
 
 def _in_words(error: BaseException) -> str:
     # The first of a group says what was wrong; the group only that something was.
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = innermost(error)
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -10,10 +10,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.diagnosis._database import name_of
 from pytools_hybrid.diagnosis._finding import failed, fine
+from pytools_hybrid.errors import innermost
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -107,7 +108,8 @@ async def _asked(client: Client, query: str | None, *, must_find: bool) -> str:
         return shown
     asked = {"query": query or "anything", "mode": "bm25"}
     answer = await client.call_tool("search_tools", asked)
-    found = (answer.structured_content or {}).get("result", [])
+    content: dict[str, Any] = answer.structured_content or {}
+    found = content.get("result", [])
     if answer.is_error or (must_find and not found):
         raise RuntimeError(f"a search for {query!r} found nothing")
     return f"{shown}, a search found {len(found)}" if query else f"{shown}, nothing to search yet"
@@ -142,8 +144,7 @@ def _last_words(errors: TextIO) -> str:
 
 
 def _words(error: BaseException, seconds: float) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = innermost(error)
     if isinstance(error, TimeoutError):
         return f"within {seconds:g} s"
     return str(error).partition("\n")[0] or type(error).__name__

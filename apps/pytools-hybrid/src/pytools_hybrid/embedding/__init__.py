@@ -11,8 +11,8 @@ is looked for.
 
 from pytools_hybrid.embedding._create import (
     LimitedEmbedder,
+    check_model_name,
     create_embedder,
-    is_known_provider,
     stand_in,
 )
 from pytools_hybrid.embedding._downloads import (
@@ -24,22 +24,20 @@ from pytools_hybrid.embedding._downloads import (
     is_downloaded,
 )
 from pytools_hybrid.embedding._ollama import ollama_address
-from pytools_hybrid.embedding._provider import EXTRAS
 from pytools_hybrid.embedding._static import MODEL_NAME, StaticEmbedder
 
 __all__ = [
-    "EXTRAS",
     "MODEL_NAME",
     "DownloadError",
     "DownloadedModel",
     "LimitedEmbedder",
     "NotDownloadedError",
     "StaticEmbedder",
+    "check_model_name",
     "create_embedder",
     "download_model",
     "downloaded_models",
     "is_downloaded",
-    "is_known_provider",
     "ollama_address",
     "stand_in",
 ]

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TypeAlias
+from typing import Protocol
+
+from toolindex import Embedder, EmbeddingLimits
 
 from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS
-from pytools_hybrid.embedding._provider import EXTRAS, RENAMED_PROVIDERS, ProviderEmbedder
+from pytools_hybrid.embedding._provider import RENAMED_PROVIDERS, ProviderEmbedder
 from pytools_hybrid.embedding._static import DIMENSIONS, MODEL_ID, MODEL_NAME, StaticEmbedder
-from pytools_hybrid.providers import is_provider
+from pytools_hybrid.providers import EXTRAS, check_provider, is_provider
 
-__all__ = ["LimitedEmbedder", "create_embedder", "is_known_provider", "stand_in"]
-
-# What has `limits`, beside what `toolindex.Embedder` asks for.
-LimitedEmbedder: TypeAlias = StaticEmbedder | ProviderEmbedder
+__all__ = ["LimitedEmbedder", "check_model_name", "create_embedder", "stand_in"]
 
 _log = logging.getLogger("pytools_hybrid")
 
 # pydantic-ai knows more, and is asked about those; these cost no import.
 _USUAL_PROVIDERS = frozenset({*EXTRAS, *RENAMED_PROVIDERS, "bedrock"})
+_OURS = (MODEL_NAME, "none")
+_TEST_MODEL = "test"
+
+
+class LimitedEmbedder(Embedder, Protocol):
+    """A `toolindex.Embedder` that says what its model takes."""
+
+    @property
+    def limits(self) -> EmbeddingLimits:
+        """What may be in one request, and how many requests there may be."""
+        ...
 
 
 def create_embedder(
@@ -76,16 +86,27 @@ def stand_in(model_id: str, wanted: str) -> LimitedEmbedder | None:
     provider = model_id.partition(":")[0]
     if provider != wanted.partition(":")[0] or provider in DOWNLOADING_PROVIDERS:
         return None
-    if provider == MODEL_NAME or not is_known_provider(model_id):
+    if provider == MODEL_NAME or not (provider in _USUAL_PROVIDERS or is_provider(provider)):
         return None
     model, dimensions = _parsed(model_id)
     return ProviderEmbedder(model, dimensions=dimensions)
 
 
-def is_known_provider(model: str) -> bool:
-    """Tell whether pydantic-ai has a provider of a `provider:model` name."""
-    provider = model.partition(":")[0]
-    return provider in _USUAL_PROVIDERS or is_provider(provider)
+def check_model_name(name: str) -> str:
+    """Give a model setting back if there can be an embedder for it.
+
+    Raises:
+        ValueError: It names no provider, or one that pydantic-ai does not know.
+    """
+    if name in _OURS:
+        return name
+    if name != _TEST_MODEL and not all(name.partition(":")):
+        raise ValueError(
+            f"{name!r} names no provider; use PROVIDER:MODEL as in "
+            f"'openai:text-embedding-3-small', or one of {', '.join((*_OURS, _TEST_MODEL))}"
+        )
+    check_provider(name, usual=_USUAL_PROVIDERS)
+    return name
 
 
 def _parsed(model_id: str) -> tuple[str, int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.keys import without_keys
@@ -52,7 +52,7 @@ class NotDownloadedError(PytoolsError):
     """
 
     def __init__(self, name: str, reason: str = "") -> None:
-        self.model = f"{_PREFIX}{name}"
+        self.model: str = f"{_PREFIX}{name}"
         if repository_of(name) is None:
             state = f"it cannot be loaded ({reason})" if reason else "there is no such folder"
             super().__init__(f"{state}; give the folder of a model of sentence-transformers")
@@ -148,7 +148,8 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
         here, folder = 0, Path()
         progress(here, total)
         for file in wanted:
-            path = huggingface_hub.hf_hub_download(
+            # tqdm, which a parameter is about, has no types.
+            path = huggingface_hub.hf_hub_download(  # pyright: ignore[reportUnknownMemberType]
                 repository,
                 file,
                 tqdm_class=_counting(partial(_report, progress, here, total)),
@@ -195,7 +196,8 @@ def _counting(note: Callable[[int], None]) -> type[Any]:
 
     class Counting(tqdm):
         def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - as it is
-            super().__init__(*arguments, **options | {"disable": True})  # type: ignore[no-untyped-call]
+            begin = cast("Any", super().__init__)
+            begin(*arguments, **options | {"disable": True})
             self.bytes = int(options.get("initial") or 0)
 
         def update(self, n: float | None = 1) -> bool | None:

@@ -11,25 +11,17 @@ from pytools_hybrid.embedding._failures import kind_of, retry_after_of
 from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS, limits_of
 from pytools_hybrid.embedding._ollama import OLLAMA, ollama_model, ollama_problem
 from pytools_hybrid.keys import without_keys
+from pytools_hybrid.providers import what_to_do
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pydantic_ai.embeddings import Embedder as PydanticAIEmbedder
     from pydantic_ai.embeddings import EmbeddingModel
+    from toolindex import EmbeddingLimits
 
-__all__ = ["EXTRAS", "RENAMED_PROVIDERS", "ProviderEmbedder"]
+__all__ = ["RENAMED_PROVIDERS", "ProviderEmbedder"]
 
-# The extra of ours that brings what a provider needs.
-EXTRAS = {
-    "openai": "openai",
-    "ollama": "openai",
-    "google": "google",
-    "google-cloud": "google",
-    "cohere": "cohere",
-    "voyageai": "voyageai",
-    "sentence-transformers": "sentence-transformers",
-}
 RENAMED_PROVIDERS = {"google-gla": "google", "google-vertex": "google-cloud"}
 _REQUEST_SECONDS = 60.0
 
@@ -68,7 +60,9 @@ class ProviderEmbedder:
             _current_name(model) if isinstance(model, str) else f"{model.system}:{model.model_name}"
         )
         self._found: int | None = None
-        self.limits = limits_of(self.model_id, requests_per_minute=requests_per_minute)
+        self.limits: EmbeddingLimits = limits_of(
+            self.model_id, requests_per_minute=requests_per_minute
+        )
         self._provider, _, self._name = self._named.partition(":")
         # What is loaded or downloaded in this process takes its time, and would not stop.
         self._is_local = self._provider in DOWNLOADING_PROVIDERS
@@ -152,10 +146,11 @@ class ProviderEmbedder:
         self._found = expected
 
     def _failure(self, error: Exception, kind: FailureKind) -> EmbeddingError:
-        if isinstance(error, ImportError) and self._provider in EXTRAS:
-            extra = EXTRAS[self._provider]
-            reason = f'its package is missing; pip install "pytools-hybrid[{extra}]"'
-        elif isinstance(error, TimeoutError) and self._request_seconds is not None:
+        if isinstance(error, ImportError):
+            # Perhaps pydantic-ai itself, which is not to be asked then what the error means.
+            reason = without_keys(what_to_do(self._named, error))
+            return EmbeddingError(self.model_id, reason, kind=kind)
+        if isinstance(error, TimeoutError) and self._request_seconds is not None:
             reason = f"no answer within {self._request_seconds:g} s"
         elif self._provider == OLLAMA and (hint := ollama_problem(error, self._name)):
             reason = hint

@@ -1,5 +1,9 @@
 """Models of sentence-transformers, run in this process from files that are on this machine."""
 
+# Of an extra of gigabytes, which is absent where types are checked.
+# pyright: reportMissingImports=false, reportUnknownMemberType=false
+# pyright: reportUnknownParameterType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import asyncio

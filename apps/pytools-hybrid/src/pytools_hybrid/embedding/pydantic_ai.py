@@ -13,9 +13,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
-
 from pytools_hybrid.embedding._static import MODEL_ID, StaticEmbedder
+from pytools_hybrid.providers import not_here
+
+try:
+    from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
+except ModuleNotFoundError as _error:
+    raise not_here(_error) from _error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,6 +13,7 @@ from pytools_hybrid.enriching._prompt import INSTRUCTIONS, Said, capabilities_of
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.keys import without_keys
 from pytools_hybrid.plain_text import one_line
+from pytools_hybrid.providers import what_to_do
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,18 +74,13 @@ class Asker:
     def __init__(self, model: Model | str, *, pauses: Sequence[float] = _PAUSES) -> None:
         # On a terminal it would draw a picture among what is said.
         os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
-        from pydantic_ai import Agent
-        from pydantic_ai.models import infer_model
-
         try:
+            from pydantic_ai import Agent
+            from pydantic_ai.models import infer_model
+
             resolved = infer_model(model)
         except ImportError as error:
-            provider = str(model).partition(":")[0]
-            raise SettingsError(
-                "--model",
-                "the package of its provider is missing: install pydantic-ai-slim"
-                f"[{provider}] where pytools-hybrid is installed",
-            ) from error
+            raise SettingsError("--model", what_to_do(str(model), error)) from error
         except Exception as error:
             # Unknown names and missing keys have no common root.
             reason = one_line(without_keys(str(error)), _REASON_LENGTH)

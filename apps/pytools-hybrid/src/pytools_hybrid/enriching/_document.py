@@ -47,7 +47,7 @@ class CapabilityFile:
     """
 
     def __init__(self, root: Path) -> None:
-        self.path = root / FILE_NAME
+        self.path: Path = root / FILE_NAME
 
     def read(self) -> Capabilities:
         """Give what it says now.

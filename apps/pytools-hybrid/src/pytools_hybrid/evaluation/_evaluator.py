@@ -112,7 +112,7 @@ class Evaluator:
                 issues = await self._index(tools, with_vectors=with_vectors)
                 count, unknown = await finish_in_thread(_look_up, tools, queries, issues)
                 self._tell(unknown)
-                figures = []
+                figures: list[Figures] = []
                 for configuration in compared:
                     with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own:
                         copy = Path(own, "index.db")

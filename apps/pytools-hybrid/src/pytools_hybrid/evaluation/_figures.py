@@ -69,7 +69,7 @@ class Figures:
     latency: Latency
     failures: tuple[str, ...]
     degraded: int = 0
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def mean_within(self, group: str, measure: str) -> float:
         """Give a measure's mean over one group's queries."""

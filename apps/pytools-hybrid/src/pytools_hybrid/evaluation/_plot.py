@@ -45,7 +45,8 @@ def write_plot(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.5), layout="constrained")
-    figure.suptitle(title)
+    # Its other options have no types.
+    figure.suptitle(title)  # pyright: ignore[reportUnknownMemberType]
     recall, latency = figure.subplots(1, 2)
     names = [each.configuration.name for each in figures]
     for each, marker in zip(figures, "os^D", strict=False):
@@ -73,4 +74,4 @@ def write_plot(
     latency.set_yticklabels(names)
     latency.invert_yaxis()
     latency.legend()
-    figure.savefig(path, format="png", dpi=120)
+    figure.savefig(path, format="png", dpi=120)  # pyright: ignore[reportUnknownMemberType]

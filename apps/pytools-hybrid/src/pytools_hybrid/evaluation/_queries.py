@@ -11,6 +11,8 @@ from pytools_hybrid.errors import SettingsError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pydantic import JsonValue
+
 __all__ = ["EXAMPLE_LINE", "EvaluationQuery", "QueriesFileError", "read_queries"]
 
 EXAMPLE_LINE = (
@@ -89,7 +91,7 @@ def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
 
 def _fields(line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line.decode("utf-8"))
+        value: JsonValue = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
     except json.JSONDecodeError as error:
@@ -106,7 +108,8 @@ def _query(fields: dict[str, Any], by: str | None) -> EvaluationQuery:
     for key in ("id", "query", "gold"):
         if key not in fields:
             raise ValueError(f'it has no "{key}"')
-    id_, text, gold = fields["id"], fields["query"], fields["gold"]
+    id_, text = fields["id"], fields["query"]
+    gold: JsonValue = fields["gold"]
     if isinstance(id_, int) and not isinstance(id_, bool):
         id_ = str(id_)
     if not isinstance(id_, str) or not id_:
@@ -120,7 +123,7 @@ def _query(fields: dict[str, Any], by: str | None) -> EvaluationQuery:
     return EvaluationQuery(
         id=id_,
         text=text,
-        gold=tuple(dict.fromkeys(gold)),
+        gold=tuple(dict.fromkeys(map(str, gold))),
         group="" if by is None else _group(fields.get(by)),
     )
 

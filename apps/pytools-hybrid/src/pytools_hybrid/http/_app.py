@@ -25,7 +25,7 @@ from pytools_hybrid.http._status import Status
 from pytools_hybrid.http._tools import Tools
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from mcp.server.mcpserver import MCPServer
     from starlette.requests import Request
@@ -82,7 +82,7 @@ def create_app(
     token = settings.token.get_secret_value() if settings.token is not None else None
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         async with mcp.router.lifespan_context(mcp):
             yield
 

@@ -67,7 +67,8 @@ class ImpatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _refuse(self, problem: ProblemError) -> None:
-        if self.cycle is not None:
+        # uvicorn says that there always is one, and has None before the first request.
+        if self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison]
             # What is at work on a request whose body broke must not answer as well.
             self.cycle.disconnected = True
             self.cycle.message_event.set()

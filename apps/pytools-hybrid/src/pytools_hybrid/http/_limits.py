@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from pytools_hybrid.http._problems import ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -43,7 +43,7 @@ class Slots:
         self._taken = 0
 
     @asynccontextmanager
-    async def taken(self) -> AsyncIterator[None]:
+    async def taken(self) -> AsyncGenerator[None]:
         """Wait for a slot, and keep it as long as the block lasts.
 
         Raises:

@@ -247,5 +247,7 @@ def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[st
     plain |= {key: value for key, value in schema.items() if key not in {"anyOf", "description"}}
     if (reference := plain.pop("$ref", None)) is not None:
         plain = definitions[reference.rpartition("/")[2]] | plain
-    dropped = {"title", "description"} | ({"default"} if plain.get("default") is None else set())
+    dropped = {"title", "description"}
+    if plain.get("default") is None:
+        dropped.add("default")
     return {key: value for key, value in plain.items() if key not in dropped}

@@ -149,4 +149,5 @@ def _problem(request: Request, error: Exception) -> ProblemError:
                 "the index cannot be read now; the server's log says why",
                 headers={"Retry-After": str(_RETRY_SECONDS)},
             )
-    return ProblemError(500, "the server failed; its log says why")
+        case _:
+            return ProblemError(500, "the server failed; its log says why")

@@ -8,7 +8,7 @@ import os
 import socket
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
@@ -121,7 +121,10 @@ class _Server(uvicorn.Server):
 def _config(app: Starlette) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
-        http=partial(ImpatientProtocol, most=room_for_connections()),  # type: ignore[arg-type]
+        # Declared as a class, and only ever called.
+        http=cast(
+            "type[ImpatientProtocol]", partial(ImpatientProtocol, most=room_for_connections())
+        ),
         ws="none",
         lifespan="on",
         loop="asyncio",
@@ -136,7 +139,7 @@ def _config(app: Starlette) -> uvicorn.Config:
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
     # Declared as whole seconds, and only ever waited for.
-    config.timeout_graceful_shutdown = _GRACE_SECONDS  # type: ignore[assignment]
+    config.timeout_graceful_shutdown = cast("int", _GRACE_SECONDS)
     return config
 
 

@@ -150,7 +150,7 @@ class _Work:
 
     async def gone(self, file: Path, names: set[str]) -> list[ServerReport]:
         """Report the packages whose servers the file has no more, and remove them if asked to."""
-        reports = []
+        reports: list[ServerReport] = []
         for folder in sorted(self._folder.iterdir()):
             manifest = Manifest.read(folder)
             if manifest is None or manifest.source != str(file) or manifest.server in names:

@@ -38,8 +38,8 @@ class Listing:
 
     tools: tuple[Tool, ...]
     about: str
-    notes: Mapping[str, str] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
@@ -57,8 +57,9 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
     try:
         parameters = await asyncio.to_thread(entry.parameters)
         redactor = parameters.redactor
+        limit = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as limit, connected(parameters, tail) as client:
+            async with limit, connected(parameters, tail) as client:
                 listed = await _pages(client, entry.name)
                 about = _about(client)
         finally:

@@ -211,7 +211,8 @@ def _is_expected(node: ast.stmt) -> bool:
             return True
         case ast.Assign() | ast.AnnAssign():
             return _calls_no_strangers(node)
-    return False
+        case _:
+            return False
 
 
 def _is_plain(base: ast.expr) -> bool:

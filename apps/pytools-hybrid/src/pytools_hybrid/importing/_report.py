@@ -41,8 +41,8 @@ class ServerReport:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    failed: Mapping[str, str] = field(default_factory=dict[str, str])
     variables: tuple[str, ...] = ()
     error: str = ""
     seconds: float = 0.0

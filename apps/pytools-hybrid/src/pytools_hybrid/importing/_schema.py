@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from pydantic import JsonValue
+
 __all__ = ["check_size", "cleaned_schema", "renamed_parts", "without_patterns"]
 
 _ONE = frozenset(
@@ -52,8 +54,8 @@ def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
         ValueError: It is nested too deeply.
     """
     notes: dict[str, None] = {}
-    made = _cleaned(schema, notes, 0)
-    cleaned = made if isinstance(made, dict) else {}
+    made = _cleaned(cast("JsonValue", schema), notes, 0)
+    cleaned: dict[str, JsonValue] = made if isinstance(made, dict) else {}
     if "properties" in cleaned or not {"anyOf", "oneOf", "allOf", "$ref"} & cleaned.keys():
         cleaned.setdefault("type", "object")
     if cleaned.get("type") == "object":
@@ -61,7 +63,7 @@ def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     return cleaned, tuple(notes)
 
 
-def without_patterns(schema: Any) -> Any:  # noqa: ANN401
+def without_patterns(schema: JsonValue) -> Any:  # noqa: ANN401
     """Leave the regular expressions out: not all of them are such for pydantic."""
     if isinstance(schema, list):
         return [without_patterns(item) for item in schema]
@@ -109,7 +111,7 @@ class _Size:
         self._parts = 0
         self._known: dict[str, int] = {}
 
-    def of(self, value: Any) -> int:  # noqa: ANN401
+    def of(self, value: JsonValue) -> int:
         """Give how many alternatives a part stands for."""
         if isinstance(value, list):
             for item in value:
@@ -130,7 +132,7 @@ class _Size:
             raise ValueError("its schema has too many parts, or combinations of them")
         return found
 
-    def _merged(self, part: object) -> int:
+    def _merged(self, part: JsonValue) -> int:
         """Count a part of `allOf`, whose references the generator follows."""
         reference = part.get("$ref") if isinstance(part, dict) else None
         if not isinstance(reference, str):
@@ -145,12 +147,12 @@ class _Size:
         return self._known[reference]
 
 
-def _renamed(value: Any, path: str, others: Mapping[str, str]) -> Any:  # noqa: ANN401
+def _renamed(value: JsonValue, path: str, others: Mapping[str, str]) -> JsonValue:
     if isinstance(value, list):
         return [_renamed(item, "", others) for item in value]
     if not isinstance(value, dict):
         return value
-    made: dict[str, Any] = {}
+    made: dict[str, JsonValue] = {}
     for key, item in value.items():
         here = f"{path}/{key}" if path in {"#", "#/$defs", "#/definitions"} else ""
         if key == "$ref" and isinstance(item, str):
@@ -169,12 +171,12 @@ def _free(name: str, taken: Container[str]) -> str:
     return name
 
 
-def _cleaned(schema: object, notes: dict[str, None], depth: int) -> Any:  # noqa: ANN401
+def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str, JsonValue] | bool:
     if isinstance(schema, bool) or not isinstance(schema, dict):
         return schema is not False
     if depth > _DEEPEST:
         raise ValueError("its schema is nested too deeply")
-    kept: dict[str, Any] = {}
+    kept: dict[str, JsonValue] = {}
     for key, value in schema.items():
         if key == "$ref":
             if isinstance(value, str) and value.startswith("#"):

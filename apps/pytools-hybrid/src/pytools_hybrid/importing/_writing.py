@@ -40,8 +40,8 @@ class Manifest:
     server: str
     source: str
     state: str
-    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    tools: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def read(cls, folder: Path) -> Manifest | None:
@@ -174,7 +174,7 @@ def _written(folder: Path, files: Mapping[str, str], manifest: Manifest, *, forc
         for name, found in there.items()
         if found is not None and found not in (*known.files.get(name, ()), hashes.get(name))
     }
-    kept = set() if force else edited
+    kept = set[str]() if force else edited
     gone = {name for name in known.files.keys() - data.keys() if there[name] and name not in kept}
     new = {name for name in data if there[name] is None}
     changed = {name for name in data if there[name] not in (None, hashes[name])} - kept
@@ -209,7 +209,7 @@ def _written(folder: Path, files: Mapping[str, str], manifest: Manifest, *, forc
 def _removed(folder: Path, manifest: Manifest, *, force: bool) -> Written:
     ours = {name for name in manifest.files if force or manifest.is_ours(folder, name)}
     kept = {name for name in manifest.files if name not in ours and (folder / name).exists()}
-    needed = {"__init__.py"} & ours if kept else set()
+    needed = {"__init__.py"} & ours if kept else set[str]()
     ours -= needed
     # Last what the modules import.
     for name in sorted(ours, key=lambda it: (it == "__init__.py", it)):

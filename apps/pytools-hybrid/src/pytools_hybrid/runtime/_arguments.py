@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    _Held = list[Any] | tuple[Any, ...] | dict[Any, Any] | str | int | float | None
 
 __all__ = ["arguments_of"]
 
@@ -21,12 +26,12 @@ def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's 
         TypeError: It is neither.
     """
     if isinstance(params, Mapping):
-        return dict(params)
+        return dict(cast("Mapping[str, Any]", params))
     if not hasattr(params, "model_dump"):
         raise TypeError(f"parameters must be a Params object or a mapping, not {params!r}")
     # A default of an enum is a plain text in generated models, which pydantic would warn of.
     dumped = params.model_dump(mode="json", by_alias=True, warnings=False)
-    arguments = _without_absent(params, dumped)
+    arguments: JsonValue = _without_absent(params, dumped)
     if not isinstance(arguments, dict):
         raise TypeError(f"parameters must be an object, not {arguments!r}")
     return arguments
@@ -34,7 +39,7 @@ def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's 
 
 def _without_absent(value: Any, dumped: Any) -> Any:  # noqa: ANN401
     """Walk a value and its JSON side by side, and drop the fields that were left out."""
-    fields = getattr(type(value), "model_fields", None)
+    fields = getattr(cast("type[object]", type(value)), "model_fields", None)
     if fields is None:
         return _without_absent_in_container(value, dumped)
     if "root" in fields and hasattr(value, "root"):
@@ -51,7 +56,7 @@ def _without_absent(value: Any, dumped: Any) -> Any:  # noqa: ANN401
     return kept
 
 
-def _without_absent_in_container(value: Any, dumped: Any) -> Any:  # noqa: ANN401
+def _without_absent_in_container(value: _Held, dumped: JsonValue) -> Any:  # noqa: ANN401
     if isinstance(value, list | tuple) and isinstance(dumped, list):
         return [_without_absent(*pair) for pair in zip(value, dumped, strict=True)]
     if isinstance(value, dict) and isinstance(dumped, dict) and len(value) == len(dumped):

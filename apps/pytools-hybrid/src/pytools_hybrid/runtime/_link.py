@@ -14,9 +14,9 @@ from pytools_hybrid.connections import (
     StderrTail,
     connected,
     explain,
-    innermost,
     is_closed,
 )
+from pytools_hybrid.errors import innermost
 from pytools_hybrid.runtime._answers import text_of
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Link:
             except Exception as error:  # noqa: BLE001 - of any library
                 await self._close()
                 raise explain(error, self._name, self._tail, self._redactor) from None
-            return self._session
+            return ready.result()
 
     async def _hold(
         self, parameters: Parameters, ready: asyncio.Future[_Session], leave: asyncio.Event
@@ -254,7 +254,7 @@ class _Watched:
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
     ) -> bool | None:
-        return await self._stream.__aexit__(exc_type, exc, traceback)
+        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)

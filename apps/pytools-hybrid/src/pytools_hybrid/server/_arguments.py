@@ -16,6 +16,7 @@ from pytools_hybrid.server._schemas import arguments_schema
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic import JsonValue
     from pydantic_core import ErrorDetails
 
 __all__ = ["Arguments", "quoted", "read_arguments"]
@@ -45,7 +46,7 @@ class Arguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, given: object) -> object:
+    def _without_nulls(cls, given: JsonValue) -> JsonValue:
         if not isinstance(given, dict):
             return given
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
@@ -54,10 +55,10 @@ class Arguments(BaseModel):
     # Limits in the schema would be read by every agent. The types of errors are pydantic's.
     @field_validator("categories", "tags", mode="before", check_fields=False)
     @classmethod
-    def _one_is_a_list(cls, given: object) -> object:
+    def _one_is_a_list(cls, given: JsonValue) -> JsonValue:
         if isinstance(given, str):
             try:
-                several = json.loads(given)
+                several: JsonValue = json.loads(given)
             except (ValueError, RecursionError):
                 several = None
             given = several if isinstance(several, list) else [given]
@@ -96,18 +97,18 @@ def quoted(value: object) -> str:
 def _problem(
     name: str, wrong: ErrorDetails, given: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> str:
-    fields = schema["properties"]
+    fields, limits = schema["properties"], wrong.get("ctx", {})
     match wrong["type"]:
         case "extra_forbidden":
             return f"There is no argument {quoted(name)}; there are {', '.join(fields) or 'none'}."
         case "missing":
             return f"The argument {name} is missing; give {_allowed(fields[name])}."
         case "string_too_long":
-            most = wrong["ctx"]["max_length"]
-            return f"{name} has a text of more than {most} characters; cut it."
+            return f"{name} has a text of more than {limits['max_length']} characters; cut it."
         case "too_long":
-            return f"{name} is a list of more than {wrong['ctx']['max_length']}; give fewer."
-    return f"{name} is {quoted(given.get(name))}; give {_allowed(fields[name])}."
+            return f"{name} is a list of more than {limits['max_length']}; give fewer."
+        case _:
+            return f"{name} is {quoted(given.get(name))}; give {_allowed(fields[name])}."
 
 
 def _allowed(field: Mapping[str, Any]) -> str:

@@ -70,7 +70,8 @@ class Inventory:
             # A client may keep this for its whole session: it must not keep agents from searching.
             return "None is indexed so far; search all the same."
         largest = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        shown, length = [], 0
+        shown: list[str] = []
+        length = 0
         for name, tools in largest:
             shown.append(f"{one_line(name, _NAME_CHARACTERS)} {tools}")
             length += len(shown[-1]) + 2

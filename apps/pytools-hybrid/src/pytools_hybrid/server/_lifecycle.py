@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
 
-from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.errors import PytoolsError, innermost
 from pytools_hybrid.server._create import create_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncGenerator, Coroutine
     from types import FrameType
 
     from pytools_hybrid.roots import Roots
@@ -55,7 +55,7 @@ async def _until_stopped(settings: Settings, roots: Roots) -> None:
     if not serving.done():
         await _stop(serving, search, settings)
     if serving.done() and not serving.cancelled() and (error := serving.exception()) is not None:
-        error = _innermost(error)
+        error = innermost(error)
         if isinstance(error, ToolIndexError | PytoolsError):
             raise error
         is_ours = not isinstance(error, OSError | ValueError)
@@ -117,7 +117,7 @@ async def _transport(
 
 
 @asynccontextmanager
-async def _beside(*work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+async def _beside(*work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
     """Do some work as long as the block lasts."""
     tasks = {asyncio.create_task(each) for each in work}
     for task in tasks:
@@ -143,12 +143,6 @@ async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings
         # What is noted of the last searches is written, if that can be done at once.
         flushing = asyncio.create_task(search.flush())
         await asyncio.wait({flushing}, timeout=_FLUSH_SECONDS)
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _on_signals(stopped: asyncio.Event) -> None:

@@ -50,8 +50,8 @@ class ListChanges:
             tools = capabilities["tools"] | {"listChanged": True}
             return result | {"capabilities": capabilities | {"tools": tools}}
         if ctx.method == "notifications/initialized":
-            # Nothing else is told when a session has ended.
-            self._keep(ctx.session._connection)
+            # Nothing else is told when a session has ended, and nothing public has it.
+            self._keep(ctx.session._connection)  # pyright: ignore[reportPrivateUsage]
         return result
 
     async def announce(self) -> None:

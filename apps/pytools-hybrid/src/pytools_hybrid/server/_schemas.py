@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def _compact(schema: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, 
             case "properties":
                 compact[key] = {name: _compact(each, models) for name, each in value.items()}
             case "items" | "additionalProperties" if isinstance(value, dict):
-                compact[key] = _compact(value, models)
+                compact[key] = _compact(cast("dict[str, Any]", value), models)
             case _:
                 compact[key] = value
     return compact

@@ -175,7 +175,7 @@ def _tools(
     of_tool: defaultdict[str, list[OutcomeRecord]] = defaultdict(list)
     for outcome in outcomes:
         of_tool[outcome.tool_id].append(outcome)
-    tools = []
+    tools: list[ToolFigures] = []
     for tool_id, its in of_tool.items():
         latencies = sorted(it.latency_ms for it in its if it.success and it.latency_ms is not None)
         tools.append(

@@ -51,7 +51,8 @@ def write_plot(path: Path, report: UsageReport) -> None:
     for panel in (searches, rates, latency):
         panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         panel.grid(alpha=0.3)
-    figure.savefig(path, format="png", dpi=120)
+    # Its other options have no types.
+    figure.savefig(path, format="png", dpi=120)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _percent(share: float | None) -> float | None:

@@ -19,7 +19,7 @@ _WITHOUT_MAIL = {path: source for path, source in TOOLS.items() if "mail" not in
 def _check_aliases(store: ToolStore) -> None:
     """Tools are found by their aliases, which are those that were given last."""
     fill(store, TOOLS)
-    generations = []
+    generations: list[object] = []
     odd = [text for text in ODD_TEXTS if text]
     for aliases, changed in (
         ({_SEND: ["ring a bell", "dispatchNote"], _READ: ["peruse"]}, 2),

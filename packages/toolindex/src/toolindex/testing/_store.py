@@ -82,7 +82,7 @@ def _named(check: Callable[..., None]) -> Generator[None]:
 def _check_new(store: ToolStore) -> None:
     """A new store is empty, and can be written."""
     expect(store.read_only, False, "a store that can be written says so")
-    expect(stored_paths(store), set(), "a new store holds no files")
+    expect(stored_paths(store), set[str](), "a new store holds no files")
     expect(dict(store.pending("m", limit=9)), {}, "a new store has no texts to embed")
     with store.reading() as reader:
         expect(reader.is_complete(), False, "a new store does not hold a whole tree")
@@ -92,7 +92,7 @@ def _check_new(store: ToolStore) -> None:
 
 def _check_sync(store: ToolStore) -> None:
     """A sync makes the store equal to the scan."""
-    generations = []
+    generations: list[object] = []
     for modules, counts in (
         (TOOLS, (4, 0, 0, 0)),
         (_CHANGED, (0, 1, 0, 3)),

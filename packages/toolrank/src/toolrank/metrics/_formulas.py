@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from toolrank.errors import RankingArgumentError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Relevant",
+    "as_gains",
     "check_ids",
     "check_k",
     "completeness",
@@ -119,12 +120,12 @@ def check_k(k: int | None) -> None:
         raise RankingArgumentError("k", f"{k} is below 1, the first place")
 
 
-def check_ids(ids: Collection[str], *, argument: str, of: str) -> None:
+def check_ids(ids: Collection[object], *, argument: str, of: str) -> None:
     """Refuse what would be taken for ids and match none."""
     if isinstance(ids, str):
         raise RankingArgumentError(argument, f"{of}: {ids!r} is one string; put it into a list")
     for id_ in ids:
-        # The types forbid it, but a mistake here would pass for a ranking that finds nothing.
+        # What calls this asks for strings, but a mistake would pass for a ranking without hits.
         if not isinstance(id_, str):
             raise RankingArgumentError(
                 argument, f"{of}: {id_!r} is not an id; give strings (of hits: `ranked_ids`)"
@@ -139,12 +140,19 @@ def distinct_ids(
     return list(dict.fromkeys(ranked))
 
 
+def as_gains(relevant: Relevant) -> Mapping[str, float]:
+    """Give the gain of each id, 1 where none was given."""
+    if isinstance(relevant, Mapping):
+        return cast("Mapping[str, float]", relevant)
+    return dict.fromkeys(relevant, 1.0)
+
+
 def positive_gains(
     relevant: Relevant, *, argument: str = "relevant", of: str = "the query"
 ) -> dict[str, float]:
     """Give the gain of each relevant id; refuse judgements that no ranking can be held to."""
     check_ids(relevant, argument=argument, of=of)
-    given = relevant if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1.0)
+    given = as_gains(relevant)
     for id_, gain in given.items():
         if not math.isfinite(gain):
             raise RankingArgumentError(

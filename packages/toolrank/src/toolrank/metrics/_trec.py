@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import codecs
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from toolrank._records import Hit, RankedHit
 from toolrank.errors import RankingArgumentError, ToolRankError
-from toolrank.metrics._formulas import check_ids
+from toolrank.metrics._formulas import as_gains, check_ids
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from toolrank.metrics._formulas import Relevant
 
@@ -212,7 +211,7 @@ def _ordered(query: str, hits: Sequence[Hit | RankedHit]) -> Sequence[Hit | Rank
 
 def _whole_gains(query: str, relevant: Relevant) -> dict[str, int]:
     check_ids(relevant, argument="qrels", of=f"query {query!r}")
-    given = relevant if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1)
+    given = as_gains(relevant)
     if not given:
         raise RankingArgumentError("qrels", f"query {query!r} has no ids; leave it out")
     for id_, gain in given.items():

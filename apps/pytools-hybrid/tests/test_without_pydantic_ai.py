@@ -1,0 +1,124 @@
+"""pydantic-ai is an extra: what a plain installation does without it, and what it says of it."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from pytools_hybrid import Settings
+from pytools_hybrid.diagnosis import model_choices
+from pytools_hybrid.embedding import create_embedder, stand_in
+from pytools_hybrid.language_models import check_model_name
+from pytools_hybrid.reranking import Reranking
+from toolindex import EmbeddingError, FailureKind
+
+MODULE = "pydantic_ai"
+# As where it is not installed: what looks for it and what imports it see None alike.
+COMMAND = f"import sys; sys.modules[{MODULE!r}] = None; from pytools_hybrid.cli import main; main()"
+TO_INSTALL = [
+    ("openai:x", 'pip install "pytools-hybrid[openai]"'),
+    ("gateway/openai:x", 'pip install "pytools-hybrid[openai]"'),
+    ("ollama:x", 'pip install "pytools-hybrid[openai]"'),
+    ("google-gla:x", 'pip install "pytools-hybrid[google]"'),
+    ("voyageai:x", 'pip install "pytools-hybrid[voyageai]"'),
+    ("mistral:x", 'pip install "pytools-hybrid[pydantic-ai]" "pydantic-ai-slim[mistral]"'),
+    ("nobody:x", 'pip install "pytools-hybrid[pydantic-ai]"'),
+    ("test", 'pip install "pytools-hybrid[pydantic-ai]"'),
+]
+
+
+@pytest.fixture
+def run(root):
+    def started(command, *arguments):
+        return subprocess.run(
+            [sys.executable, "-c", COMMAND, command, "--root", str(root), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return started
+
+
+@pytest.fixture
+def absent(monkeypatch):
+    # Other tests have imported it, and a part of it would be found without the whole.
+    for name in [each for each in sys.modules if each.partition(".")[0] == MODULE]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, MODULE, None)
+
+
+def test_tools_are_indexed_and_found_by_their_meaning(run):
+    found = run("search", "join documents", "--mode", "vector", "--output", "json")
+    (answer,) = json.loads(found.stdout)
+    assert "4 embedded" in found.stderr
+    assert answer["notes"] == []
+    assert answer["tools"][0]["id"] == "mcptools:pdf:merge_pdfs"
+
+
+def test_an_agent_is_served(root):
+    async def searched():
+        server = StdioServerParameters(
+            command=sys.executable, args=["-c", COMMAND, "serve", "--root", str(root)]
+        )
+        async with asyncio.timeout(120), Client(stdio_client(server)) as client:
+            return await client.call_tool("search_tools", {"query": "merge pdf files"})
+
+    assert "mcptools:pdf:merge_pdfs" in asyncio.run(searched()).content[0].text
+
+
+@pytest.mark.parametrize("flag", ["--embedding-model", "--rerank"])
+def test_a_search_that_is_given_a_model_does_without_and_says_what_to_install(run, flag):
+    found = run("search", "merge pdf", flag, "openai:x", "--output", "json")
+    (answer,) = json.loads(found.stdout)
+    assert answer["tools"][0]["id"] == "mcptools:pdf:merge_pdfs"
+    assert 'pip install "pytools-hybrid[openai]"' in found.stderr
+
+
+def test_enriching_with_a_model_ends_with_what_to_install(run):
+    done = run("enrich", "--dry-run", "--model", "openai:x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith('; pip install "pytools-hybrid[openai]"\n')
+
+
+@pytest.mark.parametrize(("model", "command"), TO_INSTALL)
+def test_the_first_use_of_a_model_says_what_to_install(absent, model, command):
+    embedding = Settings.from_flags({"embedding_model": model}).embedding_model
+    with pytest.raises(EmbeddingError) as refused:
+        asyncio.run(create_embedder(embedding).embed_query("merge"))
+    assert refused.value.kind is FailureKind.UNAVAILABLE
+    assert str(refused.value).endswith(f"; {command}")
+    assert check_model_name(model) == model
+    why = asyncio.run(Reranking(model).prepare())
+    assert why == f"its package is missing; {command}"
+
+
+@pytest.mark.parametrize("model", ["wordllama", "none"])
+def test_models_that_are_ours_need_it_not(absent, model):
+    assert Settings.from_flags({"embedding_model": model}).embedding_model == model
+
+
+def test_vectors_of_an_unknown_provider_have_no_stand_in(absent):
+    assert stand_in("unheard:x", "unheard:y") is None
+
+
+def test_of_models_only_the_default_can_be_used(absent, monkeypatch):
+    monkeypatch.setenv("OLLAMA_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_API_KEY", "of no use")
+    choices = {choice.setting: choice for choice in model_choices()}
+    assert [name for name, choice in choices.items() if choice.works] == ["wordllama"]
+    openai = choices["openai:text-embedding-3-small"]
+    assert openai.remedy == 'pip install "pytools-hybrid[openai]"'
+
+
+@pytest.mark.parametrize("module", ["adapters", "embedding"])
+def test_a_module_that_is_for_it_alone_says_what_to_install(absent, monkeypatch, module):
+    name = f"pytools_hybrid.{module}.pydantic_ai"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "pytools-hybrid\[pydantic-ai\]"'):
+        import_module(name)

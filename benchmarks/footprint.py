@@ -1,0 +1,199 @@
+"""Shows that an installed package stands alone, and what it costs to install and to import.
+
+usage: python -I benchmarks/footprint.py DISTRIBUTION [--row]
+
+    uv run nox -s footprint            the table of all five
+    uv run nox -s tests lowest newest  the same checks before the tests of each package
+
+It is run by the Python of an environment that holds the package with what it declares, and needs
+nothing else there. Import time is CPU (user and system) of a new process until the import is done,
+less what the bare interpreter takes in the same run; the first, which writes byte code, does not
+count. As what a package exports may be imported with its first use, `import *` is measured too.
+Sizes are those of the files that were installed, without byte code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distribution, distributions
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import iter_modules
+
+RUNS = 7
+# What `import` of a package alone may load from others. Anything else waits until it is used.
+LOADS = {
+    "toolscan": frozenset[str](),
+    "toolindex": frozenset({"apsw", "toolscan"}),
+    "toolrank-hybrid": frozenset[str](),
+    "toolwatch": frozenset({"anyio"}),
+    "pytools-hybrid": frozenset[str](),
+}
+# Of the standard library, what no `import` alone may load, and why.
+SLOW = {
+    "asyncio": "takes as long as all of ours; whoever awaits has it already",
+    "concurrent.futures": "comes with logging; threads are for calls",
+    "email": "comes with HTTP, which no import speaks",
+    "multiprocessing": "no import starts a process",
+    "ssl": "no import opens a connection",
+    "unittest": "tests alone need it",
+}
+# What public modules need besides the declared dependencies: an extra, or what an adapter is for.
+OPTIONAL = {
+    "fastmcp": "whoever adapts FastMCP has it",
+    "langchain_core": "whoever adapts langgraph-bigtool has it",
+    "pydantic_ai": "the extra pydantic-ai brings it",
+}
+COUNT = "import sys, time; print(time.process_time(), *sys.modules)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """What a process with one import takes: CPU in milliseconds, and the modules it has then."""
+
+    cpu: float
+    modules: frozenset[str]
+
+    def beyond(self, bare: Import) -> Import:
+        """Give what the import adds to the bare interpreter."""
+        return Import(cpu=self.cpu - bare.cpu, modules=self.modules - bare.modules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """What lies on the disk afterwards, in bytes."""
+
+    own: int
+    all: int
+    distributions: int
+
+
+def main() -> None:
+    """Check one distribution, and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("distribution", choices=LOADS)
+    parser.add_argument("--row", action="store_true", help="print a row of the table, no more")
+    arguments = parser.parse_args()
+    name: str = arguments.distribution
+    package, folder = _installed(name)
+    names, absent = _import_public_names(package, folder)
+    bare = _measure("")
+    imported = _measure(f"import {package}").beyond(bare)
+    used = _measure(f"from {package} import *").beyond(bare)
+    _refuse_heavy(name, package, imported.modules)
+    size = _measure_size(name)
+    own, everything = _megabytes(size.own), _megabytes(size.all)
+    if arguments.row:
+        print(
+            f"| `{name}` | {bare.cpu:.0f} ms | {imported.cpu:.0f} ms | {len(imported.modules)} "
+            f"| {used.cpu:.0f} ms | {len(used.modules)} | {own} | {everything} "
+            f"| {size.distributions} |"
+        )
+        return
+    print(f"{name}: its {names} public names imported from {folder}")
+    for module, missing in absent.items():
+        print(f"  not {module}, without {missing}: {OPTIONAL[missing]}")
+    print(
+        f"  import: {imported.cpu:.0f} ms CPU, {len(imported.modules)} modules; with every name "
+        f"{used.cpu:.0f} ms, {len(used.modules)} modules (bare interpreter: {bare.cpu:.0f} ms)"
+    )
+    print(f"  installed: {own}; {size.distributions} distributions, {everything}")
+
+
+def _installed(name: str) -> tuple[str, Path]:
+    """Give the distribution's package and its folder, which a wheel has put there with types."""
+    site = Path(sysconfig.get_path("purelib"))
+    typed = [file for file in distribution(name).files or () if file.name == "py.typed"]
+    if not typed:
+        sys.exit(f"{name}: nothing in {site} is its py.typed: install the wheel, or put it in")
+    package = typed[0].parts[0]
+    spec = find_spec(package)
+    if spec is None or spec.origin is None or not Path(spec.origin).is_relative_to(site):
+        sys.exit(f"import {package} finds {spec}, not what was installed into {site}")
+    return package, Path(spec.origin).parent
+
+
+def _import_public_names(package: str, folder: Path) -> tuple[int, dict[str, str]]:
+    """Give how many there are, and which modules need what is not declared."""
+    names = 0
+    absent: dict[str, str] = {}
+    for module in _public_modules(package, folder):
+        try:
+            imported = importlib.import_module(module)
+            names += len([getattr(imported, name) for name in getattr(imported, "__all__", ())])
+        except ModuleNotFoundError as error:
+            absent[module] = (error.name or "").partition(".")[0]
+            if absent[module] not in OPTIONAL:
+                sys.exit(f"import {module}: {error}. Declare it, or import it where it is used")
+        except AttributeError as error:
+            sys.exit(f"{error}, which its __all__ names")
+    if not names:
+        sys.exit(f"{package} has no public name: what __all__ says is its interface")
+    return names, absent
+
+
+def _public_modules(package: str, folder: Path) -> Iterator[str]:
+    yield package
+    for found in iter_modules([str(folder)]):
+        name = f"{package}.{found.name}"
+        if found.name.startswith("_"):
+            continue
+        if found.ispkg:
+            yield from _public_modules(name, folder / found.name)
+        else:
+            yield name
+
+
+def _measure(statement: str) -> Import:
+    """Run it in processes of its own, of which the fastest counts."""
+    environment = {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
+    times = []
+    modules: list[str] = []
+    for _ in range(RUNS + 1):
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", f"{statement}\n{COUNT}"],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        seconds, *modules = done.stdout.split()
+        times.append(1000 * float(seconds))
+    return Import(cpu=min(times[1:]), modules=frozenset(modules))
+
+
+def _refuse_heavy(name: str, package: str, modules: frozenset[str]) -> None:
+    own = LOADS[name] | {package}
+    for module in sorted(modules):
+        top = module.partition(".")[0]
+        if module in SLOW:
+            sys.exit(f"import {package} loads {module}: {SLOW[module]}. Import it where it is used")
+        if top not in own and top not in sys.stdlib_module_names:
+            sys.exit(
+                f"import {package} loads {top}: import it where it is used, or add it to LOADS"
+            )
+
+
+def _measure_size(name: str) -> Size:
+    sizes = [_bytes(found) for found in distributions()]
+    return Size(own=_bytes(distribution(name)), all=sum(sizes), distributions=len(sizes))
+
+
+def _bytes(found: Distribution) -> int:
+    return sum(
+        Path(file.locate()).stat().st_size
+        for file in found.files or ()
+        if "__pycache__" not in file.parts
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.2f} MB" if size < 1e7 else f"{size / 1e6:.0f} MB"
+
+
+if __name__ == "__main__":
+    main()

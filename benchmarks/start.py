@@ -1,0 +1,118 @@
+"""The first search after an installation, and the second: from an empty environment on.
+
+usage: uv run python benchmarks/start.py [--runs N]
+
+Our five wheels are built, and installed with what they declare, in the versions of uv.lock, into an
+environment of their own. The first search there compiles every installed module that it imports and
+makes the index of the example tools (119); what the run before has written is removed each time.
+The second finds both. The installed files are read before, so that the disk has no say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+QUERY = "open an issue on github"
+FOUND = "mcptools:github:create_issue"
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=5)
+    runs: int = parser.parse_args().runs
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        scripts = _install(folder)
+        python, command = scripts / "python", scripts / "pytools-hybrid"
+        count, size = _size(python)
+        print(f"{count} distributions, {size / 1e6:.0f} MB (without byte code)\n")
+        cache = folder / "cache"
+        environment = _environment(cache)
+        search = [str(command), "search", QUERY, "--root", str(ROOT / "examples" / "tools")]
+        bare = [_timed([str(python), "-c", "pass"], environment) for _ in range(runs + 1)]
+        first = []
+        for _ in range(runs):
+            for written in (cache, *(folder / "environment").rglob("__pycache__")):
+                shutil.rmtree(written, ignore_errors=True)
+            first.append(_timed(search, environment, FOUND))
+        second = [_timed(search, environment, FOUND) for _ in range(runs)]
+    print(f"{'seconds, best of ' + str(runs):44} {'CPU':>5} {'wall':>6}")
+    for title, times in (
+        ("python -c pass", bare),
+        ("search, first: no byte code, no index", first),
+        ("search, second", second),
+    ):
+        cpu, wall = min(times)
+        print(f"{title:44} {cpu:5.2f} {wall:6.2f}")
+
+
+def _install(folder: Path) -> Path:
+    """Make the environment, and give the folder of its commands."""
+    wheels, environment, locked = folder / "wheels", folder / "environment", folder / "locked.txt"
+    _uv("build", "--all-packages", "--wheel", "--no-sources", f"--out-dir={wheels}")
+    _uv(
+        "export", "--frozen", "--package=pytools-hybrid", "--no-dev", "--no-hashes",
+        "--no-emit-workspace", f"--output-file={locked}",
+    )  # fmt: skip
+    _uv("venv", f"--python={sys.executable}", str(environment))
+    _uv(
+        "pip", "install", f"--python={environment}", f"--requirements={locked}",
+        *map(str, sorted(wheels.glob("*.whl"))),
+    )  # fmt: skip
+    return environment / ("Scripts" if os.name == "nt" else "bin")
+
+
+def _uv(*arguments: str) -> None:
+    subprocess.run(["uv", "--quiet", *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def _size(python: Path) -> tuple[int, int]:
+    """Count the distributions and the bytes of their files, all of which are read for it."""
+    program = (
+        "from importlib.metadata import distributions\n"
+        "found = list(distributions())\n"
+        "files = (file.locate() for each in found for file in each.files or ())\n"
+        "sizes = (len(file.read_bytes()) for file in files if file.is_file())\n"
+        "print(len(found), sum(sizes))"
+    )
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True)
+    count, size = map(int, done.stdout.split())
+    return count, size
+
+
+def _environment(cache: Path) -> dict[str, str]:
+    """Give variables that have the index made there, and byte code as usual."""
+    ours = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONPYCACHEPREFIX")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ours and not name.startswith("PYTOOLS_")
+    }
+    return kept | {"XDG_CACHE_HOME": str(cache)}
+
+
+def _timed(
+    command: list[str], environment: dict[str, str], expected: str = ""
+) -> tuple[float, float]:
+    """Give the seconds of CPU, and those on the clock, that a command took."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if expected not in done.stdout:
+        raise SystemExit(f"{expected} was not found: {done.stdout}{done.stderr}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu, wall
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""What a category's `__init__.py` says of it."""
+
+from __future__ import annotations
+
+import re
+
+from toolscan._source import decode, parse, refuse_surrogates
+from toolscan._syntax import docstring
+
+__all__ = ["category_description"]
+
+_STARTS_WITH_STRING = r"""(?:\s|#[^\n]*\n|\\\n|[(;])*[rRuU]?["']"""
+
+
+def category_description(data: bytes) -> str:
+    """Give the docstring of a category's `__init__.py`, "" where it has none.
+
+    Raises:
+        Rejection: If the file starts with a docstring and cannot be parsed or stored.
+    """
+    if not data or data.isspace():
+        return ""
+    text = decode(data)
+    # Generated packages start with code: no need to parse them to know that there is no docstring.
+    if not re.match(_STARTS_WITH_STRING, text):
+        return ""
+    described = docstring(parse(text).body)
+    refuse_surrogates([described])
+    return described

@@ -1,0 +1,155 @@
+"""What a type checker tells a user of toolindex. Both of ours read this; nothing runs it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import assert_type
+
+import toolscan
+from toolindex import (
+    Coverage,
+    Embedder,
+    EmbeddingError,
+    EmbeddingLimits,
+    EmbeddingReport,
+    FailureKind,
+    FilterError,
+    IndexReader,
+    RefusedText,
+    RetryPolicy,
+    StoredFiles,
+    SyncPlan,
+    SyncReport,
+    ToolEntry,
+    ToolFilter,
+    ToolIndex,
+    ToolIndexError,
+    ToolStore,
+    ToolUsage,
+    UsageLog,
+    embed_pending,
+    finish_in_thread,
+    plan_sync,
+)
+from toolindex.testing import check_embedder
+
+
+class Remote:
+    """A user's own embedder: it says nothing of the protocol that it fits."""
+
+    model_id = "remote:v1"
+
+    def __init__(self) -> None:
+        self.dimensions: int | None = None
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        return [await self.embed_query(text) for text in texts]
+
+    async def embed_query(self, text: str) -> list[float]:
+        return [float(len(text)), 1.0]
+
+
+class Forgetful:
+    """It cannot embed what is searched for."""
+
+    model_id = "forgetful"
+    dimensions = 2
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 0.0] for _ in texts]
+
+
+def an_index_is_made_equal_to_a_scan(root: Path) -> None:
+    with ToolIndex("search.db") as index:
+        assert_type(index, ToolIndex)
+        stored = index.stored(reader_version=str(toolscan.RECORD_VERSION))
+        assert_type(stored, StoredFiles)
+        scanned = toolscan.scan(root, known=stored.stamps)
+        report = index.sync(scanned, reader_version=str(toolscan.RECORD_VERSION), stored=stored)
+        assert_type(report, SyncReport)
+        assert_type(report.issues, tuple[toolscan.ScanIssue, ...])
+        assert_type(index.path, Path)
+        assert_type(index.damaged, Path | None)
+        with index.lease("files").held(timeout=30):
+            pass
+
+
+def a_plan_is_a_value(stored: StoredFiles, scanned: toolscan.ScanReport) -> None:
+    plan = plan_sync(stored.entries, scanned, within=["mcptools"])
+    assert_type(plan, SyncPlan)
+
+
+async def what_is_new_is_embedded_by_an_embedder_of_ones_own(index: ToolIndex) -> None:
+    report = await embed_pending(
+        index, Remote(), limits=EmbeddingLimits(), retry=RetryPolicy(), progress=print
+    )
+    assert_type(report, EmbeddingReport)
+    assert_type(report.refused, tuple[RefusedText, ...])
+    own: Embedder = Remote()
+    assert_type(await own.embed_query("merge"), list[float])
+    await check_embedder(Remote())
+
+
+async def half_an_embedder_is_refused(index: ToolIndex) -> None:
+    await embed_pending(
+        index,
+        Forgetful(),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    )
+    await embed_pending(
+        "search.db",  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        Remote(),
+    )
+
+
+def a_reader_gives_entries_and_coverage(index: ToolIndex) -> None:
+    with index.reading() as reader:
+        assert_type(reader, IndexReader)
+        found = reader.entries(["mcptools:github:create_issue"])
+        assert_type(found, dict[str, ToolEntry])
+        assert_type(reader.ids(ToolFilter(tags=["mail"])), tuple[str, ...])
+        assert_type(reader.coverage("remote:v1"), Coverage)
+        assert_type(reader.changed_at(), float | None)
+
+
+def an_entry_has_what_a_search_shows(entry: ToolEntry) -> None:
+    assert_type(entry.id, toolscan.ToolId)
+    assert_type(entry.path, str)
+    assert_type(entry.summary, str)
+    assert_type(entry.parameters, tuple[toolscan.Parameter, ...])
+
+
+def an_index_is_a_store_but_for_its_rankers(index: ToolIndex) -> None:
+    store: ToolStore = index  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    assert_type(store.refused("remote:v1"), Mapping[str, str])
+
+
+def use_is_kept_and_summed_up(index: ToolIndex) -> None:
+    assert_type(index.usage, UsageLog)
+    assert_type(index.usage.of_tool("mcptools:github:create_issue"), ToolUsage | None)
+
+
+async def a_thread_gives_what_the_function_gives(index: ToolIndex) -> None:
+    assert_type(await finish_in_thread(index.count_pending, "remote:v1"), int)
+    await finish_in_thread(
+        index.count_pending,  # type: ignore[arg-type]
+        1,  # pyright: ignore[reportArgumentType]
+    )
+
+
+def errors_say_what_to_do_next(error: EmbeddingError, reading: FilterError) -> None:
+    assert_type(error.kind, FailureKind)
+    root: ToolIndexError = reading
+    raise root
+
+
+def a_filter_takes_names_and_not_one_name() -> None:
+    ToolFilter(source="mcptools", include=["*:mail:*"], categories=("mail",))
+    ToolFilter(source=["mine"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ToolFilter(owner="me")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def a_name_that_is_not_there_is_refused() -> None:
+    from toolindex import (  # type: ignore[attr-defined]
+        reindex,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+    )
+
+    reindex()

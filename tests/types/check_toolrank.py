@@ -1,0 +1,170 @@
+"""What a type checker tells a user of toolrank. Both of ours read this; nothing runs it."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import assert_type
+
+import apsw
+import toolrank
+from toolrank import (
+    BM25Retriever,
+    Candidate,
+    Channel,
+    Content,
+    Contribution,
+    CrossEncoderReranker,
+    Explanation,
+    Filter,
+    Fingerprint,
+    FusedScores,
+    FuzzyRetriever,
+    Hit,
+    HybridRanker,
+    LLMQueryRewriter,
+    LLMReranker,
+    NameRetriever,
+    NumpyVectorRetriever,
+    Postings,
+    Query,
+    RankedHit,
+    Reranker,
+    RerankOutcome,
+    Retriever,
+    RewriteOutcome,
+    TermMatch,
+    TermStatistics,
+    VectorMatrix,
+    VectorRetriever,
+)
+from toolrank.metrics import Evaluation, Interval, evaluate, ranked_ids, read_qrels, read_run
+from toolrank.testing import check_retriever
+
+
+class Newest:
+    """A user's own retriever: it says nothing of the protocol that it fits."""
+
+    name = "newest"
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        return [Hit(id="a", score=1.0)][:depth] if query.text else []
+
+
+class ByPlace:
+    """It takes the number of hits by its place, as rankers do not give it."""
+
+    name = "by-place"
+
+    def retrieve(self, query: Query, depth: int, /) -> list[Hit]:
+        return []
+
+
+class Untouched:
+    """A user's own reranker."""
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:
+        hits = tuple(candidate.hit for candidate in candidates)
+        return RerankOutcome(hits=hits, applied=False, reason=f"{query} is clear")
+
+
+def both_drivers_will_do(standard: sqlite3.Connection, other: apsw.Connection) -> None:
+    BM25Retriever(standard, table="docs_fts", weights=(3, 1), postings=Postings())
+    BM25Retriever(other, table="docs_fts", content=Content(table="docs", column="slug"))
+    FuzzyRetriever(standard, table="docs_fts", where=Filter(sql="SELECT 1"))
+    FuzzyRetriever(other, table="docs_fts")
+    VectorRetriever(standard, table="docs_vec")
+    VectorRetriever(other, table="docs_vec", column="embedding")
+    matrix = NumpyVectorRetriever(other, table="docs_vec").read_matrix()
+    assert_type(matrix, VectorMatrix)
+    NumpyVectorRetriever(standard, table="docs_vec", matrix=matrix)
+    names = NameRetriever(standard, content=Content(table="names", column="slug"), keys=["key"])
+    assert_type(names.retrieve(Query(text="TarteTatin"), depth=3), list[Hit])
+
+
+def a_path_is_no_connection() -> None:
+    BM25Retriever("db", table="t")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    VectorRetriever(table="docs")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def a_ranking_explains_its_hits(words: BM25Retriever) -> None:
+    channels = [Channel(words), Channel(Newest(), weight=0.5, absent="last")]
+    ranker = HybridRanker(channels, fuse=toolrank.linear_fusion)
+    hits = ranker.rank(Query(text="merge two files", vector=[0.1, 0.2]), limit=5, pinned=["a"])
+    assert_type(hits, list[RankedHit])
+    for hit in hits:
+        assert_type(hit.contributions, tuple[Contribution, ...])
+        assert_type(hit.explanation, Explanation | None)
+    assert_type(words.statistics("merge"), tuple[TermStatistics, ...])
+    assert_type(words.matches("merge", ["a"]), dict[str, tuple[TermMatch, ...]])
+    assert_type(words.corrections("mrege"), dict[str, str])
+
+
+def ones_own_retriever_and_fusion_fit(words: BM25Retriever) -> None:
+    own: Retriever = Newest()
+    check_retriever(own, [Query(text="merge")])
+
+    def first_only(
+        rankings: Mapping[str, Sequence[Hit]],
+        *,
+        weights: Mapping[str, float] | None = None,
+        floors: Mapping[str, float] | None = None,
+    ) -> FusedScores:
+        return toolrank.reciprocal_rank_fusion(rankings, weights=weights, floors=floors)
+
+    HybridRanker([Channel(words), Channel(own)], fuse=first_only)
+
+
+def what_fits_no_protocol_is_refused(words: BM25Retriever) -> None:
+    Channel(ByPlace())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Channel(words, absent="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    HybridRanker([words])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    Query("merge")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def a_hit_is_a_value(hit: Hit) -> None:
+    hit.score = 0.0  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def rerankers_say_what_they_did(candidates: list[Candidate], request: str) -> None:
+    for reranker in (LLMReranker("openai:gpt-5"), Untouched()):
+        own: Reranker = reranker
+        outcome = await own.rerank(request, candidates)
+        assert_type(outcome, RerankOutcome)
+        assert_type(outcome.hits, tuple[RankedHit, ...])
+    CrossEncoderReranker(lambda pairs: [float(len(text)) for _, text in pairs])
+    rewritten = await LLMQueryRewriter("openai:gpt-5").rewrite(request)
+    assert_type(rewritten, RewriteOutcome)
+    LLMReranker("m", when="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def _words(id_: str) -> Fingerprint:
+    return Fingerprint(name=frozenset(id_.split()), description=frozenset())
+
+
+def the_parts_of_a_ranking_stand_alone(hits: list[RankedHit]) -> None:
+    assert_type(toolrank.query_terms("createIssue"), list[str])
+    assert_type(toolrank.name_key("createIssue"), str)
+    assert_type([Query(text=part) for part in toolrank.split_request("a, then b")], list[Query])
+    assert_type(toolrank.usage_prior(3, 1), float)
+    assert_type(toolrank.confidence(toolrank.Evidence(strength=0.4)), float)
+    told_once = toolrank.group_duplicates(hits, fingerprint=_words)
+    assert_type(told_once, list[RankedHit])
+
+
+def rankings_are_measured() -> None:
+    run = read_run("run.txt")
+    assert_type(run, dict[str, list[Hit]])
+    qrels = read_qrels("qrels.txt")
+    evaluation = evaluate(ranked_ids(run), qrels, ["ndcg@10"])
+    assert_type(evaluation, Evaluation)
+    assert_type(evaluation.mean("ndcg@10"), float)
+    assert_type(evaluation.confidence_interval("ndcg@10"), Interval)
+    evaluate(ranked_ids(run), {"q1": ["a"], "q2": {"b": 0.5}}, ["mrr"])
+    evaluate(run, qrels, ["mrr"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def a_name_that_is_not_there_is_refused() -> None:
+    from toolrank import (  # type: ignore[attr-defined]
+        rerank,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+    )
+
+    rerank()
