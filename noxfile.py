@@ -151,9 +151,11 @@ def types(session: nox.Session) -> None:
     _sync(session, "--all-packages", "--group=types", "--group=release")
     sources = (str(path / "src") for path in PACKAGES.values())
     session.run("mypy", "--num-workers=2", *sources, "tests/types", "release", str(FOOTPRINT))
-    session.run("basedpyright", "--threads", "2")
+    # It would take the environment that nox itself runs in.
+    here = f"--pythonpath={shutil.which('python', path=session.bin)}"
+    session.run("basedpyright", here, "--threads", "2")
     for module in MODULES.values():
-        session.run("basedpyright", "--ignoreexternal", "--verifytypes", module, silent=True)
+        session.run("basedpyright", here, "--ignoreexternal", "--verifytypes", module, silent=True)
 
 
 @functools.cache
