@@ -155,7 +155,7 @@ def types(session: nox.Session) -> None:
     here = f"--pythonpath={shutil.which('python', path=session.bin)}"
     session.run("basedpyright", here, "--threads", "2")
     for module in MODULES.values():
-        session.run("basedpyright", here, "--ignoreexternal", "--verifytypes", module, silent=True)
+        session.run("basedpyright", "--ignoreexternal", "--verifytypes", module, silent=True)
 
 
 @functools.cache
