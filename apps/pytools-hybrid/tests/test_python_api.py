@@ -377,16 +377,28 @@ def test_one_that_is_never_closed_warns(root, settings):
 
 
 LEAVING = """
-import sys
+import sys, threading
 from pytools_hybrid import BlockingToolSearch
+def count_for_ever():
+    counted.set()
+    try:
+        while tools.coverage().tools:
+            pass
+    except BaseException:
+        pass
 tools = BlockingToolSearch(sys.argv[1], follow=sys.argv[2] == "follows").open()
 print(tools.search("report a bug")[0].name)
 if sys.argv[2] == "forgets":
     del tools
+if sys.argv[2] == "works":
+    for _ in range(4):
+        counted = threading.Event()
+        threading.Thread(target=count_for_ever, daemon=True).start()
+        counted.wait()
 """
 
 
-@pytest.mark.parametrize("how", ["ends", "forgets", "follows"])
+@pytest.mark.parametrize("how", ["ends", "forgets", "follows", "works"])
 def test_a_program_that_does_not_close_it_ends_and_loses_no_record(
     root, from_environment, settings, how
 ):
@@ -402,6 +414,40 @@ def test_a_program_that_does_not_close_it_ends_and_loses_no_record(
     assert done.stderr == ""
     with BlockingToolSearch(root, settings()) as tools:
         assert tools.statistics().searches == 1
+
+
+OUTLIVING = """
+import sys, threading
+from pytools_hybrid import BlockingToolSearch
+early = BlockingToolSearch(sys.argv[1]).open()
+late = BlockingToolSearch(sys.argv[1])
+def work():
+    threading.main_thread().join()
+    for ask in (late.open, early.coverage):
+        try:
+            ask()
+        except RuntimeError as error:
+            print(error)
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_one_is_told_that_the_main_one_has_to_wait(
+    root, from_environment
+):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", OUTLIVING, str(root)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stderr == ""
+    opening, asking = done.stdout.splitlines()
+    assert opening.startswith("no BlockingToolSearch can be opened once the main thread has ended")
+    assert asking.startswith("this BlockingToolSearch was closed meanwhile")
+    assert all("wait for the others (`Thread.join`)" in told for told in (opening, asking))
 
 
 FORKING = """
@@ -804,10 +850,12 @@ def test_a_corpus_leaves_nothing_behind(settings, tmp_path, monkeypatch):
 # The package
 
 
-def test_every_public_name_is_there_and_in_the_docstring():
+def test_every_public_name_is_there_and_completed_at_a_prompt_once():
     for name in pytools_hybrid.__all__:
         assert getattr(pytools_hybrid, name) is not None
     assert pytools_hybrid.__all__ == sorted(pytools_hybrid.__all__)
+    assert set(pytools_hybrid.__all__) <= set(dir(pytools_hybrid))
+    assert len(set(dir(pytools_hybrid))) == len(dir(pytools_hybrid))
 
 
 def test_importing_the_package_imports_nothing_heavy():

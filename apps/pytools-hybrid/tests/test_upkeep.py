@@ -90,6 +90,34 @@ def test_a_model_that_fails_is_told_and_the_files_are_followed_all_the_same(
     asyncio.run(main())
 
 
+class FailingToEnd(ToolSearch):
+    """Has a language model that is loaded for ever, and fails when that is given up."""
+
+    fails = True
+
+    async def prepare_reranking(self):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if self.fails:
+                self.fails = False
+                raise OSError("the model is lost")
+
+
+def test_what_fails_when_the_following_is_ended_does_not_begin_it_anew(settings, root, caplog):
+    async def main():
+        async with FailingToEnd(root, settings(), refresh=False) as search:
+            upkeep = Upkeep(search)
+            task = asyncio.create_task(upkeep.run())
+            await upkeep.ready()
+            task.cancel()
+            await asyncio.wait([task], timeout=20)
+            assert task.cancelled()
+
+    asyncio.run(main())
+    assert "starting over" not in caplog.text
+
+
 def test_without_watching_the_index_stays_as_it_was_at_the_start(
     settings, root, write_tool, tmp_path
 ):

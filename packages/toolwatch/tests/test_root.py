@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -249,6 +250,37 @@ def test_cancelling_ends_the_watch_and_leaves_no_task_and_no_thread(root, presen
         for thread in left:
             thread.join(0.1)
     assert not left
+
+
+OUTLIVING = """
+import asyncio, sys, threading
+from anyio.to_thread import run_sync
+from toolwatch import awatch_tools
+occupied, closed = threading.Event(), threading.Event()
+def occupy():
+    occupied.set()
+    closed.wait()
+async def scenario():
+    batches = awatch_tools(sys.argv[1])
+    await anext(batches)
+    # In the thread that has waited for the batch: none is left to close the watch in.
+    other = asyncio.create_task(run_sync(occupy))
+    while threading.main_thread().is_alive():
+        await asyncio.sleep(0)
+    try:
+        await batches.aclose()
+    finally:
+        closed.set()
+        await other
+threading.Thread(target=asyncio.run, args=[scenario()]).start()
+occupied.wait()
+"""
+
+
+def test_a_watch_can_be_closed_when_the_main_thread_has_ended(root):
+    command = [sys.executable, "-W", "error", "-c", OUTLIVING, str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
 
 
 def test_leaving_the_loop_and_closing_the_iterator_ends_the_watch(root):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
 import threading
@@ -15,6 +16,7 @@ from anyio.from_thread import start_blocking_portal
 from pytools_hybrid.description import DetailLevel
 from pytools_hybrid.search import Scope, SearchMode
 from pytools_hybrid.service import ToolSearch
+from pytools_hybrid.threads import started_executor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -38,6 +40,8 @@ __all__ = ["BlockingToolSearch"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_NAME = "pytools-hybrid"
+
 
 class _Running:
     """An open search in its own event loop, in a thread, until it is closed."""
@@ -46,7 +50,8 @@ class _Running:
         self._process = os.getpid()
         self._closing = threading.Lock()
         with ExitStack() as stack:
-            self.portal = stack.enter_context(start_blocking_portal(name="pytools-hybrid"))
+            self.portal = stack.enter_context(start_blocking_portal(name=_NAME))
+            self.portal.call(_use_started_threads)
             stack.enter_context(self.portal.wrap_async_context_manager(tools))
             self._stack = stack.pop_all()
         _register()
@@ -65,6 +70,10 @@ class _Running:
                 self._stack.close()
             finally:
                 _all_running.discard(self)
+
+
+def _use_started_threads() -> None:
+    asyncio.get_running_loop().set_default_executor(started_executor(_NAME))
 
 
 _all_running: set[_Running] = set()
@@ -152,6 +161,11 @@ class BlockingToolSearch:
         with self._lock:
             if self._running is not None:
                 raise RuntimeError("this BlockingToolSearch is open already; make another one")
+            if not threading.main_thread().is_alive():
+                raise RuntimeError(
+                    "no BlockingToolSearch can be opened once the main thread has ended: have "
+                    "that one wait for the others (`Thread.join`)"
+                )
             self._running = _Running(self._tools)
         return self
 
@@ -172,6 +186,11 @@ class BlockingToolSearch:
             raise RuntimeError(
                 "this BlockingToolSearch was opened before this process was forked: make one "
                 "after the fork, or start processes by another method than fork"
+            )
+        if running not in _all_running:
+            raise RuntimeError(
+                "this BlockingToolSearch was closed meanwhile, as each is when the main thread "
+                "ends: have that one wait for the others (`Thread.join`)"
             )
         return running.portal.call(partial(method, *args, **kwargs))
 

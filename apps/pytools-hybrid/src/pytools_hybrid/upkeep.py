@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
 
-from pytools_hybrid.errors import IndexNotOpenError
+from pytools_hybrid.errors import IndexNotOpenError, innermost
 from pytools_hybrid.syncing import SYNC_ERRORS
 
 if TYPE_CHECKING:
@@ -77,7 +77,11 @@ class Upkeep:
                         tasks.create_task(self._follow_entries())
                         tasks.create_task(self._tidy())
                 return
-            except* Exception:  # noqa: BLE001
+            except Exception as error:
+                if _is_being_cancelled():
+                    problem = innermost(error)
+                    _log.info("to end following %s failed: %s", self._search.roots, problem)
+                    raise asyncio.CancelledError from error
                 # Whatever it was, the files must be followed again.
                 _log.exception("following %s failed; starting over", self._search.roots)
                 await asyncio.sleep(_RESTART_PAUSE)
@@ -276,6 +280,12 @@ class Upkeep:
 
 def _is_news(report: SyncReport) -> bool:
     return bool(report.added or report.updated or report.removed or report.issues)
+
+
+def _is_being_cancelled() -> bool:
+    """Tell whether an error came in the place of a cancellation, which will not come again."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _pause(pauses: tuple[float, ...], attempt: int) -> float:

@@ -120,7 +120,11 @@ async def _aiterate(prepared: Callable[[], Watch]) -> AsyncGenerator[ChangeBatch
     finally:
         watch.stop()
         with anyio.CancelScope(shield=True):
-            await run_sync(watch.close, limiter=anyio.CapacityLimiter(1))
+            try:
+                await run_sync(watch.close, limiter=anyio.CapacityLimiter(1))
+            except RuntimeError:
+                # Python 3.12.0 to 3.12.2 start no thread once the main one has ended.
+                watch.close()
 
 
 def _iterate(prepared: Callable[[], Watch], stop: threading.Event | None) -> Generator[ChangeBatch]:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pytools_hybrid.connections._lenient import Repairs, lenient
 from pytools_hybrid.connections._parameters import StdioParameters
+from pytools_hybrid.threads import start
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -63,8 +64,15 @@ class StderrTail:
         """Give a file that a process can have as its stderr."""
         read, write = os.pipe()
         # Not joined: a grandchild may hold the other end for ever.
-        threading.Thread(target=self._collect, args=(read,), name="mcp-stderr", daemon=True).start()
+        thread = threading.Thread(
+            target=self._collect, args=(read,), name="mcp-stderr", daemon=True
+        )
         with os.fdopen(write, "w", encoding="utf-8") as file:
+            try:
+                start(thread)
+            except BaseException:
+                os.close(read)
+                raise
             yield file
 
     def _collect(self, read: int) -> None:

@@ -8,10 +8,10 @@ import os
 import selectors
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytools_hybrid.runtime._link import Link
+from pytools_hybrid.threads import start, started_executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
@@ -107,9 +107,15 @@ class Background:
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             loop = _new_loop()
-            loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix=_NAME))
             thread = threading.Thread(target=_serve, args=(loop,), name=_NAME, daemon=True)
-            thread.start()
+            try:
+                # Once the main thread has ended, executors take no work, whatever the version.
+                if threading.main_thread().is_alive():
+                    loop.set_default_executor(started_executor(_NAME))
+                start(thread)
+            except BaseException:
+                loop.close()
+                raise
             self._loop, self._thread = loop, thread
             _at_exit(self)
         return self._loop
