@@ -6,6 +6,8 @@ nox -s release -- --tag toolscan-v0.1.0         as the workflow does it: sibling
                                                 and dist/ has what is to be uploaded
 """
 
+import shutil
+import signal
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +17,10 @@ from release.environment import install, use
 from release.index import serving, upload
 from release.processes import ReleaseError, run, say, status
 from release.projects import Project, named, parser, read_projects, with_siblings
-from release.tree import copy, rehearsed
+from release.tree import checkout, copy, rehearsed
 
 
-def rehearse(names: list[str], root: Path) -> None:
+def rehearse(names: list[str], root: Path, addresses: list[str]) -> None:
     """Release packages to an index that is gone afterwards; the workspace stays as it is."""
     projects = read_projects(root)
     chosen = {named(name, root).name for name in names} or set(projects)
@@ -27,7 +29,7 @@ def rehearse(names: list[str], root: Path) -> None:
     with TemporaryDirectory() as name, serving(Path(name, "index")) as address:
         folder = Path(name)
         tree = copy(root, known, folder / "tree")
-        indexes = [f"{address}/simple/"]
+        indexes = [f"{address}/simple/", *addresses]
         for each in (it for it in projects if it in needed):
             project = rehearsed(named(each, tree), tree)
             dist = folder / "dist" / each
@@ -35,7 +37,9 @@ def rehearse(names: list[str], root: Path) -> None:
             if each not in chosen:
                 upload(files, address)
                 continue
-            _demand(tag.problems(project.tag, tree, indexes))
+            present = {name: it.version for name, it in read_projects(tree).items()}
+            _demand(tag.too_small(projects[each], root))
+            _demand(tag.problems(project, indexes, present))
             _demand(distributions.problems(files, tree, known))
             describe(project, tree, dist)
             upload(files, address)
@@ -44,21 +48,26 @@ def rehearse(names: list[str], root: Path) -> None:
 
 def release(name: str, root: Path, addresses: list[str], dist: Path) -> None:
     """Make what a tag uploads, after everything has been checked."""
-    project = tag.project_of(name, root)
     changes = history.uncommitted(root)
     if changes:
         raise ReleaseError("\n  ".join(["commit these changes, or undo them:", *changes]))
     if dist.exists() and any(dist.iterdir()):
         raise ReleaseError(f"{dist} is not empty, and all of it would be uploaded: remove it")
-    _demand(tag.problems(name, root, addresses))
-    known = history.known_files(root)
-    with TemporaryDirectory() as folder, serving(dist / "packages") as address:
-        tree = copy(root, known, Path(folder, "tree"))
-        files = build(project, tree, dist / "packages")
+    with TemporaryDirectory() as folder:
+        tree = checkout(root, Path(folder, "tree"))
+        project = tag.project_of(name, tree)
+        _demand([*tag.misplaced(project, root), *tag.too_small(project, tree)])
+        _demand(tag.problems(project, addresses))
+        known = history.known_files(tree)
+        made = Path(folder, "dist")
+        files = build(project, tree, made / "packages")
         _demand(distributions.problems(files, tree, known))
-        describe(project, tree, dist)
-        indexes = [f"{address}/simple/", *addresses]
-        say(use(project, tree, install(project, Path(folder, "try"), indexes, [project.name])))
+        describe(project, tree, made)
+        with serving(made / "packages") as address:
+            indexes = [f"{address}/simple/", *addresses]
+            say(use(project, tree, install(project, Path(folder, "try"), indexes, [project.name])))
+        # Only now: what has not passed must not lie where it would be uploaded from.
+        shutil.copytree(made, dist, dirs_exist_ok=True)
 
 
 def build(project: Project, tree: Path, dist: Path) -> list[Path]:
@@ -93,18 +102,22 @@ def main() -> int:
     options.add_argument("packages", nargs="*", help="their names; all of them without any")
     options.add_argument("--tag", help="make what this tag uploads")
     options.add_argument(
-        "--index", action="append", default=[], help="with --tag: another index siblings are on"
+        "--index", action="append", default=[], help="another index that siblings are on"
     )
     options.add_argument("--dist", type=Path, help="with --tag: where it goes (dist/)")
     chosen = options.parse_args()
     root = chosen.root.resolve()
+    # A runner that cancels sends that; as an exception it ends what was started, and tidies up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if chosen.tag:
             release(chosen.tag, root, chosen.index, (chosen.dist or root / "dist").resolve())
         else:
-            rehearse(chosen.packages, root)
+            rehearse(chosen.packages, root, chosen.index)
     except ReleaseError as error:
         return status(error.args)
+    except KeyboardInterrupt:
+        return status(["interrupted; nothing is left over and nothing was uploaded"])
     return 0
 
 

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from packaging.version import Version
-
 from release.processes import ReleaseError, run, say, status
 from release.projects import Project, named, parser
+from release.waiting import SETTINGS, malformed, untold
 
 _HEADING = re.compile(r"^## (\S+)(?: - (.+))?$", re.M)
-SETTINGS = Path(__file__).with_name("towncrier.toml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,23 +25,32 @@ class Section:
     text: str
 
     @property
-    def is_breaking(self) -> bool:
-        """Whether users have to change their code."""
-        return "\n### Breaking\n" in f"\n{self.text}\n"
+    def types(self) -> set[str]:
+        """What kinds of changes it tells of, as fragments name them."""
+        return {heading.lower() for heading in re.findall(r"^### (\w+)$", self.text, re.MULTILINE)}
 
 
-def section(project: Project, version: Version | None = None) -> Section | None:
-    """Give the section of a version, the present one if none is said, or None without one."""
-    _, *parts = _HEADING.split(project.changelog.read_text("utf-8"))
-    for number, dated, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        if number == str(version or project.version):
-            return Section(dated=_dated(dated), text=text.strip())
-    return None
+def sections(project: Project) -> list[Section]:
+    """Give what is written under headings of the present version, of which there should be one."""
+    try:
+        _, *parts = _HEADING.split(project.changelog.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReleaseError(f"{project.changelog} cannot be read: {error}") from None
+    return [
+        Section(dated=_dated(dated), text=text.strip())
+        for number, dated, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+        if number == str(project.version)
+    ]
+
+
+def section(project: Project) -> Section | None:
+    """Give the section of the present version, or None without one."""
+    return next(iter(sections(project)), None)
 
 
 def build(project: Project, root: Path) -> None:
     """Make the section of the present version of the fragments, which are removed."""
-    if not project.fragments:
+    if not untold(project):
         raise ReleaseError(f"{project.name} has no fragments: there is nothing to tell its users")
     _towncrier(project, root, "--yes")
 
@@ -53,16 +60,14 @@ def notes(project: Project, root: Path) -> str:
     written = section(project)
     if written is not None:
         return written.text
-    return draft(project, root)
-
-
-def draft(project: Project, root: Path) -> str:
-    """Give what the fragments say, and fail for one whose name says no type."""
     drafted = _towncrier(project, root, "--draft")
     return drafted.split("\n", 1)[1].strip()
 
 
 def _towncrier(project: Project, root: Path, *arguments: str) -> str:
+    wrong = [*malformed(project)]
+    if wrong:
+        raise ReleaseError(*wrong)
     return run(
         sys.executable, "-m", "towncrier", "build", *arguments,
         "--config", SETTINGS, "--dir", project.folder,

@@ -37,7 +37,11 @@ def problems(files: Sequence[Path], root: Path, known: Collection[str]) -> list[
 
 def _checked(path: Path, known: Collection[str], root: Path) -> Iterator[str]:
     is_wheel = path.suffix == ".whl"
-    name = parse_wheel_filename(path.name)[0] if is_wheel else parse_sdist_filename(path.name)[0]
+    try:
+        name, *_ = (parse_wheel_filename if is_wheel else parse_sdist_filename)(path.name)
+    except ValueError as error:
+        yield f"{path.name} is no distribution: {error}"
+        return
     project = named(name, root)
     contents = _wheel(path) if is_wheel else _source_distribution(path)
     place = project.folder.relative_to(root)
@@ -45,8 +49,8 @@ def _checked(path: Path, known: Collection[str], root: Path) -> Iterator[str]:
         origin = _of_wheel(inside) if is_wheel else inside
         if not _MADE.fullmatch(inside) and (place / origin).as_posix() not in known:
             yield (
-                f"{path.name} holds {inside}, which git does not know: `git add` it, or remove it "
-                f"from {place.as_posix()}"
+                f"{path.name} holds {inside}, which git does not know: remove it from "
+                f"{place.as_posix()}, or have git take it up"
             )
     source = project.source.relative_to(root)
     for file in sorted(it for it in known if PurePosixPath(it).is_relative_to(source.as_posix())):

@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from release import changelog, history
-from release.processes import ReleaseError, run, say, status
+from release import changelog, history, waiting
+from release.processes import ReleaseError, say, status
 from release.projects import Project, parser, read_projects
 
 # What of a project's metadata somebody who installs it notices.
@@ -19,28 +19,18 @@ _NOTICED = ("dependencies", "optional-dependencies", "requires-python", "scripts
 def problems(root: Path) -> list[str]:
     """Give the packages that have changed without a fragment, and fragments that are none."""
     projects = read_projects(root).values()
-    found = [problem for project in projects if (problem := _unreadable(project, root))]
+    found = [problem for project in projects for problem in waiting.malformed(project)]
     base = history.branching_point(root)
-    if base is None:
-        say("On the main branch, or it is not known: which changes have fragments is not asked.")
+    if base is None or base == history.head(root):
+        say("No commit since the main branch, or none is known: nothing needs a fragment yet.")
         return found
     return found + [
         f"{project.name} has changed since {base[:10]}, and its users are not told: write "
-        f"{project.folder.relative_to(root).as_posix()}/changes/+WHAT.TYPE.md (TYPE is breaking, "
-        "added, changed, deprecated, removed, fixed or security) and commit it"
+        f"{project.folder.relative_to(root).as_posix()}/changes/+WHAT.TYPE.md (TYPE is "
+        f"{', '.join(waiting.TYPES)}) and commit it"
         for project in projects
         if _is_changed(project, base, root) and not _is_told(project, base, root)
     ]
-
-
-def _unreadable(project: Project, root: Path) -> str | None:
-    try:
-        if not project.fragments:
-            return None
-        changelog.draft(project, root)
-    except ReleaseError as error:
-        return f"{project.name}: {error}"
-    return None
 
 
 def _is_changed(project: Project, base: str, root: Path) -> bool:
@@ -58,18 +48,20 @@ def _noticed(settings: str | None) -> dict[str, Any]:
 
 
 def _is_told(project: Project, base: str, root: Path) -> bool:
+    if history.changed(base, project.folder / "changes", root, removals=False):
+        return True
+    # Or a release has made a section of what was there.
+    before = history.file_at(base, project.changelog, root) or ""
+    return f"## {project.version} " not in before and changelog.section(project) is not None
+
+
+def main() -> int:
+    """Look at all packages."""
     try:
-        run(
-            sys.executable, "-m", "towncrier", "check", f"--compare-with={base}",
-            "--config", changelog.SETTINGS, "--dir", project.folder, cwd=root,
-        )  # fmt: skip
-    except ReleaseError:
-        return False
-    return True
+        return status(problems(parser(__doc__).parse_args().root.resolve()))
+    except ReleaseError as error:
+        return status(error.args)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(status(problems(parser(__doc__).parse_args().root.resolve())))
-    except ReleaseError as error:
-        sys.exit(status(error.args))
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Package indexes: one on this machine for trying a release, and what any of them holds.
+"""A package index on this machine, for trying a release.
 
 python -m release.index FOLDER      serves a folder of distributions, and takes uploads, until the
                                     program that started it closes its standard input
@@ -6,7 +6,6 @@ python -m release.index FOLDER      serves a folder of distributions, and takes 
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +14,8 @@ from threading import Thread
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import pypiserver  # type: ignore[import-untyped]
-from packaging.requirements import Requirement
 
-from release.processes import ReleaseError, run, say
+from release.processes import run, say
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -58,26 +56,6 @@ def upload(files: Sequence[Path], address: str) -> None:
         "uv", "publish", f"--publish-url={address}/", "--trusted-publishing=never",
         "--username=anybody", "--password=none", *files, cwd=files[0].parent,
     )  # fmt: skip
-
-
-def missing(requirement: str, addresses: Sequence[str]) -> str | None:
-    """Tell why none of the indexes has what is required; None if one has it.
-
-    The default index is asked last, which is PyPI unless the environment says otherwise.
-    """
-    name = Requirement(requirement).name
-    with tempfile.TemporaryDirectory() as folder:
-        wanted = Path(folder, "requirements.in")
-        wanted.write_text(requirement, "utf-8")
-        try:
-            run(
-                "uv", "pip", "compile", "--quiet", "--no-deps", f"--refresh-package={name}",
-                "--index-strategy=unsafe-best-match", *(f"--index={it}" for it in addresses),
-                wanted, cwd=Path(folder),
-            )  # fmt: skip
-        except ReleaseError as error:
-            return str(error).partition("\n")[2]
-    return None
 
 
 def main() -> int:

@@ -1,8 +1,9 @@
 """Running the tools that a release is made with, and ending with what is wrong."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
@@ -18,11 +19,22 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> s
 def run_bytes(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> bytes:
     """Give what a command prints that is no text."""
     words = [str(word) for word in command]
-    ended = subprocess.run(words, cwd=cwd, env=env, check=False, capture_output=True)
+    ended = subprocess.run(words, cwd=cwd, env=_environment(env), check=False, capture_output=True)
     if ended.returncode:
         said = (ended.stdout + ended.stderr).decode("utf-8", "replace").strip()
         raise ReleaseError(f"`{' '.join(words)}` failed with {ended.returncode}:\n{said}")
     return ended.stdout
+
+
+def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
+    """Take out what a maintainer may have set that keeps uv from an index of this machine."""
+    kept = {
+        name: value
+        for name, value in (os.environ if given is None else given).items()
+        if not name.startswith(("UV_PUBLISH_", "UV_EXCLUDE_NEWER"))
+    }
+    direct = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1"]))
+    return kept | {"NO_PROXY": direct, "no_proxy": direct}
 
 
 def say(line: str) -> None:

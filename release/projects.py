@@ -4,17 +4,18 @@ python -m release.projects      lists them in the order in which they are releas
 """
 
 import argparse
+import sys
 import tomllib
-from dataclasses import dataclass
-from graphlib import TopologicalSorter
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
-from release.processes import ReleaseError, say
+from release.processes import ReleaseError, say, status
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,8 +42,8 @@ class Project:
 
     @property
     def fragments(self) -> list[Path]:
-        """What the next section of the changelog will be made of."""
-        return sorted(self.folder.glob("changes/*.md"))
+        """What the next section of the changelog will be made of, and whatever lies there."""
+        return sorted(self.folder.glob("changes/*"))
 
     @property
     def source(self) -> Path:
@@ -58,16 +59,19 @@ def read_projects(root: Path = ROOT) -> dict[str, Project]:
         for pattern in workspace["members"]
         for path in sorted(root.glob(f"{pattern}/pyproject.toml"))
     ]
-    contents = {path: _read(path) for path in files}
-    names = {content["project"]["name"] for content in contents.values()}
-    found = {
-        project.name: project
-        for project in (_project(path, content, names) for path, content in contents.items())
-    }
+    read = [_project(path) for path in files]
+    names = {project.name for project in read}
+    found = {project.name: replace(project, siblings=_ours(project, names)) for project in read}
     order = TopologicalSorter(
         {name: [it.name for it in project.siblings] for name, project in found.items()}
     )
-    return {name: found[name] for name in order.static_order()}
+    try:
+        return {name: found[name] for name in order.static_order()}
+    except CycleError as error:
+        raise ReleaseError(
+            f"none of these can be released first, since each needs the next: "
+            f"{', '.join(error.args[1])}"
+        ) from None
 
 
 def named(name: str, root: Path = ROOT) -> Project:
@@ -88,25 +92,39 @@ def with_siblings(project: Project, projects: dict[str, Project]) -> set[str]:
     )
 
 
-def _project(path: Path, content: dict[str, Any], names: set[str]) -> Project:
-    project = content["project"]
-    extras = project.get("optional-dependencies", {}).values()
-    needed = [*project.get("dependencies", []), *(line for extra in extras for line in extra)]
-    backend = content.get("tool", {}).get("uv", {}).get("build-backend", {})
-    return Project(
-        name=project["name"],
-        folder=path.parent,
-        module=backend.get("module-name", project["name"].replace("-", "_")),
-        version=Version(project["version"]),
-        # An extra may name the package itself, with another extra.
-        siblings=tuple(
-            it for it in map(Requirement, needed) if it.name in names - {project["name"]}
-        ),
-    )
+def _project(path: Path) -> Project:
+    content = _read(path)
+    try:
+        project = content["project"]
+        extras = project.get("optional-dependencies", {}).values()
+        needed = [*project.get("dependencies", []), *(line for extra in extras for line in extra)]
+        backend = content.get("tool", {}).get("uv", {}).get("build-backend", {})
+        return Project(
+            name=canonicalize_name(project["name"]),
+            folder=path.parent,
+            module=backend.get("module-name", project["name"].replace("-", "_")),
+            version=Version(project["version"]),
+            siblings=tuple(map(Requirement, needed)),
+        )
+    except KeyError as error:
+        raise ReleaseError(f"{path} has no {error}: write it") from None
+    except (InvalidRequirement, InvalidVersion) as error:
+        raise ReleaseError(f"{path} cannot be read: {error}") from None
+
+
+def _ours(project: Project, names: set[str]) -> tuple[Requirement, ...]:
+    """Give the requirements that are siblings, by the names that those have."""
+    for requirement in project.siblings:
+        requirement.name = canonicalize_name(requirement.name)
+    # An extra may name the package itself, with another extra.
+    return tuple(it for it in project.siblings if it.name in names - {project.name})
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text("utf-8"))
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReleaseError(f"{path} cannot be read: {error}") from None
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -118,6 +136,15 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
+def main() -> int:
+    """List the packages."""
+    try:
+        for each in read_projects(parser(__doc__).parse_args().root).values():
+            say(" ".join([each.name, str(each.version), *map(str, each.siblings)]))
+    except ReleaseError as error:
+        return status(error.args)
+    return 0
+
+
 if __name__ == "__main__":
-    for each in read_projects(parser(__doc__).parse_args().root).values():
-        say(" ".join([each.name, str(each.version), *map(str, each.siblings)]))
+    sys.exit(main())
