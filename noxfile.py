@@ -58,10 +58,10 @@ NPM_SERVERS = tuple(
 )
 # What is written for GitHub, by the schema that it is checked with.
 GITHUB_FILES = {
-    "github-workflows": "workflows/*.yml",
-    "dependabot": "dependabot.yml",
-    "github-issue-forms": "ISSUE_TEMPLATE/[!c]*.yml",
-    "github-issue-config": "ISSUE_TEMPLATE/config.yml",
+    "github-workflows": "workflows/*.y*ml",
+    "dependabot": "dependabot.y*ml",
+    "github-issue-forms": "ISSUE_TEMPLATE/[!c]*.y*ml",
+    "github-issue-config": "ISSUE_TEMPLATE/config.y*ml",
 }
 # Each platform that an installation is promised for, as uv names it.
 PLATFORMS = (

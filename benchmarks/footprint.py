@@ -45,11 +45,12 @@ SLOW = {
     "ssl": "no import opens a connection",
     "unittest": "tests alone need it",
 }
-# What public modules need besides the declared dependencies: an extra, or what an adapter is for.
+# The public modules that need more than the declared dependencies: what they are for.
 OPTIONAL = {
-    "fastmcp": "whoever adapts FastMCP has it",
-    "langchain_core": "whoever adapts langgraph-bigtool has it",
-    "pydantic_ai": "the extra pydantic-ai brings it",
+    "pytools_hybrid.adapters.bigtool": "langchain_core",
+    "pytools_hybrid.adapters.fastmcp": "fastmcp",
+    "pytools_hybrid.adapters.pydantic_ai": "pydantic_ai",
+    "pytools_hybrid.embedding.pydantic_ai": "pydantic_ai",
 }
 COUNT = "import sys, time; print(time.process_time(), *sys.modules)"
 
@@ -83,7 +84,7 @@ def main() -> None:
     arguments = parser.parse_args()
     name: str = arguments.distribution
     package, folder = _installed(name)
-    names, absent = _import_public_names(package, folder)
+    names, absent = import_public_names(package, folder)
     bare = _measure("")
     imported = _measure(f"import {package}").beyond(bare)
     used = _measure(f"from {package} import *").beyond(bare)
@@ -98,8 +99,8 @@ def main() -> None:
         )
         return
     print(f"{name}: its {names} public names imported from {folder}")
-    for module, missing in absent.items():
-        print(f"  not {module}, without {missing}: {OPTIONAL[missing]}")
+    for module in absent:
+        print(f"  not {module}, which is for {OPTIONAL[module]}")
     print(
         f"  import: {imported.cpu:.0f} ms CPU, {len(imported.modules)} modules; with every name "
         f"{used.cpu:.0f} ms, {len(used.modules)} modules (bare interpreter: {bare.cpu:.0f} ms)"
@@ -120,18 +121,18 @@ def _installed(name: str) -> tuple[str, Path]:
     return package, Path(spec.origin).parent
 
 
-def _import_public_names(package: str, folder: Path) -> tuple[int, dict[str, str]]:
-    """Give how many there are, and which modules need what is not declared."""
+def import_public_names(package: str, folder: Path) -> tuple[int, list[str]]:
+    """Give how many there are, and which modules are for a package that is not here."""
     names = 0
-    absent: dict[str, str] = {}
+    absent: list[str] = []
     for module in _public_modules(package, folder):
         try:
             imported = importlib.import_module(module)
             names += len([getattr(imported, name) for name in getattr(imported, "__all__", ())])
         except ModuleNotFoundError as error:
-            absent[module] = (error.name or "").partition(".")[0]
-            if absent[module] not in OPTIONAL:
+            if (error.name or "").partition(".")[0] != OPTIONAL.get(module):
                 sys.exit(f"import {module}: {error}. Declare it, or import it where it is used")
+            absent.append(module)
         except AttributeError as error:
             sys.exit(f"{error}, which its __all__ names")
     if not names:

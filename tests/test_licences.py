@@ -46,6 +46,10 @@ def test_a_licence_is_read_from_the_clearest_statement_that_there_is(stated, is_
     [
         [],
         ["License: see the website"],
+        [
+            "License: MIT",
+            "Classifier: License :: OSI Approved :: GNU General Public License v3 (GPLv3)",
+        ],
         ["Classifier: License :: Other/Proprietary License"],
         [
             "Classifier: License :: OSI Approved :: MIT License",

@@ -1,18 +1,21 @@
-"""The modules that docs/stability.md promises are those that there are."""
+"""The modules that docs/stability.md promises are those that there are, and those we show."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "stability.md").read_text("utf-8")
 PROMISED = {
     package: re.findall(r"`([\w.]+)`", modules)
-    for package, modules in re.findall(
-        r"^\| ([\w-]+) \| (`.+`) \|$", (ROOT / "docs" / "stability.md").read_text("utf-8"), re.M
-    )
+    for package, modules in re.findall(r"^\| ([\w-]+) \| (`.+`) \|$", PAGE, re.M)
 }
+ALL_PROMISED = [module for modules in PROMISED.values() for module in modules]
 SOURCES = {path.parent.name: path.parent for path in ROOT.glob("*/*/src/*/py.typed")}
+# What users read; docs/architecture.md and the decisions are for who works on it.
+SHOWN = ("README.md", "docs/guides/*.md", "*/*/README.md", "*/*/changes/*.md", "examples/**/*.md")
 LIBRARIES = sorted(SOURCES.keys() - {"pytools_hybrid"})
 
 
@@ -41,7 +44,34 @@ def test_every_adapter_is_promised():
     ]
 
 
-@pytest.mark.parametrize("module", [it for modules in PROMISED.values() for it in modules])
+def shown_modules():
+    """List the modules of ours that users are shown, each with a page that does so."""
+    ours = {it for folder in SOURCES.values() for it in public_modules(folder)}
+    names = re.compile(rf"\b(?:{'|'.join(SOURCES)})(?:\.\w+)*")
+    return {
+        max((it for it in ours if f"{name}.".startswith(f"{it}.")), key=len): page.relative_to(ROOT)
+        for pattern in SHOWN
+        for page in ROOT.glob(pattern)
+        for name in names.findall(page.read_text("utf-8"))
+    }
+
+
+@pytest.mark.parametrize(("module", "page"), shown_modules().items())
+def test_a_module_that_users_are_shown_is_promised(module, page):
+    assert (
+        any(f"{it}.".startswith(f"{module}.") for it in ALL_PROMISED)
+        or f"`python -m {module}`" in PAGE
+    ), page
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_the_readme_of_a_package_has_each_of_its_names(module):
+    readme = (SOURCES[module].parents[1] / "README.md").read_text("utf-8")
+
+    assert set(import_module(module).__all__) <= set(re.findall(r"\w+", readme))
+
+
+@pytest.mark.parametrize("module", ALL_PROMISED)
 def test_a_promised_module_says_which_of_its_names_are_meant(module):
     package, *rest = module.split(".")
     place = SOURCES[package].joinpath(*rest)

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pytools_hybrid.embedding import MODEL_NAME, create_embedder
+from pytools_hybrid.embedding import create_embedder
+from pytools_hybrid.embedding._static import MODEL_NAME
 from toolindex import (
     CONTENT_TABLE,
     FTS_COLUMNS,

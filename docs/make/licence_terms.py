@@ -63,18 +63,22 @@ def licence(metadata: RawMetadata) -> str:
     text = (metadata.get("license") or "").strip()
     first_line = text.partition("\n")[0].strip()
     classified = [it for it in metadata.get("classifiers", []) if it.startswith("License :: ")]
-    for stated in (metadata.get("license_expression"), text, _TEXTS.get(first_line)):
+    # A classifier of another licence takes back what the text says; an expression is binding.
+    are_known = all(it in _CLASSIFIERS for it in classified)
+    texts = (text, _TEXTS.get(first_line)) if are_known else ()
+    for stated in (metadata.get("license_expression"), *texts):
         if stated and (expression := _as_spdx(stated)):
             return expression
-    if classified and all(it in _CLASSIFIERS for it in classified):
+    if classified and are_known:
         return " AND ".join(sorted({_CLASSIFIERS[it] for it in classified}))
     name = metadata["name"]
+    found = ", ".join(filter(None, (first_line, *classified))) or "nothing"
     if not text and not classified and name in _BY_HAND:
         return _BY_HAND[name]
     raise LicenceError(
         f"{name} {metadata['version']} states no licence that is known here"
-        f" ({first_line or ', '.join(classified) or 'nothing'}): read what it comes with, and add"
-        " it to docs/make/licence_terms.py, or do without the package"
+        f" ({found}): read what it comes with, and add it to"
+        " docs/make/licence_terms.py, or do without the package"
     )
 
 

@@ -1,4 +1,4 @@
-"""Print the page of licences, as Markdown, from the metadata of what is locked.
+"""Compare the page of licences with, or write it from, the metadata of what is locked.
 
 From the root of the repository, with a way to the package index:
 
@@ -30,7 +30,8 @@ INTRODUCTION = """\
 # Licences of what we depend on
 
 We are under [Apache-2.0](../LICENSE), and so may be whatever is built on us: no package that
-everybody gets asks more of a program that uses it than to name it. The list has all that the five
+everybody gets asks more of a program that uses it than to name it, or to keep changed
+[files](#mozilla-public-license) of that package open. The list has all that the five
 packages need, with every extra, directly and through others, on every platform and Python that we
 promise; it is made from what each wheel in `uv.lock` says of itself. A licence that is not
 permitted, or not known, fails `uv run nox -s licences`. Tools for development are not in the list,
@@ -91,8 +92,7 @@ def exported(*arguments: str) -> set[tuple[str, str]]:
          "--no-hashes", "--no-header", "--no-annotate", *arguments],
         cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
     ).stdout  # fmt: skip
-    found = re.findall(r"^([\w.-]+)==([\w.!+-]+)", printed, re.M)
-    return {(name, version) for name, version in found}
+    return set(re.findall(r"^([\w.-]+)==([\w.!+-]+)", printed, re.M))
 
 
 def reasons() -> dict[tuple[str, str], set[str]]:

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 REPOSITORY = Path(__file__).parents[2]
-_NO_DOCUMENTS = {"__pycache__", "build", "dist", "node_modules", "site", "tests"}
-# What changelogs are made of.
-_NO_DOCUMENTS |= {"changes", "release"}
+# In `changes` and `release` lies what changelogs are made of.
+_NO_DOCUMENTS = {
+    "__pycache__", "build", "changes", "dist", "node_modules", "release", "site", "tests",
+}  # fmt: skip
 _FENCE = re.compile(r"^( *)(```+)(\w*).*$")
 _LINK = re.compile(r"(\]\()([^)\s#]+)([^)]*\))")
 _CELL = re.compile(r"<td.*?</td>", re.S)

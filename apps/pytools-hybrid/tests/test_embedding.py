@@ -28,7 +28,8 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
     UserError,
 )
-from pytools_hybrid.embedding import StaticEmbedder, create_embedder, stand_in
+from pytools_hybrid.embedding import StaticEmbedder, create_embedder
+from pytools_hybrid.embedding._create import stand_in
 from pytools_hybrid.embedding._provider import ProviderEmbedder
 from pytools_hybrid.embedding.pydantic_ai import StaticEmbeddingModel
 from toolindex import EmbeddingError, FailureKind

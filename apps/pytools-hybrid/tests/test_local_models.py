@@ -4,8 +4,13 @@ import asyncio
 import sys
 
 import pytest
-from pytools_hybrid.embedding import NotDownloadedError, create_embedder, is_downloaded
-from pytools_hybrid.embedding._downloads import _needed, repository_of
+from pytools_hybrid.embedding import create_embedder
+from pytools_hybrid.embedding._downloads import (
+    NotDownloadedError,
+    _needed,
+    is_downloaded,
+    repository_of,
+)
 from toolindex import EmbeddingError, FailureKind
 
 

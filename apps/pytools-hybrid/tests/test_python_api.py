@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
 
@@ -25,6 +26,7 @@ from pytools_hybrid import (
     load_tool,
     result_text,
 )
+from pytools_hybrid.cli import main
 from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.reranking import Reranking
 from toolindex import ForeignDatabaseError
@@ -848,6 +850,12 @@ def test_a_corpus_leaves_nothing_behind(settings, tmp_path, monkeypatch):
 
 
 # The package
+
+
+def test_the_distribution_brings_the_command():
+    (command,) = entry_points(group="console_scripts", name="pytools-hybrid")
+
+    assert command.load() is main
 
 
 def test_every_public_name_is_there_and_completed_at_a_prompt_once():

@@ -6,7 +6,7 @@ import os
 import runpy
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import pytest
@@ -89,6 +89,12 @@ def test_help_says_where_tools_are_looked_for(capsys):
     out = capsys.readouterr().out
     assert "mcptools/CATEGORY/NAME.py" in out
     assert "exit codes" in out
+
+
+def test_the_distribution_brings_the_command():
+    (command,) = entry_points(group="console_scripts", name="toolscan")
+
+    assert command.load() is main
 
 
 def test_the_module_is_the_command(root, monkeypatch, capsys):

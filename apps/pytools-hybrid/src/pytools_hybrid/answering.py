@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from toolrank import query_terms, split_request
 
-from pytools_hybrid.embedding import StaticEmbedder, stand_in
+from pytools_hybrid.embedding import StaticEmbedder
+from pytools_hybrid.embedding._create import stand_in
 from pytools_hybrid.queries import QueryEmbedder
 from pytools_hybrid.search import SearchMode
 

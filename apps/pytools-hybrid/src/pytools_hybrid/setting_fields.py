@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from pytools_hybrid import embedding, language_models
+from pytools_hybrid import language_models
+from pytools_hybrid.embedding._create import check_model_name
+from pytools_hybrid.embedding._static import MODEL_NAME
 from pytools_hybrid.roots import Roots
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_MODEL", "PREFIX", "SettingFields"]
 
-DEFAULT_MODEL = embedding.MODEL_NAME
+DEFAULT_MODEL = MODEL_NAME
 """The embedding model that comes with the installation and works offline."""
 
 PREFIX = "PYTOOLS_"
@@ -125,7 +127,7 @@ class SettingFields(BaseSettings):
     @field_validator("embedding_model")
     @classmethod
     def _has_a_provider(cls, value: str) -> str:
-        return embedding.check_model_name(value)
+        return check_model_name(value)
 
     @field_validator("include", "exclude", "allowed_hosts", mode="before")
     @classmethod

@@ -83,7 +83,7 @@ else:
         return value
 
     def __dir__() -> list[str]:
-        return [*globals(), *_HOMES]
+        return sorted({*globals(), *_HOMES})
 
 
 CONTENT_TABLE = "entries"

@@ -173,7 +173,7 @@ def percentile(ordered: Sequence[float], percent: int) -> float | None:
     Returns:
         One of the values (the nearest-rank percentile), or None where there are none.
     """
-    # Rounded up in integers: 95 % of 20 must be 19, which it is not in floating point.
+    # Rounded up in integers: 7 % of 100 must be 7, which it is not in floating point.
     return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None
 
 

@@ -77,7 +77,7 @@ else:
         return value
 
     def __dir__() -> list[str]:
-        return [*globals(), *_HOMES]
+        return sorted({*globals(), *_HOMES})
 
 
 __all__ = [

@@ -72,8 +72,13 @@ class NumpyVectorRetriever:
         matrix: VectorMatrix | None = None,
         name: str = "vector",
     ) -> None:
-        # Where it is used, not where it is defined: the package works without.
-        import numpy as np
+        try:
+            # Where it is used, not where it is defined: the package works without.
+            import numpy as np
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f'{error}; pip install "toolrank-hybrid[numpy]"', name=error.name
+            ) from error
 
         identifier(table, argument="table")
         self._np = np

@@ -52,7 +52,7 @@ else:
         return value
 
     def __dir__() -> list[str]:
-        return [*globals(), *_HOMES]
+        return sorted({*globals(), *_HOMES})
 
 
 __all__ = [  # noqa: RUF022  (grouped by what they are for)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shlex import quote
 from typing import Annotated, Literal
 
 import typer
@@ -59,11 +60,11 @@ def download(
     ],
 ) -> None:
     """Download a model that runs on this machine; nothing else ever downloads one."""
-    from pytools_hybrid.embedding import download_model
+    from pytools_hybrid.embedding._downloads import download_model
 
     provider, _, name = model.partition(":")
     if provider == _OLLAMA and name:
-        raise SettingsError("MODEL", f"Ollama keeps its own models; run: ollama pull {name}")
+        raise SettingsError("MODEL", f"Ollama keeps its own models; run: ollama pull {quote(name)}")
     if provider != _LOCAL or not name:
         raise SettingsError(
             "MODEL",

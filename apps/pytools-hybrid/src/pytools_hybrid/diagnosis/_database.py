@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.diagnosis._finding import failed, fine, warning
@@ -68,7 +69,7 @@ def look_at_database(
     except DatabaseError as error:
         if "older version" in str(error):
             return warning(str(error), commands.index())
-        return failed(str(error), f"ls -l {database}")
+        return failed(str(error), f"ls -l {quote(str(database))}")
 
 
 def name_of(roots: Roots) -> str:
@@ -100,7 +101,8 @@ def _opened(index: ToolIndex, database: Path, commands: Commands, patience: floa
         return warning(f"{shown}; not all files have been indexed yet", commands.index())
     if not _is_writable(database):
         return warning(
-            f"{shown}; it cannot be written, so it is searched as it is", f"chmod u+w {database}"
+            f"{shown}; it cannot be written, so it is searched as it is",
+            f"chmod u+w {quote(str(database))}",
         )
     if low := _lacks_space(database.parent):
         return warning(f"{shown}; {low}", "free some disk space")

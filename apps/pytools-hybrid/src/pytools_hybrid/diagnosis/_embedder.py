@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from pytools_hybrid.diagnosis._finding import Verdict
     from pytools_hybrid.settings import Settings
 
-__all__ = ["PROBE", "command_in", "look_at_embedder", "remedy_of"]
+__all__ = ["PROBE", "look_at_embedder", "remedy_of"]
 
 PROBE = "merge two pdf files"
 """What models are asked for a vector of."""
 
+_LOOK = "pytools-hybrid doctor --models"
 _COMMANDS = (
     re.compile(r'(pip install "[^"]+"(?: "[^"]+")*)'),
     re.compile(r"run: (.+)$"),
@@ -55,7 +56,10 @@ def look_at_embedder(
     try:
         vector = asyncio.run(embedder.embed_query(PROBE))
     except EmbeddingError as error:
-        return failed(f"{error} (searches go by words meanwhile)", remedy_of(str(error)))
+        return failed(
+            f"{error} (searches go without it meanwhile)",
+            remedy_of(error.reason, model=settings.embedding_model),
+        )
     milliseconds = 1000 * (time.perf_counter() - started)
     shown = (
         f"{embedder.model_id} answers: {len(vector)} dimensions in {milliseconds:.0f} ms, with "
@@ -71,21 +75,24 @@ def look_at_embedder(
     return fine(f"{shown}; {counted}")
 
 
-def command_in(message: str) -> str | None:
-    """Give the command that a message names, if it names one."""
-    found = (pattern.search(message) for pattern in _COMMANDS)
-    return next((command[1] for command in found if command), None)
+def remedy_of(message: str, *, model: str) -> str:
+    """Give the command that the message of a failed call names, or the best there is.
 
-
-def remedy_of(message: str) -> str:
-    """Give the command that the message of a failed call names, or the best there is."""
-    if command := command_in(message):
-        return command
+    Args:
+        message: What went wrong; it may repeat the name of the model.
+        model: Its name, which the settings file of a cloned repository may have given.
+    """
+    # All that is looked for has a space in it, or is a name: else a name could be a command.
+    if any(map(str.isspace, model)):
+        return _LOOK
+    for pattern in _COMMANDS:
+        if command := pattern.search(message):
+            return command[1]
     if setting := _SETTING.search(message):
         return f"export {setting[1]}"
     if variable := _KEY.search(message):
         return f"export {variable[1]}=…"
-    return "pytools-hybrid doctor --models"
+    return _LOOK
 
 
 def _coverage(database: Path, model_id: str) -> Coverage | None:

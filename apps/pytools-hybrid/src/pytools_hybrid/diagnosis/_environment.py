@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["full_text_search", "python_version", "vector_search"]
 
 _OLDEST = (3, 11)
+_OURS = ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch")
 _VECTORS = {1: "[1, 0, 0]", 2: "[0, 1, 0]", 3: "[0, 0, 1]"}
 
 
 def python_version(found: tuple[int, ...] = sys.version_info[:3]) -> Verdict:
-    """Check the interpreter, and say which one it is: there may be several."""
+    """Check the interpreter, and say which one it is, and which versions of ours it has."""
     from importlib.metadata import version
 
     shown = ".".join(map(str, found))
@@ -32,7 +33,8 @@ def python_version(found: tuple[int, ...] = sys.version_info[:3]) -> Verdict:
             f"{shown} at {sys.executable} is older than {oldest}",
             f"uv tool install --python {oldest} pytools-hybrid",
         )
-    return fine(f"{shown} at {sys.executable}, pytools-hybrid {version('pytools-hybrid')}")
+    versions = ", ".join(f"{name} {version(name)}" for name in _OURS)
+    return fine(f"{shown} at {sys.executable}, {versions}")
 
 
 def full_text_search(connect: Callable[[str], apsw.Connection] | None = None) -> Verdict:

@@ -27,7 +27,8 @@ def look_at_reranking(model: str) -> Verdict:
     from pytools_hybrid.reranking import Reranking
 
     if problem := asyncio.run(Reranking(model).prepare()):
-        return failed(f"{model} cannot be used ({without_keys(problem)})", remedy_of(problem))
+        remedy = remedy_of(problem, model=model)
+        return failed(f"{model} cannot be used ({without_keys(problem)})", remedy)
     return fine(f"{model} can be loaded; it was not asked")
 
 

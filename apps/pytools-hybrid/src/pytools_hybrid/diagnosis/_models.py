@@ -15,12 +15,10 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from pytools_hybrid.diagnosis._embedder import PROBE, remedy_of
-from pytools_hybrid.embedding import (
-    MODEL_NAME,
-    create_embedder,
-    downloaded_models,
-    ollama_address,
-)
+from pytools_hybrid.embedding import create_embedder
+from pytools_hybrid.embedding._downloads import downloaded_models
+from pytools_hybrid.embedding._ollama import ollama_address
+from pytools_hybrid.embedding._static import MODEL_NAME
 from pytools_hybrid.keys import without_keys
 from pytools_hybrid.providers import EXTRAS, has_pydantic_ai
 
@@ -119,9 +117,12 @@ def _asked(setting: str, message: str) -> ModelChoice:
     try:
         vector = asyncio.run(embedder.embed_query(PROBE))
     except EmbeddingError as error:
-        text = str(error)
         return ModelChoice(
-            setting=setting, works=False, was_asked=True, message=text, remedy=remedy_of(text)
+            setting=setting,
+            works=False,
+            was_asked=True,
+            message=str(error),
+            remedy=remedy_of(error.reason, model=setting),
         )
     milliseconds = 1000 * (time.perf_counter() - started)
     return ModelChoice(

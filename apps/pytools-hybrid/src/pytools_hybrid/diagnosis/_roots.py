@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from contextlib import suppress
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.diagnosis._finding import failed, fine, warning
@@ -70,11 +71,12 @@ def look_at_root(
         report = scan(root, known=known, outside_links=settings.outside_links)
     except (RootNotFoundError, FileNotFoundError, NotADirectoryError):
         return failed(
-            f"{root} does not exist", f"mkdir -p {root}, or give another folder as --root"
+            f"{root} does not exist",
+            f"mkdir -p {quote(str(root))}, or give another folder as --root",
         )
     except (ToolReadError, PermissionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return failed(f"{root} cannot be read ({reason})", f"chmod -R u+rX {root}")
+        return failed(f"{root} cannot be read ({reason})", f"chmod -R u+rX {quote(str(root))}")
     # What begins with an underscore is left out on purpose.
     issues = [issue for issue in report.issues if issue.reason is not Reason.PRIVATE]
     tools = len(report.records) + len(report.unchanged)

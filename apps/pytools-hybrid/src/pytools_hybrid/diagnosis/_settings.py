@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.diagnosis._embedder import command_in
 from pytools_hybrid.diagnosis._finding import failed, fine, warning
 from pytools_hybrid.errors import SettingsError
 
@@ -24,8 +23,7 @@ def look_at_settings(settings: Settings | SettingsError) -> Verdict:
         settings: The settings, or why there are none.
     """
     if isinstance(settings, SettingsError):
-        remedy = command_in(str(settings)) or f"change or remove {settings.setting}"
-        return failed(str(settings), remedy)
+        return failed(str(settings), f"change or remove {settings.setting}")
     if unknown := type(settings).unknown_variables():
         names = [
             f"{name} is no setting" + (f" (is {nearest} meant?)" if nearest else "")

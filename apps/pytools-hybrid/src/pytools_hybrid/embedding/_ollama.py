@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -43,7 +44,7 @@ def ollama_problem(error: Exception, name: str) -> str | None:
     from pydantic_ai.exceptions import ModelConnectionError, ModelNotFoundError
 
     if isinstance(error, ModelNotFoundError):
-        return f"Ollama does not have it; run: ollama pull {name}"
+        return f"Ollama does not have it; run: ollama pull {quote(name)}"
     if isinstance(error, ModelConnectionError):
         return (
             f"Ollama does not answer at {ollama_address()}; start it (ollama serve), or set "
