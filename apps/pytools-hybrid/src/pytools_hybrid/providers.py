@@ -18,6 +18,7 @@ __all__ = [
     "is_provider",
     "missing",
     "not_here",
+    "to_install",
     "what_to_do",
 ]
 
@@ -94,17 +95,17 @@ def missing(model: str) -> str:
     # Nobody is left to ask whether there is a provider of another name.
     is_known = ":" not in model or _provider(model) in {*EXTRAS, *_THEIR_EXTRAS}
     doubt = "" if is_known else ", or its provider misspelt"
-    return f"its package is missing{doubt}; {_to_install(model)}"
+    return f"its package is missing{doubt}; {to_install(model)}"
 
 
 def not_here(error: ImportError) -> ImportError:
     """Give what a module of ours that is for pydantic-ai alone raises where it is not installed."""
     return ModuleNotFoundError(
-        f"this module is for pydantic-ai, which is an extra; {_to_install('')}", name=error.name
+        f"this module is for pydantic-ai, which is an extra; {to_install('')}", name=error.name
     )
 
 
-def _to_install(model: str) -> str:
+def to_install(model: str) -> str:
     """Give the command that installs what a model needs."""
     provider = _provider(model)
     wanted = [f"pytools-hybrid[{EXTRAS.get(provider, 'pydantic-ai')}]"]

@@ -76,8 +76,10 @@ def download(
     say(f"{model} lies in {folder}; use it with --embedding-model {model}")
     from importlib.util import find_spec
 
+    from pytools_hybrid.providers import to_install
+
     if find_spec("sentence_transformers") is None:
-        say(f'what runs it is not installed; pip install "pytools-hybrid[{_LOCAL}]"')
+        say(f"what runs it is not installed; {to_install(model)}")
 
 
 class _bar:  # noqa: N801 - used as a function

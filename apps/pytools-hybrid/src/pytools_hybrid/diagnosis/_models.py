@@ -20,7 +20,7 @@ from pytools_hybrid.embedding._downloads import downloaded_models
 from pytools_hybrid.embedding._ollama import ollama_address
 from pytools_hybrid.embedding._static import MODEL_NAME
 from pytools_hybrid.keys import without_keys
-from pytools_hybrid.providers import EXTRAS, has_pydantic_ai
+from pytools_hybrid.providers import EXTRAS, has_pydantic_ai, to_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -246,10 +246,9 @@ def _json(address: str, body: dict[str, str] | None = None) -> dict[str, Any]:
 
 def _lacking(provider: str) -> str | None:
     """Give the command that installs what a provider needs, or None where it is there."""
-    extra = EXTRAS[provider]
-    if has_pydantic_ai() and all(map(_is_installed, _PACKAGES[extra])):
+    if has_pydantic_ai() and all(map(_is_installed, _PACKAGES[EXTRAS[provider]])):
         return None
-    return f'pip install "pytools-hybrid[{extra}]"'
+    return to_install(provider)
 
 
 def _is_installed(package: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Protocol
 from toolindex import Embedder, EmbeddingLimits
 
 from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS
-from pytools_hybrid.embedding._provider import RENAMED_PROVIDERS, ProviderEmbedder
+from pytools_hybrid.embedding._provider import ProviderEmbedder
 from pytools_hybrid.embedding._static import DIMENSIONS, MODEL_ID, MODEL_NAME, StaticEmbedder
 from pytools_hybrid.providers import EXTRAS, check_provider, is_provider
 
@@ -18,7 +18,7 @@ __all__ = ["LimitedEmbedder", "check_model_name", "create_embedder", "stand_in"]
 _log = logging.getLogger("pytools_hybrid")
 
 # pydantic-ai knows more, and is asked about those; these cost no import.
-_USUAL_PROVIDERS = frozenset({*EXTRAS, *RENAMED_PROVIDERS, "bedrock"})
+_USUAL_PROVIDERS = frozenset({*EXTRAS, "bedrock"})
 _OURS = (MODEL_NAME, "none")
 _TEST_MODEL = "test"
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pydantic_ai.embeddings import EmbeddingModel
     from toolindex import EmbeddingLimits
 
-__all__ = ["RENAMED_PROVIDERS", "ProviderEmbedder"]
+__all__ = ["ProviderEmbedder"]
 
-RENAMED_PROVIDERS = {"google-gla": "google", "google-vertex": "google-cloud"}
+_RENAMED_PROVIDERS = {"google-gla": "google", "google-vertex": "google-cloud"}
 _REQUEST_SECONDS = 60.0
 
 
@@ -200,4 +200,4 @@ def _has_failed(task: asyncio.Task[PydanticAIEmbedder]) -> bool:
 
 def _current_name(model: str) -> str:
     provider, colon, name = model.partition(":")
-    return f"{RENAMED_PROVIDERS.get(provider, provider)}{colon}{name}"
+    return f"{_RENAMED_PROVIDERS.get(provider, provider)}{colon}{name}"
