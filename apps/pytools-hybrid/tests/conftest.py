@@ -6,6 +6,8 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from pytools_hybrid import Settings
 
+from .openai_stub import openai_stub
+
 # A machine under load is slow at times; how fast things are is measured elsewhere.
 hypothesis_settings.register_profile("patient", deadline=None)
 hypothesis_settings.load_profile("patient")
@@ -87,3 +89,13 @@ def settings(tmp_path):
         return Settings.from_flags({"db_path": tmp_path / "index.db"} | values)
 
     return make
+
+
+@pytest.fixture
+def openai(monkeypatch):
+    """An endpoint on loopback that serves any model called `openai:…`."""
+    with openai_stub() as stub:
+        monkeypatch.setenv("OPENAI_BASE_URL", stub.address)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.setenv("NO_PROXY", "*")
+        yield stub
