@@ -8,6 +8,7 @@ import threading
 import pytest
 from toolindex import DatabaseBusyError, LeaseHeldError, ToolIndex
 
+ROUNDS, WORKERS = 25, 8
 HOLDER = """
 import sys
 from toolindex import ToolIndex
@@ -55,6 +56,41 @@ def test_the_lease_of_a_killed_process_is_free_at_once(index, holder):
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=60)
     assert index.lease("files").acquire(timeout=0)
+
+
+def test_the_file_of_a_lock_is_there_while_the_lease_is_held_and_gone_afterwards(index, path):
+    with index.lease("files").held(timeout=0):
+        assert path.with_name("search.db-files.lock").is_file()
+    assert not path.with_name("search.db-files.lock").exists()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+def test_what_a_killed_holder_leaves_is_removed_by_the_next(index, path, holder):
+    process = holder("files")
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=60)
+    with index.lease("files").held(timeout=0):
+        pass
+    assert [file.name for file in path.parent.glob("*.lock")] == []
+
+
+def test_removing_the_file_of_a_lock_lets_no_two_hold_it(index, tmp_path):
+    """A waiter may have opened the very file that the holder removes."""
+    counter = tmp_path / "counter"
+    counter.write_text("0", encoding="utf-8")
+
+    def count_up():
+        for _ in range(ROUNDS):
+            with index.lease("files").held(timeout=60):
+                before = int(counter.read_text(encoding="utf-8"))
+                counter.write_text(str(before + 1), encoding="utf-8")
+
+    threads = [threading.Thread(target=count_up) for _ in range(WORKERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert counter.read_text(encoding="utf-8") == str(ROUNDS * WORKERS)
 
 
 def test_work_of_different_kinds_and_on_different_indexes_does_not_wait(index, tmp_path, holder):

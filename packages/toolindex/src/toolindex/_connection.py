@@ -11,6 +11,7 @@ import apsw
 from toolindex._damage import diagnosed
 from toolindex._lease import Lease
 from toolindex._opening import BUSY_TIMEOUT_MS, open_connection
+from toolindex._places import explained, refuse_without_locks
 from toolindex._recovery import finish_renewal
 from toolindex.errors import (
     DamagedDatabaseError,
@@ -208,11 +209,20 @@ class ConnectionPool:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DatabaseError(self.path, f"its folder cannot be made ({error})") from error
+            raise explained(self.path, error) from error
+        lease = Lease(self.path, "rescue")
         # None may be made while another process renames a damaged one, which takes several steps.
-        with self.making():
-            finish_renewal(self.path)
-            connection, _ = open_connection(self.path, read_only=False)
+        with lease.held(timeout=_RESCUE_SECONDS):
+            if lease.obstacle is not None:
+                refuse_without_locks(self.path)
+            try:
+                finish_renewal(self.path)
+                connection, _ = open_connection(self.path, read_only=False)
+            except DatabaseError as error:
+                if lease.obstacle is None or type(error) is not DatabaseError:
+                    raise
+                # What kept a lock from being made says more than SQLite does.
+                raise explained(self.path, lease.obstacle) from error
         self._file = self._look()
         return connection
 

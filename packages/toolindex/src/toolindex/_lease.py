@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from toolindex._descriptors import are_exhausted
+from toolindex._places import NO_LOCKS
 from toolindex._threads import finish_in_thread
 from toolindex.errors import LeaseHeldError, TooManyFilesError
 
@@ -29,9 +31,15 @@ class Lease:
     be locked or the lock's file cannot be made, everybody gets it: the database's own locks
     still keep it whole, only work may be done twice.
 
+    The lock's file is there while the lease is held, and after a kill until the next holder
+    releases it.
+
     Args:
         database: The database; the lock is a file beside it.
         purpose: What the work is; different purposes do not wait for each other.
+
+    Attributes:
+        obstacle: Why the lease was got without a lock the last time, or None.
 
     Raises:
         TooManyFilesError: This process has too many files open.
@@ -45,6 +53,7 @@ class Lease:
             if are_exhausted(error):
                 raise TooManyFilesError(database) from error
             raise
+        self.obstacle: OSError | None = None
         self._database = database
         plain = purpose.isascii() and purpose.isalnum() and len(purpose) <= _NAME_LENGTH
         digest = sha256(purpose.encode("utf-8", "surrogatepass")).hexdigest()
@@ -70,16 +79,39 @@ class Lease:
         """
         from filelock import Timeout
 
+        self.obstacle = None
         try:
-            self._lock.acquire(timeout=timeout)
+            if not self._try():
+                self._check_place()
+                self._lock.acquire(timeout=timeout)
         except Timeout:
             return False
         except (OSError, NotImplementedError) as error:
             # This passes, and others can have got it.
             if are_exhausted(error):
                 raise TooManyFilesError(self._database) from error
-            return True
+            self.obstacle = error if isinstance(error, OSError) else OSError(str(error))
+            if self.obstacle.errno in NO_LOCKS:
+                self._remove_file()
         return True
+
+    def _try(self) -> bool:
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            return False
+        return True
+
+    def _check_place(self) -> None:
+        """Raise where no file can be made, as in /proc: filelock takes that for another holder.
+
+        Raises:
+            OSError: The system's reason.
+        """
+        with suppress(FileExistsError):
+            os.close(os.open(self._lock.lock_file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644))
 
     @asynccontextmanager
     async def turn(self, *, patience: float) -> AsyncGenerator[None]:
@@ -106,7 +138,15 @@ class Lease:
 
     def release(self) -> None:
         """Give the lease back; nothing happens if it is not held."""
+        if self._lock.lock_counter == 1:
+            # Still locked: whoever opened the same file meanwhile sees that it has no name any
+            # more, and makes another. Windows removes no file that is open.
+            self._remove_file()
         self._lock.release()
+
+    def _remove_file(self) -> None:
+        with suppress(OSError):
+            os.unlink(self._lock.lock_file)  # noqa: PTH108 - a path of any kind
 
     @contextmanager
     def held(self, *, timeout: float) -> Generator[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ import apsw
 from toolindex._descriptors import are_exhausted
 from toolindex._header import application_id
 from toolindex._migrations import APPLICATION_ID, SCHEMA_VERSION, migrate
+from toolindex._places import explained, refuse_special_files, refuse_without_locks, without_locks
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
@@ -30,6 +30,11 @@ BUSY_TIMEOUT_MS = 5_000
 
 _RETRY_SECONDS = 0.005
 _LOG_BYTES = 32 << 20
+_LOCK_FAILURES = (
+    apsw.SQLITE_IOERR_LOCK,
+    apsw.SQLITE_IOERR_RDLOCK,
+    apsw.SQLITE_IOERR_SHMLOCK,
+)
 
 
 class Opened(NamedTuple):
@@ -66,7 +71,7 @@ def open_connection(path: Path, *, read_only: bool) -> Opened:
     except OSError as error:
         if are_exhausted(error):
             raise TooManyFilesError(path) from error
-        raise DatabaseError(path, f"cannot be opened ({error})") from error
+        raise explained(path, error) from error
 
 
 def translated(path: Path, error: apsw.Error, *, is_open: bool = False) -> DatabaseError:
@@ -98,6 +103,8 @@ def translated(path: Path, error: apsw.Error, *, is_open: bool = False) -> Datab
             return DatabaseError(
                 path, "cannot be written; check its permissions, or choose another path"
             )
+        case apsw.IOError() if getattr(error, "extendedresult", 0) in _LOCK_FAILURES:
+            return without_locks(path, str(error))
         case apsw.IOError():
             return DatabaseError(path, "cannot be read or written; is the disk full or failing?")
         case _:
@@ -131,11 +138,17 @@ def _configured(connection: apsw.Connection, path: Path, *, read_only: bool) -> 
         # Closing would move what a killed process left in the log into the file, which
         # is not ours to do before we know whose file it is.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(path))
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.enable_load_extension(True)
         connection.load_extension(_sqlite_vec_path())
         connection.enable_load_extension(False)
-        _recognise(connection, path)
+        try:
+            _recognise(connection, path)
+        except apsw.BusyError:
+            # Nobody need wait for a lock that nobody can have.
+            refuse_without_locks(path)
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            _recognise(connection, path)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
         if not read_only:
             # Large pages pay for vectors; the size is fixed by the first write.
@@ -151,9 +164,7 @@ def _configured(connection: apsw.Connection, path: Path, *, read_only: bool) -> 
 
 
 def _refuse_other_formats(path: Path) -> None:
-    # os.path gives an answer for every path, pathlib raises for some.
-    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
-        raise DatabaseError(path, "this is a folder or a device; give the path of a file")
+    refuse_special_files(path)
     # SQLite takes some files of a few bytes for empty databases, and would write over them; and
     # a log beside a file of another kind would be taken for its content.
     with suppress(FileNotFoundError):

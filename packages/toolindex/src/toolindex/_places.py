@@ -1,0 +1,109 @@
+"""Where no index can ever be: what is wrong with the place, and what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from toolindex.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["NO_LOCKS", "explained", "refuse_special_files", "refuse_without_locks", "without_locks"]
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What the system says where it locks no files."""
+
+
+def explained(path: Path, error: OSError) -> DatabaseError:
+    """Return the error to raise where the system refuses a file, or its folder, at a path.
+
+    Args:
+        path: The database file.
+        error: What the system said.
+    """
+    folder, reason = path.parent, os.strerror(error.errno) if error.errno else str(error)
+    match error.errno:
+        case errno.EACCES | errno.EPERM:
+            message = (
+                f"you have no permission to make files in {_nearest(folder)}; make that folder "
+                "writable for you, or choose another path"
+            )
+        case errno.EROFS:
+            message = f"{_nearest(folder)} cannot be written (read-only); choose another path"
+        case errno.ENOTDIR | errno.EEXIST:
+            message = f"{_nearest(folder)} is a file, not a folder; choose another path"
+        case errno.ENAMETOOLONG:
+            message = "the name is too long for this system; choose a shorter one"
+        case errno.ELOOP:
+            message = "its symbolic links lead in a circle; choose another path"
+        case errno.ENOSPC | errno.EDQUOT:
+            message = "the disk is full; free some space and run again"
+        case number if number in NO_LOCKS:
+            return without_locks(path, reason)
+        case _:
+            message = f"no file can be made in {_nearest(folder)} ({reason}); choose another path"
+    return DatabaseError(path, message)
+
+
+def without_locks(path: Path, reason: str) -> DatabaseError:
+    """Return the error to raise where files cannot be locked, which every index needs."""
+    return DatabaseError(
+        path,
+        f"files cannot be locked there, as on some network drives ({reason}); choose a path on a "
+        "local disk",
+    )
+
+
+def refuse_special_files(path: Path) -> None:
+    """Raise where the path leads to something else than a file.
+
+    Raises:
+        DatabaseError: It is a folder, a pipe, a socket or a device.
+    """
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - pathlib raises for some paths
+    except (OSError, ValueError):
+        return
+    if stat.S_ISDIR(mode):
+        raise DatabaseError(path, "this is a folder; give the path of a file in it")
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
+        raise DatabaseError(path, f"this is {kind}; give the path of a file")
+
+
+def refuse_without_locks(path: Path) -> None:
+    """Raise where the system does not lock files: SQLite says the same as where another has one.
+
+    Another file beside the database is tried: closing the database's own would give up the locks
+    that this process has on it.
+
+    Raises:
+        DatabaseError: Files cannot be locked there.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows always locks.
+        return
+    import tempfile  # Hardly anybody needs it.
+
+    try:
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            raise without_locks(path, os.strerror(error.errno)) from error
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the innermost of a folder and those above it that is there."""
+    return next((it for it in (folder, *folder.parents) if os.path.lexists(it)), folder)

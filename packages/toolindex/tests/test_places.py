@@ -1,0 +1,116 @@
+"""Places where no index can ever be: an error at once, which says why and what to do."""
+
+import errno
+import os
+import socket
+import stat
+from contextlib import ExitStack
+from pathlib import Path
+
+import apsw
+import pytest
+from toolindex import DatabaseBusyError, DatabaseError, LeaseHeldError, ToolIndex
+
+
+@pytest.fixture
+def refuses(tmp_path):
+    """Check that nothing is opened at a path, not even after waiting, and nothing left there."""
+
+    def check(path, match):
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(DatabaseError, match=match) as caught:
+            ToolIndex(path)
+        assert not isinstance(caught.value, DatabaseBusyError | LeaseHeldError)
+        assert str(path) in str(caught.value)
+        assert sorted(tmp_path.rglob("*")) == before
+
+    return check
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no such folder here")
+def test_a_folder_that_takes_no_files_is_no_place(refuses):
+    refuses("/proc/search.db", r"no file can be made in /proc .*; choose another path")
+
+
+def test_a_folder_is_no_place_but_a_file_in_it_is(tmp_path, refuses):
+    refuses(tmp_path, "this is a folder; give the path of a file in it")
+    ToolIndex(tmp_path / "search.db").close()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such files")
+def test_pipes_sockets_and_devices_are_no_places(tmp_path, refuses):
+    os.mkfifo(tmp_path / "pipe")
+    refuses(tmp_path / "pipe", "this is a named pipe; give the path of a file")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        refuses(tmp_path / "socket", "this is a socket; give the path of a file")
+    refuses("/dev/null", "this is a device; give the path of a file")
+
+
+def test_nothing_lies_below_a_file(tmp_path, refuses):
+    (tmp_path / "notes").write_text("mine", encoding="utf-8")
+    for below in ("search.db", "folder/search.db"):
+        refuses(tmp_path / "notes" / below, "notes is a file, not a folder; choose another path")
+
+
+def test_a_name_can_be_too_long(tmp_path, refuses):
+    refuses(tmp_path / f"{'x' * 400}.db", "name is too long for this system; choose a shorter one")
+    refuses(tmp_path / ("y" * 400) / "search.db", "name is too long")
+
+
+def test_links_that_lead_in_a_circle_lead_nowhere(tmp_path, refuses):
+    (tmp_path / "circle").symlink_to("circle")
+    refuses(tmp_path / "circle", "symbolic links lead in a circle; choose another path")
+
+
+def test_a_folder_that_one_may_not_write_is_no_place(tmp_path, refuses, read_only_view):
+    (tmp_path / "theirs").mkdir()
+    with read_only_view(tmp_path / "theirs") as folder:
+        match = r"(no permission to make files in|cannot be written \(read-only\))"
+        with pytest.raises(DatabaseError, match=rf"{match}.*choose another path") as caught:
+            ToolIndex(folder / "search.db")
+    assert str(folder) in str(caught.value)
+
+
+class _WithoutLocks(apsw.VFSFile):
+    """A file as on a network drive whose server locks nothing."""
+
+    def xLock(self, level):  # noqa: N802 - SQLite's name
+        raise apsw.BusyError("no locks available")
+
+
+class _NetworkDrive(apsw.VFS):
+    def xOpen(self, name, flags):  # noqa: N802
+        return _WithoutLocks("unix", name, flags)
+
+
+@pytest.fixture
+def without_locks(monkeypatch):
+    """Have the system refuse all locks, as `mount -o nolock` does on an old network drive."""
+    fcntl = pytest.importorskip("fcntl", reason="on Windows files can always be locked")
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    with ExitStack() as stack:
+        drive = _NetworkDrive("network-drive", "unix", makedefault=True)
+        stack.callback(drive.unregister)
+        yield
+
+
+def test_a_drive_without_locks_is_no_place_for_a_new_index(tmp_path, without_locks):
+    with pytest.raises(DatabaseError, match=r"cannot be locked there, .*local disk") as caught:
+        ToolIndex(tmp_path / "search.db")
+    assert not isinstance(caught.value, DatabaseBusyError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nor_for_one_that_was_copied_there(path, index, request):
+    index.close()
+    request.getfixturevalue("without_locks")
+    with pytest.raises(DatabaseError, match=r"cannot be locked there, .*local disk") as caught:
+        ToolIndex(path)
+    assert not isinstance(caught.value, DatabaseBusyError)
+    assert stat.S_ISREG(path.stat().st_mode)
