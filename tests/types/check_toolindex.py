@@ -6,6 +6,7 @@ from typing import assert_type
 
 import toolscan
 from toolindex import (
+    Backoff,
     Coverage,
     Embedder,
     EmbeddingError,
@@ -15,7 +16,6 @@ from toolindex import (
     FilterError,
     IndexReader,
     RefusedText,
-    RetryPolicy,
     StoredFiles,
     SyncPlan,
     SyncReport,
@@ -80,7 +80,7 @@ def a_plan_is_a_value(stored: StoredFiles, scanned: toolscan.ScanReport) -> None
 
 async def what_is_new_is_embedded_by_an_embedder_of_ones_own(index: ToolIndex) -> None:
     report = await embed_pending(
-        index, Remote(), limits=EmbeddingLimits(), retry=RetryPolicy(), progress=print
+        index, Remote(), limits=EmbeddingLimits(), retry=Backoff(), progress=print
     )
     assert_type(report, EmbeddingReport)
     assert_type(report.refused, tuple[RefusedText, ...])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolindex import (
+    Backoff,
     EmbeddingError,
     EmbeddingLimits,
     FailureKind,
@@ -21,9 +22,8 @@ from toolindex import (
     VectorError,
 )
 from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
-from toolindex._requests import RetryPolicy
 
-IMPATIENT = RetryPolicy(pause=0.001)
+IMPATIENT = Backoff(first=0.001, jitter=True)
 
 
 class Memory:
@@ -319,15 +319,29 @@ def test_a_wait_longer_than_patience_is_the_callers_to_arrange():
     assert len(model.requests) == 1
 
 
-def test_pauses_grow_and_are_random_below_their_bound():
-    policy = RetryPolicy(pause=1.0)
+@given(
+    failures=st.integers(1, 10**6),
+    first=st.floats(0.001, 100),
+    longest=st.floats(0.001, 10**6),
+    jitter=st.booleans(),
+    asked=st.none() | st.floats(0, 10**6),
+)
+def test_a_delay_doubles_with_each_failure_up_to_a_bound_and_is_what_was_asked_for_at_least(
+    failures, first, longest, jitter, asked
+):
+    backoff = Backoff(first=first, longest=longest, jitter=jitter)
 
-    pauses = [[policy.pause_after(tries, None) for _ in range(200)] for tries in (1, 2, 3)]
+    delay = backoff.delay(failures, asked)
 
-    for bound, some in zip((1, 2, 4), pauses, strict=True):
-        assert 0 <= min(some) < 0.2 * bound
-        assert 0.8 * bound < max(some) <= bound
-    assert policy.pause_after(1, 7.0) == 7.0
+    bound = min(longest, first * 2.0 ** min(failures - 1, 100))
+    assert delay == max(bound, asked or 0.0) or (jitter and (asked or 0.0) <= delay <= bound)
+
+
+def test_delays_with_jitter_are_spread_over_all_that_they_may_be():
+    delays = [Backoff(first=4.0, jitter=True).delay(2) for _ in range(200)]
+
+    assert min(delays) < 1.6
+    assert 6.4 < max(delays) <= 8
 
 
 def test_requests_under_way_when_another_fails_are_awaited_and_stored():
@@ -360,7 +374,7 @@ def test_a_failure_does_not_wait_for_the_pauses_of_others():
             Memory(2),
             Model(answer),
             limits=limits,
-            retry=RetryPolicy(pause=10.0**9, patience=10.0**9),
+            retry=Backoff(first=10.0**9, longest=10.0**9, patience=10.0**9),
         )
 
 
@@ -415,7 +429,7 @@ def test_a_refused_text_is_found_left_out_and_reported():
     )
     assert index.refusals == {"hash00017": "embedding model 'm': not this"}
     assert set(model.embedded.values()) == {1}
-    assert len(model.requests) == 2 * math.log2(64) + 1
+    assert len(model.requests) == 2 * math.log2(64) + 2
 
 
 def test_a_text_that_was_refused_is_not_asked_about_again_whoever_asks(path, fill):
@@ -527,7 +541,7 @@ def test_a_long_text_that_is_refused_is_tried_in_part(length, taken):
 
     assert set(index.vectors) == ({"plain", "long"} if taken else {"plain"})
     assert set(index.refusals) == (set() if taken else {"long"})
-    assert max(map(len, model.embedded)) == (taken or 4)
+    assert max(map(len, model.embedded.keys() - {"Read a file."})) == (taken or 4)
 
 
 # Vectors that cannot be used
@@ -540,17 +554,17 @@ def test_a_long_text_that_is_refused_is_tried_in_part(length, taken):
         ([math.nan, 1.0, 1.0, 1.0], "not finite"),
         ([1.0, -math.inf, 1.0, 1.0], "not finite"),
         ([1.0] * 3, "3 dimensions where 4 were expected"),
-        ([], "0 dimensions where 4 were expected"),
+        ([], "no vector"),
+        (None, "no vector"),
+        (["1.0"] * 4, "no vector"),
+        ([10**400] * 4, "no vector"),
     ],
 )
-@pytest.mark.parametrize("position", [0, 5])
-def test_one_unusable_vector_costs_its_own_text_only(index, fill, bad, why, position):
+def test_one_unusable_vector_costs_its_own_text_only(index, fill, bad, why):
     fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(10)})
 
     def answer(texts, number):
-        vectors = [vector_of(text) for text in texts]
-        vectors[position] = bad
-        return vectors
+        return [bad if "Send 0." in text else vector_of(text) for text in texts]
 
     report = embed(index, Model(answer))
 
@@ -567,11 +581,11 @@ def test_the_wrong_number_of_vectors_is_an_error_that_names_the_model(given_back
     index = Memory(10)
     model = Model(lambda texts, number: [[1.0, 2.0]] * given_back)
 
-    with pytest.raises(EmbeddingError, match=f"model 'm': gave {given_back} vectors for 10 texts"):
+    with pytest.raises(EmbeddingError, match=f"gave {given_back} vectors for 10 texts"):
         embed(index, model)
 
-    assert index.vectors == {}
-    assert len(model.requests) == 2
+    assert index.vectors == index.refusals == {}
+    assert len(model.requests) == 4
 
 
 def test_a_wrong_number_of_vectors_is_forgiven_once():
@@ -608,10 +622,85 @@ def test_other_dimensions_than_those_stored_earlier_are_an_error(index, fill):
 def test_a_model_that_gives_only_zeros_is_not_asked_about_every_text():
     model = Model(lambda texts, number: [[0.0, 0.0]] * len(texts))
 
-    with pytest.raises(EmbeddingError, match=r"takes no text \(gave a vector of zeros"):
+    with pytest.raises(EmbeddingError, match=r"vector of zeros, .*, whatever the text") as caught:
         embed(Memory(5000), model)
 
-    assert len(model.requests) == 2
+    assert caught.value.kind is FailureKind.TRANSIENT
+    assert model.sizes == [64] + [1] * IMPATIENT.tries
+
+
+@pytest.mark.parametrize("bad", [[math.nan] * 4, [0.0] * 4, None, [math.inf] * 4, ["a"]])
+@pytest.mark.parametrize("number", [1, 60])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_first_answer_that_is_nonsense_costs_no_text_its_vector(bad, number, times):
+    index = Memory(number)
+    model = Model(lambda texts, request: [bad] * len(texts) if request < times else None)
+
+    report = embed(index, model)
+
+    assert report == EmbeddingReport(embedded=number, refused=())
+    assert index.refusals == {}
+
+
+@given(seed=st.integers(0, 10**6), share=st.floats(0, 0.6))
+def test_nonsense_now_and_then_costs_a_vector_only_what_was_nonsense_twice(seed, share):
+    fate, seen, index = random.Random(seed), Counter(), Memory(40)
+
+    def answer(texts, number):
+        given_back = []
+        for text in texts:
+            is_bad = text in index.texts.values() and fate.random() < share
+            seen[text] += is_bad
+            given_back.append([0.0] * 4 if is_bad else vector_of(text))
+        return given_back
+
+    report = embed(index, Model(answer), limits=EmbeddingLimits(texts_per_request=7, concurrency=2))
+
+    assert report.embedded + len(report.refused) == 40
+    assert all(seen[index.texts[each.text_hash]] >= 2 for each in report.refused)
+
+
+def test_the_vectors_that_a_broken_answer_holds_are_kept_and_the_others_asked_for_again():
+    index = Memory(64)
+
+    def answer(texts, number):
+        if number == 0:
+            return [vector_of(text) if place % 2 else None for place, text in enumerate(texts)]
+        return None
+
+    model = Model(answer)
+    assert embed(index, model).embedded == 64
+    assert model.sizes == [64, 32]
+    assert index.puts == [32, 32]
+
+
+# Answers that do not come
+
+
+def slow_above(most):
+    def answer(texts, number):
+        if len(texts) > most:
+            raise EmbeddingError("m", "no answer within 10 s", kind=FailureKind.SLOW)
+
+    return answer
+
+
+def test_a_model_that_is_slow_is_asked_for_less_at_once():
+    model = Model(slow_above(5))
+
+    assert embed(Memory(130), model).embedded == 130
+    assert model.sizes[:3] == [64, 16, 4]
+    assert set(model.sizes[2:]) <= {4, 2}
+    assert set(model.embedded.values()) == {1}
+
+
+def test_a_model_that_does_not_answer_at_all_is_an_error_soon():
+    model = Model(slow_above(0))
+
+    with pytest.raises(EmbeddingError, match="no answer"):
+        embed(Memory(1000), model)
+
+    assert model.sizes == [64, 16, 4, 1]
 
 
 # Progress
@@ -665,7 +754,7 @@ def test_a_cancellation_at_any_moment_loses_only_what_is_under_way(steps, concur
 
     model = Model(answer)
     limits = EmbeddingLimits(texts_per_request=4, concurrency=concurrency)
-    job = embed_pending(index, model, limits=limits, retry=RetryPolicy(pause=0.0, tries=50))
+    job = embed_pending(index, model, limits=limits, retry=Backoff(first=0.0, tries=50))
 
     try:
         left_behind = asyncio.run(cancelled_after(steps, job))
@@ -870,7 +959,7 @@ def test_ten_thousand_texts_through_a_provider_that_fails_in_every_way(concurren
     index, model = Memory(10_000), Model(answer)
     limits = EmbeddingLimits(concurrency=concurrency)
 
-    report = embed(index, model, limits=limits, retry=RetryPolicy(pause=0.0, tries=30))
+    report = embed(index, model, limits=limits, retry=Backoff(first=0.0, tries=30))
 
     assert report.embedded == 9_990
     assert len(report.refused) == 10

@@ -2,6 +2,7 @@
 
 import math
 import struct
+import time
 from contextlib import closing
 
 import apsw
@@ -162,19 +163,35 @@ def test_a_pending_text_is_the_one_that_its_hash_stands_for(index, tmp_path, wri
     assert index.pending("m", limit=9) == {record.text_hash: text}
 
 
-def test_a_refused_text_is_tried_once_more_after_a_month(index, path, fill):
+def test_a_refused_text_is_tried_again_after_a_minute_and_later_each_time(
+    index, path, fill, monkeypatch
+):
     fill(index, THREE)
     first, second, _ = index.pending("m", limit=3)
-    index.refuse("m", {first: "too odd", second: "too odd"})
-    assert len(index.refused("m")) == 2
-    for days, pending in ((29, 1), (2, 3)):
-        with closing(apsw.Connection(str(path))) as connection:
-            connection.execute("UPDATE refusals SET at = at - ?", (days * 24 * 3600,))
-        assert index.count_pending("m") == len(index.pending("m", limit=9)) == pending
-    assert index.refused("m") == {}
-    index.refuse("m", {first: "still too odd"})
-    assert index.count_pending("m") == 2
-    assert list(index.refused("m").values()) == ["still too odd"]
+    now = time.time()
+    day = 24 * 3600
+
+    for times, seconds in enumerate([60, 120, 240, *[60 * 2**n for n in range(3, 11)], day, day]):
+        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next turn
+        index.refuse("m", {first: f"too odd {times}", second: "too odd"})
+        assert sorted(index.refused("m").values()) == ["too odd", f"too odd {times}"]
+        now += seconds - 1
+        assert index.count_pending("m") == len(index.pending("m", limit=9)) == 1
+        now += 2
+        assert index.count_pending("m") == len(index.pending("m", limit=9)) == 3
+        assert index.refused("m") == {}
+
+
+def test_a_text_that_was_refused_long_ago_is_refused_for_a_minute_again(index, fill, monkeypatch):
+    fill(index, ONE)
+    (only,) = index.pending("m", limit=1)
+    now = time.time()
+    for seconds in (0, 61, 31 * 24 * 3600):
+        now += seconds
+        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next turn
+        index.refuse("m", {only: "too odd"})
+    now += 61
+    assert index.count_pending("m") == 1
 
 
 def test_a_refusal_by_a_clock_that_was_wrong_does_not_count(index, path, fill):

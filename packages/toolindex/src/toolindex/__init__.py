@@ -11,7 +11,7 @@ One call makes the index equal to a scan, and another embeds what is new::
 
 The index: `ToolIndex`, `IndexReader`, `ToolEntry`, `ToolFilter`, `Coverage`, `Lease`.
 Sync: `StoredFiles`, `plan_sync`, `SyncPlan`, `StoredEntry`, `SyncReport`.
-Embedding: the `Embedder` protocol, `embed_pending`, `EmbeddingLimits`, `RetryPolicy`,
+Embedding: the `Embedder` protocol, `embed_pending`, `EmbeddingLimits`, `Backoff`,
 `EmbeddingReport`, `RefusedText`, `QueryVectors`, `PruneReport`.
 Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsage`, `QueryCount`,
 `percentile`.
@@ -55,6 +55,7 @@ from toolindex.protocols import (
 )
 
 if TYPE_CHECKING:
+    from toolindex._backoff import Backoff
     from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
     from toolindex._filters import ToolFilter
     from toolindex._header import application_id
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from toolindex._pruning import PruneReport
     from toolindex._query_vectors import QueryVectors
     from toolindex._reader import Coverage, IndexReader
-    from toolindex._requests import RetryPolicy
     from toolindex._rows import FTS_COLUMNS, ToolEntry, name_key
     from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics, percentile
     from toolindex._store import ToolIndex
@@ -93,6 +93,7 @@ __all__ = [
     "CONTENT_TABLE",
     "FTS_COLUMNS",
     "FTS_TABLE",
+    "Backoff",
     "Candidate",
     "Coverage",
     "DamagedDatabaseError",
@@ -118,7 +119,6 @@ __all__ = [
     "ReadOnlyIndexError",
     "RefusedText",
     "RemovedRecords",
-    "RetryPolicy",
     "SearchRecord",
     "StoreReader",
     "StoredEntry",
@@ -151,6 +151,7 @@ __all__ = [
 _HOMES = {
     name: module
     for module, names in {
+        "_backoff": "Backoff",
         "_embed": "EmbeddingReport RefusedText embed_pending",
         "_filters": "ToolFilter",
         "_header": "application_id",
@@ -159,7 +160,6 @@ _HOMES = {
         "_pruning": "PruneReport",
         "_query_vectors": "QueryVectors",
         "_reader": "Coverage IndexReader",
-        "_requests": "RetryPolicy",
         "_rows": "FTS_COLUMNS ToolEntry name_key",
         "_statistics": "QueryCount ToolUsage UsageStatistics percentile",
         "_store": "ToolIndex",

@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolindex._requests import Requests, RetryPolicy
+from toolindex._backoff import Backoff
+from toolindex._requests import Requests
 from toolindex._threads import finish_in_thread
 from toolindex.errors import ToolIndexError
 from toolindex.protocols import EmbeddingLimits
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddingReport", "RefusedText", "embed_pending"]
 
 _DEFAULT_LIMITS = EmbeddingLimits()
-_DEFAULT_RETRY = RetryPolicy()
+_DEFAULT_RETRY = Backoff(jitter=True)
 # To find what is pending costs a look at every text, so each look is for many.
 _PAGE_TEXTS = 4_000
 # The lease is asked for more often than what is pending, for the same reason.
@@ -58,7 +59,7 @@ async def embed_pending(
     embedder: Embedder,
     *,
     limits: EmbeddingLimits = _DEFAULT_LIMITS,
-    retry: RetryPolicy = _DEFAULT_RETRY,
+    retry: Backoff = _DEFAULT_RETRY,
     progress: Callable[[int, int], object] | None = None,
     lease_poll: float = 0.25,
 ) -> EmbeddingReport:
@@ -70,15 +71,17 @@ async def embed_pending(
     costs no more, and leaves neither a task nor the lease behind. After a failure, the
     requests under way are still awaited and stored, for they may have been paid for.
 
-    A request that is refused is halved until the text that is not wanted is alone. If it is
-    long, its first half is tried in its place, and half of that. The reason is kept in the
-    index, where the text is no longer pending, and all others are embedded.
+    A request that is refused, or answered with vectors that cannot be used, is made again with
+    fewer texts, until the text that is not wanted is alone. If it is long, its first half is
+    tried in its place, and half of that. The reason is kept in the index, where the text is not
+    pending for a while, and all others are embedded. A request that is not answered in time is
+    made again with a quarter of its texts.
 
     Args:
         index: Where texts come from and vectors go to.
         embedder: The model.
         limits: What the model takes in one request.
-        retry: How often, and after what pauses, a request that failed is made again.
+        retry: How often, and after what delays, a request that failed is made again.
         progress: Called with the number of texts embedded so far, and of all that are to be.
         lease_poll: Seconds between two tries to get the lease.
 

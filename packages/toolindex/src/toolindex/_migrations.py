@@ -26,7 +26,7 @@ __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "expected_columns", "migrate"]
 APPLICATION_ID = 0x7079746C
 """SQLite's mark in the file header that says whose database this is (`pytl`)."""
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The newest schema this version reads; a database's own is its `user_version`."""
 
 _TABLES = frozenset(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolscan import ToolId, embedding_text
 
+from toolindex._backoff import Backoff
 from toolindex._rows import parameter_names
 
 if TYPE_CHECKING:
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["count_pending", "pending_texts", "refuse", "refused_tools"]
 
-# A provider that takes longer texts now, or a filter that has been mended, is not missed for ever.
-_REFUSED_SECONDS = 30 * 24 * 3600.0
+# The first refusal may be a mishap of the provider; the tenth hardly is.
+_RETRY = Backoff(first=60.0, longest=24 * 3600.0)
+_FORGOTTEN_SECONDS = 30 * 24 * 3600.0
+_DELAY = f"min({_RETRY.longest}, {_RETRY.first} * (1 << min(times - 1, 20)))"
 # A refusal from the future is that of a clock that was wrong.
-_REFUSED = f"abs(at - :now) < {_REFUSED_SECONDS}"
+_REFUSED = f"abs(at - :now) < {_DELAY}"
 # The order makes SQLite merge three indexes, reading each once from its beginning; without it,
 # every text is looked up in two of them.
 _PENDING = (
@@ -58,11 +61,11 @@ def pending_texts(connection: apsw.Connection, model_id: str, *, limit: int) -> 
 def refuse(connection: apsw.Connection, model_id: str, reasons: Mapping[str, str]) -> None:
     """Keep the reasons why a model refused some texts, and forget those that are out of date."""
     now = time.time()
-    connection.execute(f"DELETE FROM refusals WHERE NOT {_REFUSED}", {"now": now})  # noqa: S608
+    connection.execute("DELETE FROM refusals WHERE abs(at - ?) > ?", (now, _FORGOTTEN_SECONDS))
     connection.executemany(
         "INSERT INTO refusals (model_id, text_hash, reason, at) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (model_id, text_hash) "
-        "DO UPDATE SET reason = excluded.reason, at = excluded.at",
+        "DO UPDATE SET reason = excluded.reason, at = excluded.at, times = times + 1",
         ((model_id, text_hash, reason, now) for text_hash, reason in reasons.items()),
     )
 

@@ -20,7 +20,7 @@ __all__ = ["finish_renewal", "renew", "take_over"]
 
 _TABLES = {
     "embeddings": "text_hash, model_id, vector, stored_at",
-    "refusals": "model_id, text_hash, reason, at",
+    "refusals": "model_id, text_hash, reason, at, times",
     "searches": "id, at, query, mode, parameters, results, latency_ms, degraded",
     "outcomes": "rowid, at, tool_id, success, latency_ms, search_id",
 }

@@ -1,13 +1,11 @@
-"""Requests to an embedding model: paced, tried again, halved when refused, stored as they come."""
+"""Requests to an embedding model: paced, tried again, divided when refused, stored as they come."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections import Counter, deque
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolindex._threads import finish_in_thread
@@ -16,14 +14,16 @@ from toolindex.errors import EmbeddingError, FailureKind, VectorError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from toolindex._backoff import Backoff
     from toolindex.protocols import Embedder, EmbeddingLimits, PendingTexts
 
-__all__ = ["Requests", "RetryPolicy"]
+__all__ = ["Requests"]
 
 Batch = list[tuple[str, str]]
 
-# A wrong key or setting refuses every text. So refusals are believed when the model takes this
-# one, or has just taken another: so many of them, one after the other.
+# A wrong key or setting refuses every text, and a provider in trouble gives nonsense for all. So
+# refusals are believed when the model takes this one, or has just taken another: so many of them,
+# one after the other.
 _PLAIN_TEXT = "Read a file."
 _BELIEVED = 8
 # The limits estimate tokens: a text that they let through may still be too long for the model,
@@ -31,34 +31,11 @@ _BELIEVED = 8
 _LONG_TEXT = 2_000
 # A wrong count of vectors is paid for, and is hardly a mishap when it comes twice.
 _MISCOUNTS = 2
+_FEWER = 4
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: another request has failed
     """No further request is to be made."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """How a request that failed for the moment is made again.
-
-    The pause before the n-th retry is chosen at random between 0 and `pause` × 2ⁿ⁻¹ ("full
-    jitter"), so that clients which failed together do not come back together. What a
-    provider asks for in seconds is granted, if patience allows.
-
-    Attributes:
-        tries: How often a request is made at most.
-        pause: The longest first pause, in seconds.
-        patience: How long the pauses of a request may be together, in seconds.
-    """
-
-    tries: int = 4
-    pause: float = 1.0
-    patience: float = 30.0
-
-    def pause_after(self, tries: int, retry_after: float | None) -> float:
-        """Give the seconds to wait after a number of tries."""
-        longest = self.pause * 2.0 ** (tries - 1)
-        return max(random.uniform(0, longest), retry_after or 0.0)  # noqa: S311 - no secret
 
 
 class Requests:
@@ -81,7 +58,7 @@ class Requests:
         embedder: Embedder,
         *,
         limits: EmbeddingLimits,
-        retry: RetryPolicy,
+        retry: Backoff,
     ) -> None:
         self.embedded = 0
         self.refused: dict[str, str] = {}
@@ -92,6 +69,8 @@ class Requests:
         self._believed = 0
         self._trying_plain_text = asyncio.Lock()
         self._dimensions: int | None = None
+        self._most_texts = limits.texts_per_request
+        self._doubted: set[str] = set()
         self._waiting: deque[Batch] = deque()
         self._next_start = 0.0
         self._stop = asyncio.Event()
@@ -129,27 +108,35 @@ class Requests:
         with suppress(_Stopped):
             while self._waiting:
                 try:
-                    await self._embed(self._waiting.popleft())
+                    await self._embed(self._next())
                 except Exception as error:
                     if not self._stop.is_set():
                         self._failure = error
                         self._stop.set()
                     raise
 
+    def _next(self) -> Batch:
+        batch = self._waiting.popleft()
+        if len(batch) > self._most_texts:
+            self._waiting.appendleft(batch[self._most_texts :])
+        return batch[: self._most_texts]
+
     async def _embed(self, batch: Batch) -> None:
         try:
             vectors = await self._answered([text for _, text in batch])
         except EmbeddingError as error:
-            if error.kind is not FailureKind.REFUSED:
+            if error.kind is FailureKind.SLOW and len(batch) > 1:
+                self._most_texts = max(1, len(batch) // _FEWER)
+                self._waiting.appendleft(batch)
+            elif error.kind is not FailureKind.REFUSED:
                 raise
-            text_hash, text = batch[0]
-            if len(batch) > 1:
-                middle = len(batch) // 2
-                self._waiting.extendleft((batch[middle:], batch[:middle]))
-            elif len(text) > _LONG_TEXT:
+            elif len(batch) == 1 and len(batch[0][1]) > _LONG_TEXT:
+                ((text_hash, text),) = batch
                 self._waiting.appendleft([(text_hash, text[: len(text) // 2])])
+            elif len(batch) == 1:
+                await self._refuse(batch[0][0], error.reason)
             else:
-                await self._refuse({text_hash: error.reason})
+                await self._divide(batch, error.reason)
             return
         good, bad = self._sorted_out(batch, vectors)
         if good:
@@ -160,38 +147,64 @@ class Requests:
             if self._progress is not None:
                 self._progress(self.embedded, self._total)
         if bad:
-            await self._refuse(bad)
+            await self._ask_again(
+                [it for it in batch if it[0] in bad], bad, some_were_good=bool(good)
+            )
 
-    async def _answered(self, texts: list[str]) -> list[list[float]]:
-        """Make a request until it is answered; the pauses are cut short when another fails."""
-        tries, miscounts, waited = 0, 0, 0.0
+    async def _ask_again(
+        self, batch: Batch, reasons: Mapping[str, str], *, some_were_good: bool
+    ) -> None:
+        """Ask again for vectors that cannot be used: it may have been the company, or a mishap."""
+        text_hash, reason = next(iter(reasons.items()))
+        if len(batch) == 1 and text_hash in self._doubted and not some_were_good:
+            await self._refuse(text_hash, reason)
+            return
+        self._doubted.update(reasons)
+        if some_were_good:
+            self._waiting.appendleft(batch)
+        else:
+            await self._divide(batch, reason)
+
+    async def _divide(self, batch: Batch, reason: str) -> None:
+        """Make two requests of one, as long as the model takes any text."""
+        await self._believe(reason)
+        middle = len(batch) // 2
+        self._waiting.extendleft(part for part in (batch[middle:], batch[:middle]) if part)
+
+    async def _answered(
+        self, texts: list[str], check: Callable[[list[list[float]]], None] | None = None
+    ) -> list[list[float]]:
+        """Make a request until it is answered; the delays are cut short when another fails."""
+        failures, miscounts, waited = 0, 0, 0.0
         while True:
             await self._turn()
-            tries += 1
             try:
                 vectors = await self._embedder.embed_documents(texts)
                 if len(vectors) != len(texts):
                     miscounts += 1
-                    final = miscounts == _MISCOUNTS
+                    is_final = miscounts == _MISCOUNTS
                     raise EmbeddingError(
                         self._embedder.model_id,
                         f"gave {len(vectors)} vectors for {len(texts)} texts",
-                        kind=FailureKind.UNAVAILABLE if final else FailureKind.TRANSIENT,
+                        kind=FailureKind.REFUSED if is_final else FailureKind.TRANSIENT,
                     )
+                if check is not None:
+                    check(vectors)
             except EmbeddingError as error:
-                pause = self._retry.pause_after(tries, error.retry_after)
-                waited += pause
+                failures += 1
+                delay = self._retry.delay(failures, error.retry_after)
+                waited += delay
                 if (
                     error.kind is not FailureKind.TRANSIENT
-                    or tries >= self._retry.tries
+                    or failures >= self._retry.tries
                     or waited > self._retry.patience
                 ):
                     raise
                 if error.retry_after is not None:
-                    self._hold(pause)
+                    self._hold(delay)
             else:
                 return vectors
-            await self._sleep(pause)
+            await self._sleep(delay)
 
     async def _turn(self) -> None:
         """Wait until the rate allows one more request."""
@@ -219,9 +232,10 @@ class Requests:
     ) -> tuple[dict[str, Sequence[float]], dict[str, str]]:
         """Tell the vectors that can be stored, by hash, from what is wrong with the others."""
         known = self._dimensions or self._embedder.dimensions
-        lengths = Counter(map(len, vectors))
-        usual = lengths.most_common(1)[0][0]
-        if known is not None and known not in lengths:
+        lengths = Counter(len(vector) for vector in vectors if vector)
+        usual = lengths.most_common(1)[0][0] if lengths else 0
+        is_new = any(text_hash not in self._doubted for text_hash, _ in batch)
+        if known is not None and lengths and known not in lengths and is_new:
             raise VectorError(
                 self._embedder.model_id,
                 f"gave vectors of {usual} dimensions where {known} were expected",
@@ -230,8 +244,10 @@ class Requests:
         good: dict[str, Sequence[float]] = {}
         bad: dict[str, str] = {}
         for (text_hash, _), vector in zip(batch, vectors, strict=True):
-            norm = math.hypot(*vector)
-            if len(vector) != dimensions:
+            norm = _norm(vector)
+            if norm is None:
+                bad[text_hash] = "gave something that is no vector"
+            elif len(vector) != dimensions:
                 bad[text_hash] = (
                     f"gave a vector of {len(vector)} dimensions where {dimensions} were expected"
                 )
@@ -245,10 +261,11 @@ class Requests:
             self._dimensions = dimensions
         return good, bad
 
-    async def _refuse(self, reasons: Mapping[str, str]) -> None:
+    async def _refuse(self, text_hash: str, reason: str) -> None:
+        await self._believe(reason)
+        self._believed = max(0, self._believed - 1)
         model = self._embedder.model_id
-        await self._believe(next(iter(reasons.values())))
-        named = {key: str(EmbeddingError(model, reason)) for key, reason in reasons.items()}
+        named = {text_hash: str(EmbeddingError(model, reason))}
         await finish_in_thread(self._store.refuse, model, named)
         self.refused |= named
 
@@ -259,22 +276,29 @@ class Requests:
             EmbeddingError: The model takes no text.
         """
         async with self._trying_plain_text:
-            if not self._believed:
-                if not await self._takes_plain_text():
-                    raise EmbeddingError(
-                        self._embedder.model_id,
-                        f"takes no text ({reason}); check the model's name and its settings",
-                        kind=FailureKind.UNAVAILABLE,
-                    )
-                self._believed = _BELIEVED
-            self._believed -= 1
+            if self._believed:
+                return
+            try:
+                await self._answered([_PLAIN_TEXT], self._check_plain_text)
+            except EmbeddingError as error:
+                if error.kind is not FailureKind.REFUSED:
+                    raise
+                raise EmbeddingError(
+                    self._embedder.model_id,
+                    f"takes no text ({reason}); check the model's name and its settings",
+                    kind=FailureKind.UNAVAILABLE,
+                ) from error
+            self._believed = _BELIEVED
 
-    async def _takes_plain_text(self) -> bool:
-        try:
-            vectors = await self._answered([_PLAIN_TEXT])
-        except EmbeddingError as error:
-            if error.kind is not FailureKind.REFUSED:
-                raise
-            return False
-        good, _ = self._sorted_out([("", _PLAIN_TEXT)], vectors)
-        return bool(good)
+    def _check_plain_text(self, vectors: Sequence[Sequence[float]]) -> None:
+        _, bad = self._sorted_out([("", _PLAIN_TEXT)], vectors)
+        if bad:
+            raise EmbeddingError(self._embedder.model_id, f"{bad['']}, whatever the text")
+
+
+def _norm(vector: Sequence[float]) -> float | None:
+    """Return the length of a vector, or None for what is none: providers answer with anything."""
+    try:
+        return math.hypot(*vector) if vector else None
+    except (TypeError, OverflowError):
+        return None

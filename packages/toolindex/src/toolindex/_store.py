@@ -250,9 +250,9 @@ class ToolIndex:
         return len(changed)
 
     def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
-        """Give up to `limit` texts, by hash, that this model has neither embedded nor refused.
+        """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        A refusal counts for 30 days.
+        A refusal counts for a minute, and twice as long each time that it comes again.
         """
         with self._pool.read() as connection:
             return pending_texts(connection, model_id, limit=limit)
@@ -263,7 +263,7 @@ class ToolIndex:
             return count_pending(connection, model_id)
 
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
-        """Keep why a model gives no vector for some texts, by hash: they are not pending.
+        """Keep why a model gave some texts no vector, by hash: they are not pending for a while.
 
         Raises:
             DatabaseError: The database cannot be written.
@@ -273,7 +273,7 @@ class ToolIndex:
                 refuse(connection, model_id, reasons)
 
     def refused(self, model_id: str) -> dict[str, str]:
-        """Give the reason, by tool id, for every tool whose text a model has refused."""
+        """Return the reason, by tool id, for every tool whose text a model has refused."""
         with self._pool.read() as connection:
             return refused_tools(connection, model_id)
 

@@ -144,11 +144,13 @@ class FailureKind(StrEnum):
 
     Attributes:
         TRANSIENT: Try again in a while: no connection, no answer in time, too many requests.
-        REFUSED: Leave this text out: the model does not take it, and never will.
-        UNAVAILABLE: Mend something first: no key, no package, no such model, no money.
+        SLOW: Ask for fewer texts at once: no answer came in time.
+        REFUSED: Leave this text out: the model does not take it.
+        UNAVAILABLE: Repair something first: no key, no package, no such model, no money.
     """
 
     TRANSIENT = "transient"
+    SLOW = "slow"
     REFUSED = "refused"
     UNAVAILABLE = "unavailable"
 

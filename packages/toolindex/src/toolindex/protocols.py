@@ -89,9 +89,9 @@ class PendingTexts(Protocol):
         ...
 
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
-        """Keep why a model gives no vector for some texts, by hash: these are not pending.
+        """Keep why a model gave no vector for some texts, by hash: these are not pending.
 
-        Not for ever: some weeks later they are tried once more.
+        Not for ever: minutes later they are tried again, and later each time they are refused.
         """
         ...
 

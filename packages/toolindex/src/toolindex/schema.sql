@@ -1,4 +1,4 @@
--- Version 4: a new database is made from this file, an older one by the steps in migrations/.
+-- Version 5: a new database is made from this file, an older one by the steps in migrations/.
 -- The `entries_vec…` tables are not here: each is as wide as its model's vectors, is made when
 -- the model is put to use, and can always be rebuilt from `embeddings`.
 
@@ -80,12 +80,14 @@ CREATE TABLE embeddings (
     UNIQUE (model_id, text_hash)
 );
 
--- Texts that a model gives no usable vector for, so that nobody pays for asking again and again.
+-- Texts that a model gives no usable vector for, so that nobody pays for asking again and again:
+-- they are left alone for a time that doubles whenever they are refused again.
 CREATE TABLE refusals (
     model_id TEXT NOT NULL,
     text_hash TEXT NOT NULL,
     reason TEXT NOT NULL,
-    at REAL NOT NULL,               -- seconds since 1970, UTC
+    at REAL NOT NULL,               -- the last time, in seconds since 1970, UTC
+    times INTEGER NOT NULL DEFAULT 1,
     PRIMARY KEY (model_id, text_hash)
 ) WITHOUT ROWID;
 

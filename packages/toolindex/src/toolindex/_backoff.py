@@ -1,0 +1,43 @@
+"""How long to wait before what failed is tried again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Backoff"]
+
+# 2¹⁰⁰⁰ is about the largest power that a float holds.
+_MOST_DOUBLINGS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long to wait before what failed is tried again: twice as long after each failure.
+
+    Attributes:
+        first: Seconds to wait after the first failure.
+        longest: Seconds to wait at most.
+        jitter: Whether each delay is chosen at random between 0 and that length ("full jitter"),
+            so that clients which failed together do not come back together.
+        tries: How often to try at most, the first time included.
+        patience: How many seconds all delays together may take.
+    """
+
+    first: float = 1.0
+    longest: float = 60.0
+    jitter: bool = False
+    tries: int = 4
+    patience: float = 30.0
+
+    def delay(self, failures: int, retry_after: float | None = None) -> float:
+        """Return the seconds to wait after a number of failures in a row.
+
+        Args:
+            failures: How many there were, at least 1.
+            retry_after: The seconds that a provider asked for, which are granted.
+        """
+        from random import uniform
+
+        longest = min(self.longest, self.first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
+        chosen = uniform(0, longest) if self.jitter else longest  # noqa: S311 - no secret
+        return max(chosen, retry_after or 0.0)
