@@ -1,6 +1,7 @@
 """Whatever comes in over stdio, only the protocol goes out, and the server goes on or ends."""
 
 import json
+import random
 import subprocess
 import time
 from contextlib import contextmanager
@@ -94,27 +95,122 @@ def piped(command, tree, tmp_path, environment):
     return start
 
 
-NO_MESSAGES = {
-    "no JSON": b"this is no JSON",
-    "a zero byte": b"\x00",
-    "no UTF-8": b'\xff\xfe{"jsonrpc"',
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+QUESTION = (
+    r'{"method": "tools/call", "params": {"name": "search_tools", "arguments": {"query": "%s"}},'
+    r' "jsonrpc": "2.0", "id": %s}'
+)
+
+
+def request(query="merge pdf files", number=5):
+    """Write a request as JavaScript's clients do, with its id at the end."""
+    return (QUESTION % (query, number)).encode()
+
+
+def nested(depth, number):
+    brackets = "[" * depth + "]" * depth
+    ping = '{"jsonrpc": "2.0", "method": "ping", "params": {"a": %s}, "id": %s}'
+    return (ping % (brackets, number)).encode()
+
+
+# By what is wrong: the line, the code of its answer, and the id there.
+REFUSED = {
+    "half an emoji": (request(r"merge \ud83d"), PARSE_ERROR, 5),
+    "the other half": (request(r"\ude00 merge", '"six"'), PARSE_ERROR, "six"),
+    "a line break in a text": (request("merge\x01pdf"), PARSE_ERROR, 5),
+    "deeper than the SDK reads": (nested(300, 5), PARSE_ERROR, 5),
+    "a number of 5,000 digits": (request(number="5, \"n\": " + "9" * 5000), PARSE_ERROR, 5),
+    "an id of 5,000 digits": (request(number="9" * 5000), PARSE_ERROR, None),
+    "half an emoji as id": (request(number=r'"\ud83d"'), PARSE_ERROR, None),
+    "deeper than anybody reads": (nested(100_000, 5), PARSE_ERROR, None),
+    "a hundred thousand brackets": (b"[" * 100_000, PARSE_ERROR, None),
+    "half a line": (request()[:-20], PARSE_ERROR, None),
+    "two requests": (request() + request(), PARSE_ERROR, None),
+    "not JSON": (b"this is not JSON", PARSE_ERROR, None),
+    "a zero byte": (b"\x00", PARSE_ERROR, None),
+    "not UTF-8": (b'\xff\xfe{"jsonrpc"', PARSE_ERROR, None),
+    "a batch": (b"[" + request() + b"]", INVALID_REQUEST, None),
+    "a text": (b'"ping"', INVALID_REQUEST, None),
+    "nothing in it": (b"{}", INVALID_REQUEST, None),
+    "an older version": (
+        b'{"jsonrpc": "1.0", "id": 5, "method": "ping"}', INVALID_REQUEST, 5
+    ),
+    "a list of arguments": (
+        b'{"jsonrpc": "2.0", "id": 5, "method": "ping", "params": [1]}', INVALID_REQUEST, 5
+    ),
+    "a method that is a number": (
+        b'{"jsonrpc": "2.0", "id": 5, "method": 1}', INVALID_REQUEST, 5
+    ),
+    "a request that is a response": (
+        b'{"jsonrpc": "2.0", "id": 5, "method": "ping", "params": [], "result": {}}',
+        INVALID_REQUEST,
+        5,
+    ),
+    "null as id": (request(number="null"), INVALID_REQUEST, None),
+    "a fraction as id": (request(number="1.5"), INVALID_REQUEST, None),
+    "true as id": (request(number="true"), INVALID_REQUEST, None),
+}  # fmt: skip
+# The protocol has no answers to these.
+PASSED_OVER = {
     "an empty line": b"",
-    "a batch": b'[{"jsonrpc": "2.0", "id": 5, "method": "ping"}]',
-    "no method": b"{}",
-    "a hundred thousand brackets": b"[" * 100_000,
-    "a number of 5,000 digits": b'{"jsonrpc": "2.0", "method": "ping", "id": ' + b"9" * 5000 + b"}",
+    "spaces": b" \t\r",
     "an answer to nothing": b'{"jsonrpc": "2.0", "id": 77, "result": {}}',
+    "an answer with half an emoji": rb'{"jsonrpc": "2.0", "id": 77, "result": {"a": "\ud83d"}}',
+    "an error of the client's": b'{"jsonrpc": "2.0", "id": 7, "error": {"code": 1, "message": ""}}',
+    "a notification with half an emoji": (
+        rb'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"reason": "\ud83d"}}'
+    ),
+    "a notification with a list": b'{"jsonrpc": "2.0", "method": "notifications/x", "params": [1]}',
     "the end of a call that is not there": (
         b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 999}}'
     ),
 }
 
 
-def test_what_is_no_request_is_passed_over(piped):
+def test_a_line_that_cannot_be_served_is_answered_with_its_id_where_that_can_be_read(piped):
     with piped() as server:
-        for what, line in NO_MESSAGES.items():
+        for what, (line, code, number) in REFUSED.items():
+            server.send(line, PING)
+            (answer,) = server.answers_before("still there")
+
+            assert (answer["error"]["code"], answer["id"]) == (code, number), what
+            assert answer["error"]["message"].isprintable(), what
+        server.send(request(r"\ud83d"))
+        assert "an emoji that was cut" in server.receive()["error"]["message"]
+
+
+def test_what_wants_no_answer_is_passed_over(piped):
+    with piped() as server:
+        for what, line in PASSED_OVER.items():
             server.send(line, PING)
             assert server.answers_before("still there") == [], what
+
+
+def test_a_client_that_begins_with_a_byte_order_mark_and_ends_lines_as_windows_does_is_served(
+    piped,
+):
+    with piped(initialized=False) as server:
+        server.send(b"\xef\xbb\xbf" + json.dumps(INITIALIZE).encode() + b"\r")
+
+        assert server.receive()["result"]["serverInfo"]["name"] == "pytools"
+
+
+def test_whatever_bytes_are_wrong_in_the_arguments_of_a_request_it_gets_one_answer(piped):
+    chance = random.Random(20)
+    line = request(r"merge \ud83d\ude00 pdf")
+    start, end = line.index(b"arguments"), line.index(b'"jsonrpc"')
+    with piped() as server:
+        for _ in range(300):
+            wrong = bytearray(line)
+            for _ in range(chance.randint(1, 3)):
+                wrong[chance.randrange(start, end)] = chance.choice(b' "\\{}[]:,09utf\xff\x00')
+            server.send(bytes(wrong))
+        answers = [server.receive() for _ in range(300)]
+        assert {answer["id"] for answer in answers} == {5, None}
+        assert sum("result" in answer for answer in answers) in range(30, 270)
+
+        server.send(PING)
+        assert server.answers_before("still there") == []
 
 
 def test_a_request_that_cannot_be_served_gets_an_error_and_the_next_one_an_answer(piped):

@@ -80,7 +80,8 @@ def read_arguments(model: type[A], given: Mapping[str, Any]) -> A:
         return model.model_validate(dict(given))
     except ValidationError as error:
         schema = arguments_schema(model)
-        wrong = {str(it["loc"][0]): it for it in error.errors(include_url=False)}
+        # What is wrong with a name, as half of a character, has no place among the fields.
+        wrong = {str((*it["loc"], it["input"])[0]): it for it in error.errors(include_url=False)}
         shown = islice(wrong.items(), _SHOWN_PROBLEMS)
         # Not chained: the SDK would log the fields of a chained error once more.
         raise ToolError(

@@ -19,6 +19,7 @@ from pytools_hybrid.plain_text import one_line
 from pytools_hybrid.prompts import workflow
 from pytools_hybrid.server._arguments import quoted
 from pytools_hybrid.server._list_changes import ListChanges
+from pytools_hybrid.server._stdio import stdio_streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +76,12 @@ class ToolServer(MCPServer[None]):
         @self.prompt(_PROMPT, title="Tool discovery", description="How to find and use tools")
         def tool_discovery_workflow() -> str:
             return workflow(mode)
+
+    async def run_stdio_async(self) -> None:
+        """Serve over stdin and stdout until the client goes."""
+        server = self._lowlevel_server
+        async with stdio_streams() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
 
     async def announce_changes(self) -> None:
         """Tell clients when the list of tools changes, until cancelled."""

@@ -1,0 +1,155 @@
+"""MCP over stdin and stdout, where every line that may be a request gets an answer.
+
+The SDK passes over what it cannot parse, and the client waits for an answer until it gives up.
+Each line is therefore checked before the SDK reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+import anyio
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    RequestId,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+
+__all__ = ["problem_of", "stdio_streams"]
+
+_BYTE_ORDER_MARK = "\ufeff"
+# Longer numbers are refused by Python, and by most clients.
+_INTEGER_DIGITS = 300
+
+
+@asynccontextmanager
+async def stdio_streams() -> AsyncGenerator[
+    tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
+]:
+    """Open the SDK's streams over stdin and stdout, and answer what it would pass over.
+
+    Meanwhile stdin is empty for everybody else, and what others print goes to stderr.
+    """
+    writing: asyncio.Future[WriteStream[SessionMessage]]
+    writing = asyncio.get_running_loop().create_future()
+
+    async def answer(problem: JSONRPCError) -> None:
+        stream = await writing
+        # The client may be gone.
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            await stream.send(SessionMessage(problem))
+
+    lines = _CheckedLines(_private_stdin(), answer)
+    async with stdio_server(stdin=lines) as (read, write):
+        writing.set_result(write)
+        yield read, write
+
+
+def problem_of(line: str) -> JSONRPCError | None:
+    """Return the answer to a line that the SDK would pass over; None where it is to be served.
+
+    Notifications and responses get no answer, however wrong they are.
+    """
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as error:
+        code, why = _described(error)
+    else:
+        if isinstance(message, JSONRPCRequest):
+            return None
+        # The SDK takes a request whose id is wrong for a notification.
+        code, why = INVALID_REQUEST, "Invalid request: the id must be a text or a whole number"
+    request_id: RequestId | None = None
+    if isinstance(read := _read_leniently(line), dict):
+        given = cast("dict[str, Any]", read)
+        is_notification = isinstance(given.get("method"), str) and "id" not in given
+        is_response = "method" not in given and not given.keys().isdisjoint({"result", "error"})
+        if is_notification or is_response:
+            return None
+        request_id = _usable_id(given.get("id"))
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=why))
+
+
+def _described(error: ValidationError) -> tuple[int, str]:
+    first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] != "json_invalid":
+        return INVALID_REQUEST, "Invalid request: a line must be one object of JSON-RPC 2.0"
+    why = str(first.get("ctx", {}).get("error", first["msg"]))
+    if "hex escape" in why:
+        why += "; it may be half of a character, as of an emoji that was cut"
+    return PARSE_ERROR, f"Parse error: {why}"
+
+
+def _read_leniently(line: str) -> object:
+    """Read what Python can of a line that is not valid JSON, or None."""
+    try:
+        return json.loads(line, strict=False, parse_int=_number)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _INTEGER_DIGITS else float(digits)
+
+
+def _usable_id(given: object) -> RequestId | None:
+    if isinstance(given, str):
+        try:
+            given.encode()
+        except UnicodeEncodeError:
+            return None
+        return given
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
+
+
+class _CheckedLines(anyio.AsyncFile[str]):
+    """The lines of a client that can be served; others are answered and left out.
+
+    Args:
+        lines: What the client writes.
+        answer: Called with the answer to a line that is left out.
+    """
+
+    def __init__(self, lines: TextIO, answer: Callable[[JSONRPCError], Awaitable[object]]) -> None:
+        super().__init__(lines)
+        self._answer = answer
+
+    async def readline(self) -> str:
+        """Read the next line that can be served; "" at the end."""
+        while line := await super().readline():
+            # Some clients begin with a mark, which belongs to no message.
+            message = line.removeprefix(_BYTE_ORDER_MARK)
+            if message.isspace():
+                continue
+            if (problem := problem_of(message)) is None:
+                return message
+            await self._answer(problem)
+        return ""
+
+
+def _private_stdin() -> TextIO:
+    """Take stdin away from everybody else: a child process must not read the client's lines."""
+    shared = sys.stdin.fileno()
+    private = os.dup(shared)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, shared)
+    os.close(null)
+    # Not closed with the file: a thread may still wait for a line.
+    return open(private, encoding="utf-8", errors="replace", newline="\n", closefd=False)
