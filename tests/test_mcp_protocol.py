@@ -234,11 +234,24 @@ def test_a_request_that_cannot_be_served_gets_an_error_and_the_next_one_an_answe
         assert found["result"]["structuredContent"]["result"][0]["name"] == "merge_pdfs"
 
 
-def test_a_line_of_twenty_megabytes_is_a_long_query(piped):
-    with piped() as server:
-        answer = server.answer(call(1, "search_tools", query="merge pdf files " * 1_300_000))
+def test_a_text_of_twenty_megabytes_is_refused_by_every_tool_in_a_sentence(piped):
+    long = "merge pdf files " * 1_300_000
+    with piped("--tools", "all") as server:
+        for tool, name, given in (
+            ("search_tools", "query", long),
+            ("search_tools", "categories", [long]),
+            ("describe_tool", "id", long),
+            ("report_outcome", "tool_id", long),
+            ("list_tools", "categories", long),
+        ):
+            others = {"success": True} if tool == "report_outcome" else {"query": "a"}
+            others = others if tool in ("search_tools", "report_outcome") else {}
+            result = server.answer(call(1, tool, **others | {name: given}))["result"]
 
-        assert answer["result"]["structuredContent"]["result"][0]["name"] == "merge_pdfs"
+            assert result["isError"] is True
+            (told,) = result["content"]
+            assert told["text"].startswith(f"{name} has a text of more than "), tool
+            assert len(told["text"]) < 100
 
 
 def test_a_call_that_is_cancelled_is_not_answered_and_holds_nothing_up(piped, counted):

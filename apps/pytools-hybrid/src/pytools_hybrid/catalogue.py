@@ -32,6 +32,8 @@ MAX_NAMES = 100
 _NEAREST = 5
 _LISTED = 20
 _SAME_NAME = 1.0
+# No system has longer paths, of which ids are made.
+_LONGEST_ID = 4096
 # The time to compare names grows with the square of their length.
 _COMPARED_CHARACTERS = 100
 # As clients show the tools of a server that they know by this name.
@@ -80,6 +82,8 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
         AmbiguousToolError: Several are.
         DatabaseError: The index cannot be read.
     """
+    if len(name) > _LONGEST_ID:
+        raise UnknownToolError(name, ())
     for asked in _spellings(name):
         if len(found := _called(reader, asked, policy)) == 1:
             return found[0]

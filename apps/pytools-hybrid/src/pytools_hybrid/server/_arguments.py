@@ -23,6 +23,8 @@ __all__ = ["Arguments", "quoted", "read_arguments"]
 
 A = TypeVar("A", bound="Arguments")
 
+# Far more than a need in plain language; what takes seconds to look for is much longer.
+_MOST_CHARACTERS = 10_000
 _SHOWN_CHARACTERS = 60
 # More at once is not read.
 _SHOWN_PROBLEMS = 2
@@ -39,10 +41,10 @@ class Arguments(BaseModel):
     """The arguments of a tool; another name than those of the fields is refused.
 
     Agents write null for what they leave out, and one text where a list is wanted; both are
-    taken for what they mean.
+    taken for what they mean. No text may be longer than a limit, which a field can lower.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", str_max_length=_MOST_CHARACTERS)
 
     @model_validator(mode="before")
     @classmethod
@@ -99,9 +101,9 @@ def _problem(
     name: str, wrong: ErrorDetails, given: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> str:
     fields, limits = schema["properties"], wrong.get("ctx", {})
+    if name not in fields:
+        return f"There is no argument {quoted(name)}; there are {', '.join(fields) or 'none'}."
     match wrong["type"]:
-        case "extra_forbidden":
-            return f"There is no argument {quoted(name)}; there are {', '.join(fields) or 'none'}."
         case "missing":
             return f"The argument {name} is missing; give {_allowed(fields[name])}."
         case "string_too_long":

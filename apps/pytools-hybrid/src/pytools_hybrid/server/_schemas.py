@@ -18,7 +18,8 @@ def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Give the JSON Schema of a model, without what pydantic adds for other readers.
 
     Left out are titles, the docstrings of models, references (what they lead to is put in their
-    place, so the model must not contain itself) and null: what is None is not sent.
+    place, so the model must not contain itself), null: what is None is not sent, and the lengths
+    of texts: who exceeds them is told.
     """
     schema = model.model_json_schema()
     return _compact(schema, schema.get("$defs", {}))
@@ -42,7 +43,7 @@ def _compact(schema: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, 
     compact: dict[str, Any] = {}
     for key, value in schema.items():
         match key:
-            case "$defs" | "title":
+            case "$defs" | "title" | "maxLength":
                 pass
             case "description" if "properties" in schema:
                 pass
