@@ -14,7 +14,7 @@ import uvicorn
 from pytools_hybrid import ToolSearch, Upkeep
 from pytools_hybrid.errors import IndexNotOpenError, PytoolsError, RootUnreadableError
 from pytools_hybrid.http import _connections, _limits
-from pytools_hybrid.http._connections import ImpatientProtocol
+from pytools_hybrid.http._connections import ImpatientProtocol, Places
 from pytools_hybrid.http._descriptors import room_for_connections
 from pytools_hybrid.http._ending import AnswerWhenCut
 from pytools_hybrid.http._hosts import HostRule
@@ -237,9 +237,9 @@ async def test_a_client_that_goes_in_the_middle_of_its_body_is_let_go_and_counte
 
 
 @asynccontextmanager
-async def serving(app, **options):
+async def serving(app, **places):
     """Serve an application with our protocol, and give the address."""
-    http = partial(ImpatientProtocol, **options)
+    http = partial(ImpatientProtocol, places=Places(**places))
     config = uvicorn.Config(app, http=http, lifespan="off", log_config=None, timeout_keep_alive=1)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -312,32 +312,62 @@ async def test_a_body_that_breaks_after_its_answer_ends_the_connection(caplog, m
 
 
 async def test_a_body_that_is_refused_unread_does_not_keep_its_connection():
-    guarded = Gate(echo, hosts=HostRule("127.0.0.1", ()), token="secret")
-    async with serving(guarded) as address:
+    async with serving(guarded(echo)) as address:
         received = await exchange(address, CHUNKED.replace(b"Host: a", b"Host: localhost"))
 
     assert received.startswith(b"HTTP/1.1 401")
     assert b"connection: close" in received.lower()
 
 
-async def test_of_many_connections_those_too_many_are_told_to_come_again():
-    async with serving(echo, most=2) as address:
-        first = await asyncio.open_connection(*address)
-        second = await asyncio.open_connection(*address)
-        third = await exchange(address)
-        for _, writer in (first, second):
-            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-        answers = [await reader.read() for reader, _ in (first, second)]
-        for _, writer in (first, second):
+TOKEN = "secret"
+ASKED = f"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+LAST = ASKED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+
+def guarded(app):
+    return Gate(app, hosts=HostRule("127.0.0.1", ()), token=TOKEN)
+
+
+async def test_a_connection_too_many_takes_the_place_of_the_oldest_that_has_not_shown_a_token():
+    async with serving(guarded(echo), most=3) as address:
+        known = await asyncio.open_connection(*address)
+        known[1].write(ASKED)
+        await known[0].read(65536)
+        silent = [await asyncio.open_connection(*address) for _ in range(2)]
+        wrong = ASKED.replace(b"GET /", b"GET /health").replace(b"Authorization", b"X-Other")
+        silent[0][1].write(wrong)
+        await silent[0][0].read(65536)
+
+        answer = await exchange(address, LAST)
+
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert await silent[0][0].read() == b"", "the oldest has gone"
+        known[1].write(LAST)
+        assert (await known[0].read()).startswith(b"HTTP/1.1 200"), "who is known has stayed"
+        silent[1][1].write(LAST)
+        assert (await silent[1][0].read()).startswith(b"HTTP/1.1 200"), "there was room for two"
+        for _, writer in (known, *silent):
+            writer.close()
+
+
+async def test_where_all_have_shown_a_token_the_next_is_told_to_come_again():
+    async with serving(guarded(echo), most=2) as address:
+        known = [await asyncio.open_connection(*address) for _ in range(2)]
+        for reader, writer in known:
+            writer.write(ASKED)
+            await reader.read(65536)
+
+        head, _, body = (await exchange(address)).partition(b"\r\n\r\n")
+
+        assert head.startswith(b"HTTP/1.1 503")
+        assert b"retry-after" in head.lower()
+        assert json.loads(body)["status"] == 503
+        for reader, writer in known:
+            writer.write(LAST)
+            assert (await reader.read()).startswith(b"HTTP/1.1 200")
             writer.close()
             await writer.wait_closed()
-        again = await exchange(address, b"GET / HTTP/1.0\r\n\r\n")
-
-    head, _, body = third.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 503")
-    assert b"retry-after" in head.lower()
-    assert json.loads(body)["status"] == 503
-    assert all(answer.startswith(b"HTTP/1.1 200") for answer in (*answers, again))
+        assert (await exchange(address, LAST)).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")

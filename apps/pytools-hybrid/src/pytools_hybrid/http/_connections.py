@@ -1,4 +1,8 @@
-"""Connections: how many there are, how long they wait for a request, and what is no request."""
+"""Connections: how many there are, how long they wait for a request, and what is no request.
+
+Anybody who reaches the address can open connections and leave them silent. Only those on which a
+request was let in keep their place; of the others the oldest makes room for a new one.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,50 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pytools_hybrid.http._descriptors import MOST_CONNECTIONS
 from pytools_hybrid.http._problems import ProblemError
+from pytools_hybrid.http._security import LET_IN
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["ImpatientProtocol"]
+__all__ = ["ImpatientProtocol", "Places"]
 
 _HEADERS_SECONDS = 20.0
+
+
+class Places:
+    """How many connections a server has room for, and which of them must leave first.
+
+    Args:
+        most: How many there may be at once.
+    """
+
+    def __init__(self, most: int = MOST_CONNECTIONS) -> None:
+        self.most = most
+        # The oldest comes first.
+        self._strangers: dict[ImpatientProtocol, None] = {}
+
+    def enter(self, newest: ImpatientProtocol, among: int) -> bool:
+        """Make room for a connection, which is a stranger until a request of it was let in.
+
+        Args:
+            newest: The connection.
+            among: How many there are with it.
+
+        Returns:
+            Whether there is room.
+        """
+        if among > self.most:
+            oldest = next(iter(self._strangers), None)
+            if oldest is None:
+                return False
+            self.leave(oldest)
+            oldest.transport.abort()
+        self._strangers[newest] = None
+        return True
+
+    def leave(self, connection: ImpatientProtocol) -> None:
+        """Forget a stranger that has gone, or is none any more."""
+        self._strangers.pop(connection, None)
 
 
 class ImpatientProtocol(H11Protocol):
@@ -25,7 +66,7 @@ class ImpatientProtocol(H11Protocol):
 
     Args:
         arguments: Those of uvicorn's protocol.
-        most: How many connections there may be at once.
+        places: The places of the server's connections.
         options: Further ones of uvicorn's protocol.
     """
 
@@ -34,20 +75,20 @@ class ImpatientProtocol(H11Protocol):
     def __init__(
         self,
         *arguments: Any,  # noqa: ANN401 - as there
-        most: int = MOST_CONNECTIONS,
+        places: Places,
         **options: Any,  # noqa: ANN401 - as there
     ) -> None:
         super().__init__(*arguments, **options)
-        self._most = most
+        self._places = places
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, or refuse a connection too many."""
         super().connection_made(transport)
-        if len(self.connections) > self._most:
+        if self._places.enter(self, len(self.connections)):
+            self._expect_headers()
+        else:
             detail = "too many connections are open; come again"
             self._refuse(ProblemError(503, detail, headers={"Retry-After": "1"}))
-        else:
-            self._expect_headers()
 
     def data_received(self, data: bytes) -> None:
         """Take what has come; only whole headers put the deadline off."""
@@ -57,6 +98,13 @@ class ImpatientProtocol(H11Protocol):
         else:
             self._forget_deadline()
 
+    def handle_events(self) -> None:
+        """Begin the requests that have come; who lets one in, says so."""
+        super().handle_events()
+        # uvicorn says that there always is one, and has None before the first request.
+        if self.scope is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            self.scope.setdefault("state", {})[LET_IN] = self._stay
+
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
         self._refuse(ProblemError(400, "this is no request of HTTP/1.1"))
@@ -64,7 +112,11 @@ class ImpatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing more."""
         self._forget_deadline()
+        self._places.leave(self)
         super().connection_lost(exc)
+
+    def _stay(self) -> None:
+        self._places.leave(self)
 
     def _refuse(self, problem: ProblemError) -> None:
         # uvicorn says that there always is one, and has None before the first request.

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from pytools_hybrid.http._problems import ProblemError
     from pytools_hybrid.settings import Settings
 
-__all__ = ["Gate", "check_exposure"]
+__all__ = ["LET_IN", "PUBLIC", "Gate", "check_exposure"]
 
 PUBLIC = "pytools.public"
 """The key of a scope that says that the request came without the token."""
+
+LET_IN = "pytools.let_in"
+"""The key of a scope's state under which a connection waits to hear that it may stay."""
 
 _HEALTH = "/health"
 
@@ -63,6 +66,8 @@ class Gate:
             response.headers["Connection"] = "close"
             await response(scope, receive, send)
             return
+        if scope["type"] == "http" and PUBLIC not in scope:
+            scope.get("state", {}).get(LET_IN, _nobody_waits)()
         await self._app(scope, receive, send)
 
     def _problem(self, scope: Scope) -> ProblemError | None:
@@ -96,6 +101,10 @@ class Gate:
         scheme, _, token = given[0].partition(" ")
         is_right = hmac.compare_digest(token.strip().encode("latin-1"), self._token)
         return is_right and scheme.lower() == "bearer"
+
+
+def _nobody_waits() -> None:
+    return
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

@@ -14,7 +14,7 @@ import uvicorn
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.http._app import create_app
-from pytools_hybrid.http._connections import ImpatientProtocol
+from pytools_hybrid.http._connections import ImpatientProtocol, Places
 from pytools_hybrid.http._descriptors import NEW_AT_ONCE, room_for_connections
 from pytools_hybrid.http._security import check_exposure
 from pytools_hybrid.terminal import say
@@ -123,7 +123,8 @@ def _config(app: Starlette) -> uvicorn.Config:
         app,
         # Declared as a class, and only ever called.
         http=cast(
-            "type[ImpatientProtocol]", partial(ImpatientProtocol, most=room_for_connections())
+            "type[ImpatientProtocol]",
+            partial(ImpatientProtocol, places=Places(room_for_connections())),
         ),
         ws="none",
         lifespan="on",
