@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -21,10 +22,18 @@ __all__ = [
     "UnknownCategoryError",
     "UnknownToolError",
     "innermost",
+    "refusal",
 ]
 
 
 _SHOWN = 100
+_PERMISSION = "give yourself the right to it (chmod, chown), or choose another place"
+_REMEDIES = {
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: "choose a place that can be written",
+    errno.ENOSPC: "free some space, then run again",
+}
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -32,6 +41,13 @@ def innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
+
+
+def refusal(error: OSError) -> str:
+    """Return why the system refused a file, and what to do about it."""
+    reason = error.strerror or str(error)
+    remedy = _REMEDIES.get(error.errno or 0)
+    return f"{reason}; {remedy}" if remedy else reason
 
 
 class PytoolsError(Exception):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EXTRAS",
     "check_provider",
+    "did_you_mean",
     "has_pydantic_ai",
     "is_provider",
     "missing",
@@ -38,6 +39,7 @@ _THEIR_EXTRAS = frozenset(
     {"anthropic", "bedrock", "groq", "huggingface", "mistral", "openrouter", "xai"}
 )
 _GATEWAY = "gateway/"
+_COMPARED = 100
 
 
 def has_pydantic_ai() -> bool:
@@ -78,7 +80,16 @@ def check_provider(model: str, *, usual: Collection[str]) -> None:
         return
     provider = model.partition(":")[0]
     if ":" in model and provider not in usual and not is_provider(provider.removeprefix(_GATEWAY)):
-        raise ValueError(f"pydantic-ai knows no provider of {model!r}; check its name")
+        hint = did_you_mean(provider, usual) or "; check its name"
+        raise ValueError(f"pydantic-ai knows no provider of {model!r}{hint}")
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return what to add to an error that a name is not known: a known one that is like it."""
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name.lower()[:_COMPARED], known, n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 def what_to_do(model: str, error: ImportError) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from toolindex import ToolEntry
     from toolrank import Contribution, Explanation
 
+    from pytools_hybrid.roots import Roots
+
 __all__ = [
     "MAX_LIMIT",
     "FoundTool",
@@ -35,7 +37,16 @@ _QUERY_CHARACTERS = 20_000
 _NO_COVERAGE = Coverage(tools=0, vectors=0, dimensions=0)
 
 
-class SearchMode(StrEnum):
+class _Choice(StrEnum):
+    """A word out of a few; another one is an error that names them."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        what = cls.__name__.removeprefix("Search").lower()
+        raise ValueError(f"there is no {what} {value!r}; there are {', '.join(cls)}")
+
+
+class SearchMode(_Choice):
     """Which channels a search uses."""
 
     HYBRID = "hybrid"
@@ -44,7 +55,7 @@ class SearchMode(StrEnum):
     FUZZY = "fuzzy"
 
 
-class Scope(StrEnum):
+class Scope(_Choice):
     """Which source's tools a search may return."""
 
     ALL = "all"
@@ -245,7 +256,7 @@ def why_empty(
     request: SearchRequest,
     response: SearchResponse,
     *,
-    root: object,
+    root: Roots,
     count: int,
     syncs: bool,
     fails: bool,
@@ -256,7 +267,7 @@ def why_empty(
     Args:
         request: What was asked.
         response: The empty answer.
-        root: The tree.
+        root: The trees.
         count: How many tools may be found at all.
         syncs: Whether the index follows the files.
         fails: Whether that has failed the last time, which is told elsewhere.
@@ -269,12 +280,10 @@ def why_empty(
     if response.tool_count and not count:
         return "no tool may be found: include and exclude of the settings leave none"
     if count == 0:
+        from pytools_hybrid.nearby import no_tools
+
         remedy = "" if syncs else "; syncing is off: run pytools-hybrid index"
-        return (
-            f"no tools of {root} in the index: looked for mcptools/<category>/<tool>.py "
-            "and gentools/<category>/<tool>/api.py with a documented run() or run_parsed()"
-            f"{remedy}"
-        )
+        return f"{no_tools(root)}{remedy}"
     if not query_terms(request.text):
         return "the query holds no words: describe what the tool should do"
     if request.min_confidence > 0:

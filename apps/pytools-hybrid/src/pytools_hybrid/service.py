@@ -119,7 +119,8 @@ class ToolSearch(KeptIndex):
                 the settings name one.
 
         Raises:
-            ValueError: The limit or the confidence is out of range.
+            ValueError: The limit or the confidence is out of range, or there is no such mode or
+                scope.
             SettingsError: The settings name no model to rerank with.
             DatabaseError: The index cannot be read.
             RetrievalError: A search table is missing.
@@ -151,7 +152,8 @@ class ToolSearch(KeptIndex):
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
         if not response.tools:
-            why = why_empty(
+            why = await asyncio.to_thread(
+                why_empty,
                 request,
                 response,
                 root=self.roots,
@@ -377,7 +379,7 @@ class ToolSearch(KeptIndex):
 
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Tell whether a search of this mode asks the vector channel."""
-        return self._answering.uses_vectors(mode)
+        return self._answering.uses_vectors(SearchMode(mode))
 
     async def _start(self) -> asyncio.Task[None] | None:
         if not self._follows:

@@ -310,5 +310,9 @@ def _opened(database: Path) -> SQLiteStore:
             store = SQLiteStore(database, read_only=True)
         except DatabaseError:
             raise error from None
-        _log.warning("%s cannot be written; searching it as it is", database)
+        _log.warning(
+            "%s cannot be written; searching it as it is; make it and its folder writable for you, "
+            "or choose another path",
+            database,
+        )
         return store

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.roots import Roots
 
 __all__ = [
-    "NO_TOOLS",
     "Progress",
     "fail",
     "is_terminal",
@@ -33,12 +32,6 @@ __all__ = [
     "printable",
     "say",
 ]
-
-NO_TOOLS = (
-    "no tools: looked for mcptools/<category>/<tool>.py and gentools/<category>/<tool>/api.py "
-    "with a documented run() or run_parsed()"
-)
-"""What to say of roots in which there are none."""
 
 _SHOWN_ISSUES = 20
 _QUIET_SECONDS = 0.4

@@ -29,7 +29,7 @@ from pytools_hybrid.cli import _enrich  # noqa: F401
 # isort: on
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._serve import serve_settings
-from pytools_hybrid.errors import PytoolsError, SettingsError
+from pytools_hybrid.errors import PytoolsError, SettingsError, refusal
 from pytools_hybrid.terminal import fail, say
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         if isinstance(error, FileNotFoundError) and not _has_folder():
             say("the current folder was removed; go to another one")
+        if isinstance(error, OSError) and error.filename:
+            error = PytoolsError(f"{error.filename}: {refusal(error)}")
         fail(error, status=2 if isinstance(error, SettingsError) else 1)
 
 

@@ -13,7 +13,6 @@ from pytools_hybrid.cli._options import Database, Device, Model, Root
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
 from pytools_hybrid.errors import RootUnreadableError, SettingsError
 from pytools_hybrid.terminal import (
-    NO_TOOLS,
     Progress,
     print_issues,
     print_json,
@@ -145,7 +144,9 @@ def _print_summary(
 ) -> None:
     print_sync(report, tools.index.path, embedded=embedded, seconds=seconds)
     if not report.added + report.updated + report.unchanged:
-        say(NO_TOOLS)
+        from pytools_hybrid.nearby import no_tools
+
+        say(no_tools(tools.roots))
     print_issues(report, tools.roots)
     for tool_id, reason in refused.items():
         say(f"  no vector for {tool_id}: {reason}")

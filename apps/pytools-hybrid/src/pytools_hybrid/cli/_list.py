@@ -10,7 +10,6 @@ from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Exclude, Include, Root
 from pytools_hybrid.cli._run import current, existing_roots, run, settings_from
 from pytools_hybrid.terminal import (
-    NO_TOOLS,
     is_terminal,
     print_json,
     print_rich,
@@ -72,7 +71,9 @@ def list_(
     else:
         _print_categories(counts, output)
     if not counts:
-        say(NO_TOOLS)
+        from pytools_hybrid.nearby import no_tools
+
+        say(no_tools(roots))
         raise typer.Exit(1)
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytools_hybrid.cli._app import common
-from pytools_hybrid.errors import RootUnreadableError, SettingsError
+from pytools_hybrid.errors import RootUnreadableError, SettingsError, refusal
 from pytools_hybrid.terminal import Progress, say
 
 if TYPE_CHECKING:
@@ -105,10 +105,11 @@ def existing_roots(settings: Settings) -> Roots:
     roots, note = settings.resolved_root()
     for root in roots:
         if not is_folder(root):
-            name = settings.origins.get("root", "--root")
-            raise SettingsError(
-                name, f"{root} does not exist; give the folder that holds the tools"
-            )
+            from pytools_hybrid.nearby import meant_folder
+
+            name, meant = settings.origins.get("root", "--root"), meant_folder(root)
+            hint = f"did you mean {meant}?" if meant else "give the folder that holds the tools"
+            raise SettingsError(name, f"{root} does not exist; {hint}")
     if note:
         say(note)
     return roots
@@ -121,7 +122,7 @@ def is_folder(root: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise SettingsError("--root", f"{root}: {error.strerror}") from error
+        raise SettingsError("--root", f"{root}: {refusal(error)}") from error
     if not stat.S_ISDIR(mode):
         raise SettingsError("--root", f"{root} is a file; give the folder that holds the tools")
     return True

@@ -167,5 +167,7 @@ def _searches(usage: UsageStatistics) -> str:
     if usage.acceptance_rate is not None:
         parts.append(f"first result accepted in {usage.acceptance_rate:.0%}")
     if usage.latency_p50_ms is not None:
-        parts.append(f"median {usage.latency_p50_ms:.0f} ms")
+        # Else it looks like what a server takes.
+        median = f"median {usage.latency_p50_ms:.0f} ms"
+        parts.append(f"{median} (the first of each process loads the model)")
     return ", ".join(parts)

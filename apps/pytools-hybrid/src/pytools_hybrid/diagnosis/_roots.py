@@ -9,6 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.diagnosis._finding import failed, fine, warning
+from pytools_hybrid.nearby import LAYOUTS, nearby_root
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,11 +83,13 @@ def look_at_root(
     tools = len(report.records) + len(report.unchanged)
     if not tools:
         why = f" ({_reasons(issues)})" if issues else ""
-        return warning(
-            f"{shown}: no tools{why}; they lie at mcptools/<category>/<tool>.py or "
-            "gentools/<category>/<tool>/api.py and have a documented run()",
-            commands.index() if issues else "pytools-hybrid import servers.json",
-        )
+        meant = nearby_root(root)
+        remedy = "pytools-hybrid import servers.json"
+        if issues:
+            remedy = commands.index()
+        elif meant is not None:
+            remedy = f"pytools-hybrid doctor --root {quote(str(meant))}"
+        return warning(f"{shown}: no tools{why}; looked for {LAYOUTS}", remedy)
     if problem := _misread(root):
         return warning(
             f"{shown}: {tools} tools; {problem} (what the index has of it still counts)",

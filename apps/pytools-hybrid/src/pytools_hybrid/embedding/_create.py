@@ -11,7 +11,7 @@ from toolindex import Embedder, EmbeddingLimits
 from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS
 from pytools_hybrid.embedding._provider import ProviderEmbedder
 from pytools_hybrid.embedding._static import DIMENSIONS, MODEL_ID, MODEL_NAME, StaticEmbedder
-from pytools_hybrid.providers import EXTRAS, check_provider, is_provider
+from pytools_hybrid.providers import EXTRAS, check_provider, did_you_mean, is_provider
 
 __all__ = ["LimitedEmbedder", "check_model_name", "create_embedder", "stand_in"]
 
@@ -101,9 +101,10 @@ def check_model_name(name: str) -> str:
     if name in _OURS:
         return name
     if name != _TEST_MODEL and not all(name.partition(":")):
+        alone = (*_OURS, _TEST_MODEL)
         raise ValueError(
-            f"{name!r} names no provider; use PROVIDER:MODEL as in "
-            f"'openai:text-embedding-3-small', or one of {', '.join((*_OURS, _TEST_MODEL))}"
+            f"{name!r} names no provider{did_you_mean(name, alone)}; use PROVIDER:MODEL as in "
+            f"'openai:text-embedding-3-small', or one of {', '.join(alone)}"
         )
     check_provider(name, usual=_USUAL_PROVIDERS)
     return name

@@ -22,6 +22,7 @@ from pytools_hybrid.capabilities import (
     parse_capabilities,
     read_text,
 )
+from pytools_hybrid.errors import refusal
 from pytools_hybrid.toml_blocks import split_tables, statements
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def _lease(path: Path) -> Lease:
 
 
 def _cannot_write(path: Path, error: OSError) -> CapabilitiesError:
-    return CapabilitiesError(path, f"cannot be written: {error.strerror or error}")
+    return CapabilitiesError(path, f"cannot be written: {refusal(error)}")
 
 
 def _quoted(text: str) -> str:

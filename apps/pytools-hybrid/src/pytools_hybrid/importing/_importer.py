@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pytools_hybrid.connections import ServerError, full_path, read_servers
-from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.errors import SettingsError, refusal
 from pytools_hybrid.importing._clients import initial_for_mcpygen, initial_for_pytools
 from pytools_hybrid.importing._listing import list_tools, without_logs
 from pytools_hybrid.importing._models import generator_version, require_generator
@@ -171,7 +171,7 @@ class _Work:
         try:
             written = remove_package(folder, manifest, force=self._options.force)
         except OSError as error:
-            problem = f"{folder} cannot be removed: {error.strerror or error}"
+            problem = f"{folder} cannot be removed: {refusal(error)}"
             return replace(report, status="failed", error=problem)
         return replace(
             report, status="removed", removed=written.removed, kept=written.kept, tools=0
@@ -193,7 +193,7 @@ class _Work:
         except ServerError as error:
             problem = error.detail
         except OSError as error:
-            problem = f"{folder} cannot be written: {error.strerror or error}"
+            problem = f"{folder} cannot be written: {refusal(error)}"
         return ServerReport(server=entry.name, category=category, status="failed", error=problem)
 
     def _written(self, entry: ServerEntry, category: str, listing: Listing) -> ServerReport:

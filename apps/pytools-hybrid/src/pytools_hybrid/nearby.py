@@ -1,0 +1,83 @@
+"""What somebody may have meant who named a folder that has no tools, or none that is there."""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+__all__ = ["LAYOUTS", "meant_folder", "nearby_root", "no_tools"]
+
+LAYOUTS = (
+    "mcptools/<category>/<tool>.py and gentools/<category>/<tool>/api.py "
+    "with a documented run() or run_parsed()"
+)
+"""Where tools lie in a root, in words."""
+
+_LEVELS_UP = 3
+# Of a home folder, say: who names it may wait a moment, not a minute.
+_MOST_FOLDERS = 200
+
+
+def no_tools(roots: Iterable[Path]) -> str:
+    """Return a sentence that says what was looked for, and which folder near a root has tools."""
+    roots = list(roots)
+    for root in roots:
+        if (meant := nearby_root(root)) is not None:
+            hint = f"; {meant} has tools: give that folder as the root"
+            break
+    else:
+        hint = ""
+    return f"no tools of {', '.join(map(str, roots))}: looked for {LAYOUTS}{hint}"
+
+
+def meant_folder(folder: Path) -> Path | None:
+    """Return the folder whose name is nearest to that of a folder that does not exist."""
+    for wrong in (folder, *folder.parents):
+        if not wrong.parent.is_dir():
+            continue
+        names = [it.name for it in _folders(wrong.parent)]
+        for name in get_close_matches(wrong.name, names, n=1):
+            return wrong.parent / name / folder.relative_to(wrong)
+        return None
+    return None
+
+
+def nearby_root(root: Path) -> Path | None:
+    """Return a folder with tools, a few levels above a root or two below it."""
+    full = root.absolute()
+    above = islice(full.parents, _LEVELS_UP)
+    for folder in (*above, *islice(_below(full), _MOST_FOLDERS)):
+        if _has_tools(folder):
+            return folder
+    return None
+
+
+def _below(root: Path) -> Iterator[Path]:
+    children = sorted(_folders(root))
+    yield from children
+    for child in children:
+        yield from sorted(_folders(child))
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, _MOST_FOLDERS) if entry.is_dir()]
+    except OSError:
+        return
+    yield from (folder / name for name in names)
+
+
+def _has_tools(folder: Path) -> bool:
+    from toolscan import ToolScanError, find_tools
+
+    try:
+        return bool(find_tools(folder))
+    except ToolScanError:
+        return False

@@ -1,0 +1,107 @@
+"""Mistakes that everybody makes once: the error or the note names the next step."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from pytools_hybrid import BlockingToolSearch, SettingsError
+from pytools_hybrid.cli import main
+from pytools_hybrid.http._parameters import SearchQuery
+from pytools_hybrid.nearby import meant_folder, nearby_root, no_tools
+from pytools_hybrid.server._search_tools import SearchArguments
+from pytools_hybrid.settings import Settings
+
+
+@pytest.mark.parametrize("wrong", ["semantic", "VECTOR", "", None])
+def test_a_mode_that_there_is_not_is_an_error_that_names_those_there_are(settings, root, wrong):
+    with (
+        BlockingToolSearch(root, settings(), refresh=False) as tools,
+        pytest.raises(ValueError, match=f"no mode {wrong!r}; there are hybrid, bm25, vector, fuzz"),
+    ):
+        tools.search("merge files", mode=wrong)
+
+
+def test_a_scope_that_there_is_not_is_an_error_that_names_those_there_are(settings, root):
+    with (
+        BlockingToolSearch(root, settings(), refresh=False) as tools,
+        pytest.raises(ValueError, match="no scope 'mcp'; there are all, gentools, mcptools"),
+    ):
+        tools.search("merge files", scope="mcp")
+
+
+@pytest.mark.parametrize("model", [SearchQuery, SearchArguments])
+def test_over_http_and_mcp_too_a_wrong_mode_is_told_the_modes(model):
+    with pytest.raises(ValueError, match=r"hybrid.*bm25.*vector.*fuzzy"):
+        model.model_validate({"q": "x", "query": "x", "mode": "semantic"})
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("wordlama", "wordllama"),
+        ("WordLlama", "wordllama"),
+        ("nonne", "none"),
+        ("opnai:text-embedding-3-small", "openai"),
+        ("sentence-transformer:all-MiniLM-L6-v2", "sentence-transformers"),
+    ],
+)
+def test_a_misspelt_model_is_answered_with_the_one_that_was_meant(given, meant):
+    pytest.importorskip("pydantic_ai")
+    with pytest.raises(SettingsError, match=f"; did you mean {meant}\\?"):
+        Settings.from_flags({"embedding_model": given})
+
+
+@pytest.mark.parametrize("named", ["mcptools", "mcptools/github", "gentools/text/slugify", ".."])
+def test_a_root_too_deep_or_too_high_is_answered_with_the_folder_that_has_tools(root, named):
+    wrong = Path(os.path.normpath(root / named))
+    assert nearby_root(wrong) == root
+    assert f"; {root} has tools: give that folder as the root" in no_tools([wrong])
+
+
+def test_the_root_of_freeact_is_found_two_levels_below_a_project(root, tmp_path):
+    (tmp_path / "project" / ".freeact").mkdir(parents=True)
+    root.rename(tmp_path / "project" / ".freeact" / "generated")
+    assert nearby_root(tmp_path / "project") == tmp_path / "project" / ".freeact" / "generated"
+
+
+def test_where_no_tools_are_near_what_was_looked_for_is_told(tmp_path):
+    (tmp_path / "empty").mkdir()
+    told = no_tools([tmp_path / "empty"])
+    assert told.startswith(f"no tools of {tmp_path / 'empty'}: looked for mcptools/<category>/")
+    assert "has tools" not in told
+
+
+def test_a_search_of_a_wrong_root_names_the_right_one(settings, root):
+    with BlockingToolSearch(root / "mcptools", settings()) as tools:
+        response = tools.search("merge files")
+    assert f"{root} has tools: give that folder as the root" in response.notes[0]
+
+
+def test_a_misspelt_root_is_answered_with_the_folder_that_was_meant(root, capsys):
+    wrong = root.with_name(f"{root.name}s")
+    with pytest.raises(SystemExit):
+        main(["search", "merge files", "--root", str(wrong)])
+    assert f"{wrong} does not exist; did you mean {root}?" in capsys.readouterr().err
+    assert meant_folder(wrong / "mcptools") == root / "mcptools"
+    assert meant_folder(root.with_name("quite-another")) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.EACCES, "give yourself the right to it"),
+        (errno.EROFS, "choose a place that can be written"),
+        (errno.ENOSPC, "free some space"),
+    ],
+)
+def test_a_file_that_the_system_refuses_is_named_with_a_remedy(
+    monkeypatch, root, capsys, number, remedy
+):
+    def refuse(path, *_, **__):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(SystemExit):
+        main(["search", "merge files", "--root", str(root)])
+    assert remedy in capsys.readouterr().err
