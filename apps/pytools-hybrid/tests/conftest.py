@@ -1,10 +1,12 @@
 """A small tree of tools, and settings that look at nothing outside the test."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 from pytools_hybrid import Settings
+from pytools_hybrid.store import has_numpy
 
 from .openai_stub import openai_stub
 
@@ -99,3 +101,24 @@ def openai(monkeypatch):
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("NO_PROXY", "*")
         yield stub
+
+
+@pytest.fixture
+def without_sqlite_vec(monkeypatch, tmp_path):
+    """A machine on which sqlite-vec is there, and cannot be loaded."""
+    package = tmp_path / "broken" / "sqlite_vec"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('built for another machine')")
+    for suffix in ("so", "dylib", "dll"):
+        (package / f"vec0.{suffix}").write_text("no library")
+    monkeypatch.delitem(sys.modules, "sqlite_vec", raising=False)
+    monkeypatch.syspath_prepend(package.parent)
+
+
+@pytest.fixture
+def without_numpy(monkeypatch):
+    """A machine on which numpy is missing."""
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    has_numpy.cache_clear()
+    yield
+    has_numpy.cache_clear()

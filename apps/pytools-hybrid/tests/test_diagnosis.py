@@ -174,15 +174,22 @@ def test_a_sqlite_without_full_text_search_is_told():
     assert verdict.remedy.endswith("--force-reinstall apsw")
 
 
-def test_an_extension_that_cannot_be_loaded_is_told(tmp_path):
-    file = tmp_path / "vec0.so"
-    file.write_text("no library")
+@pytest.mark.usefixtures("without_sqlite_vec")
+def test_an_extension_that_cannot_be_loaded_is_told_with_what_takes_its_place():
+    verdict = vector_search()
 
-    for extension in (file, tmp_path / "absent.so"):
-        verdict = vector_search(str(extension))
-        assert verdict.status is Status.FAILED
-        assert "vectors cannot be searched" in verdict.message
-        assert verdict.remedy.endswith("--force-reinstall sqlite-vec")
+    assert verdict.status is Status.WARNING
+    assert "numpy searches vectors in its place" in verdict.message
+    assert verdict.remedy.endswith("--force-reinstall sqlite-vec")
+
+
+@pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
+def test_where_nothing_can_search_vectors_both_packages_are_to_be_installed():
+    verdict = vector_search()
+
+    assert verdict.status is Status.FAILED
+    assert "searches go by words" in verdict.message
+    assert verdict.remedy.endswith("--force-reinstall sqlite-vec numpy")
 
 
 # Settings

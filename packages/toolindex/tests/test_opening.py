@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-import sys
 from contextlib import closing
 
 import apsw
@@ -283,12 +282,6 @@ def test_a_relative_path_is_where_it_was_when_the_index_was_opened(
         with index.reading():
             assert contents(index) == ONE
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_without_sqlite_vec_the_error_names_the_package(path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sqlite_vec", None)
-    with pytest.raises(ModuleNotFoundError, match="sqlite-vec is not installed"):
-        ToolIndex(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions do not bind on this system")

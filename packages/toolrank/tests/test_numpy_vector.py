@@ -17,6 +17,7 @@ from toolrank import (
     Query,
     RetrievalError,
     VectorRetriever,
+    VectorRows,
 )
 
 ROWS = 700
@@ -75,6 +76,45 @@ def test_both_retrievers_find_the_same(table, vector, depth, kinds):
         scores = {hit.id: hit.score for hit in expected}
         for hit in found[: len(found) // 2]:
             assert hit.id in scores or hit.score == pytest.approx(found[-1].score, abs=1e-5)
+
+
+@given(
+    vector=vectors.filter(lambda v: math.hypot(*v) > 1e-3),
+    depth=st.integers(1, ROWS),
+    kinds=st.none() | st.just([0, 3]),
+)
+@settings(max_examples=30)
+def test_vectors_in_ordinary_rows_are_found_as_those_of_a_vector_table(table, vector, depth, kinds):
+    rows = VectorRows(
+        "SELECT rowid, embedding FROM docs_vec WHERE rowid > ? ORDER BY rowid DESC", (0,)
+    )
+    sql = "SELECT rowid FROM docs WHERE kind IN (0, 3)"
+    where = None if kinds is None else Filter(sql=sql, parameters=())
+    query = Query(text="", vector=vector)
+    found = {}
+    for source in ("docs_vec", rows):
+        for matrix in (None, NumpyVectorRetriever(table, table=source).read_matrix()):
+            retriever = NumpyVectorRetriever(
+                table, table=source, matrix=matrix, content=CONTENT, where=where
+            )
+            found[source, matrix is None] = retriever.retrieve(query, depth=depth)
+    assert len(set(map(str, found.values()))) == 1
+
+
+def test_no_rows_have_nothing_near(connection):
+    rows = VectorRows("SELECT 1, x'00' WHERE 0")
+    retriever = NumpyVectorRetriever(connection, table=rows)
+    assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
+    assert len(retriever.read_matrix().rowids) == 0
+
+
+def test_rows_that_hold_no_vectors_are_an_error(connection):
+    for sql in ("SELECT 1, x'000000'", "SELECT * FROM nowhere", "SELECT 1, 'text'"):
+        retriever = NumpyVectorRetriever(connection, table=VectorRows(sql))
+        with pytest.raises(RetrievalError):
+            retriever.retrieve(Query(text="", vector=(1, 0)), depth=3)
+        with pytest.raises(RetrievalError):
+            retriever.read_matrix()
 
 
 def test_of_equal_rows_those_stay_whose_ids_come_first(store_vectors):

@@ -138,7 +138,7 @@ class ToolSearch(KeptIndex):
         request = self._request(
             query, mode, scope, where, limit=limit, min_confidence=min_confidence
         )
-        notes = self._stale_notes()
+        notes = (*self._stale_notes(), *self._vector_notes(request.mode))
         wide = request if reranking is None else reranking.widened(request)
 
         def answer() -> Coroutine[None, None, SearchResponse]:
@@ -274,7 +274,8 @@ class ToolSearch(KeptIndex):
             DatabaseError: The index cannot be read.
         """
         asked = SearchRequest(text="tool", limit=1)
-        return (await self._answering.answer(asked, self._vectors.failure)).notes
+        answer = await self._answering.answer(asked, self._vectors.failure)
+        return (*self._vector_notes(asked.mode), *answer.notes)
 
     async def idle_patterns(self) -> tuple[str, ...]:
         """Give the patterns of the policy that match no tool: they may be misspelt.
@@ -431,6 +432,11 @@ class ToolSearch(KeptIndex):
             include=where.include or policy.include,
             exclude={*where.exclude, *policy.exclude},
         )
+
+    def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:
+        if self._embedder is None or not self.uses_vectors(mode):
+            return ()
+        return self.index.vector_notes()
 
     def _stale_notes(self) -> tuple[str, ...]:
         if self.sync.failure is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +36,7 @@ from toolrank import (
     Query,
     RetrievalError,
     VectorRetriever,
+    VectorRows,
     lexical_strength,
 )
 
@@ -43,7 +46,7 @@ from pytools_hybrid.roots import Roots
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from toolindex import ToolFilter, VectorTable
+    from toolindex import Coverage, ToolFilter
     from toolrank import Hit, VectorMatrix
 
     from pytools_hybrid.roots import RootsLike
@@ -111,7 +114,7 @@ class SQLiteReader(IndexReader):
         self._filters = filters
         self._matrices = matrices
         self._looks = looks
-        self._has_numpy: bool | None = None
+        self._uses_numpy: bool | None = None
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Give the tools that share words with a query, best first by BM25."""
@@ -193,6 +196,13 @@ class SQLiteReader(IndexReader):
             self._postings.clear()
         return self._postings.setdefault(state, Postings())
 
+    def coverage(self, model_id: str) -> Coverage:
+        """Count the tools, and those that can be found by a vector of a model."""
+        coverage = super().coverage(model_id)
+        if coverage.vectors and self.vector_table(model_id) is None and not has_numpy():
+            return replace(coverage, vectors=0)
+        return coverage
+
     def nearest(
         self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
     ) -> list[Hit]:
@@ -213,39 +223,42 @@ class SQLiteReader(IndexReader):
     def _nearest(
         self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
     ) -> list[Hit]:
-        table = self.vector_table(model_id)
-        if table is None:
+        coverage = self.coverage(model_id)
+        if coverage.vectors == 0:
             return []
-        if len(vector) != table.dimensions:
+        if len(vector) != coverage.dimensions:
             raise VectorError(
-                model_id, f"gave {len(vector)} dimensions, its vectors here have {table.dimensions}"
+                model_id,
+                f"gave {len(vector)} dimensions, its vectors here have {coverage.dimensions}",
             )
         query, allowed = Query(text="", vector=vector), self._filter(where)
-        if self._has_numpy is None:
-            self._has_numpy = next(self._looks) >= _LOOKS_BEFORE_NUMPY
-        if not self._has_numpy:
+        table = self.vector_table(model_id)
+        if self._uses_numpy is None:
+            self._uses_numpy = next(self._looks) >= _LOOKS_BEFORE_NUMPY and has_numpy()
+        if table is not None and not self._uses_numpy:
             return VectorRetriever(
                 self.connection, table=table.name, content=_CONTENT, where=allowed
             ).retrieve(query, depth=depth)
+        source = VectorRows(*self.kept_vectors(model_id)) if table is None else table.name
         return NumpyVectorRetriever(
             self.connection,
-            table=table.name,
+            table=source,
             unit_length=True,
             content=_CONTENT,
             where=allowed,
-            matrix=self._matrix(table),
+            matrix=self._matrix(model_id, source),
         ).retrieve(query, depth=depth)
 
-    def _matrix(self, table: VectorTable) -> VectorMatrix | None:
-        rows = self.coverage(table.model_id).vectors
-        if rows * table.dimensions > _FLOATS_IN_MEMORY:
+    def _matrix(self, model_id: str, source: str | VectorRows) -> VectorMatrix | None:
+        coverage = self.coverage(model_id)
+        if coverage.vectors * coverage.dimensions > _FLOATS_IN_MEMORY:
             return None
-        key = self.generation(), table.name
+        key = self.generation(), model_id
         if key not in self._matrices:
             # Of states that are past, nobody will ask again.
             for past in [other for other in list(self._matrices) if other[0] != key[0]]:
                 self._matrices.pop(past, None)
-            whole = NumpyVectorRetriever(self.connection, table=table.name)
+            whole = NumpyVectorRetriever(self.connection, table=source)
             self._matrices[key] = whole.read_matrix()
         return self._matrices.get(key)
 
@@ -260,11 +273,35 @@ class SQLiteStore(ToolIndex):
         self._filters: _Filters = {}
         self._matrices: _Matrices = {}
 
+    def vector_notes(self) -> tuple[str, ...]:
+        """Return what a search by vectors does without, in sentences."""
+        if not self.extension_problem:
+            return ()
+        instead = (
+            "vectors are searched with numpy in its place"
+            if has_numpy()
+            else "and numpy cannot be imported, so searches go by words"
+        )
+        return (
+            f"sqlite-vec cannot be loaded ({self.extension_problem}): {instead}; "
+            "`pytools-hybrid doctor` says what to do",
+        )
+
     @contextmanager
     def reading(self) -> Generator[SQLiteReader]:
         """Look at one state of the index, whatever others write meanwhile."""
         with super().reading() as reader:
             yield SQLiteReader(reader, self._postings, self._filters, self._matrices, self._looks)
+
+
+@cache
+def has_numpy() -> bool:
+    """Return whether numpy can be imported, which takes a tenth of a second the first time."""
+    try:
+        import numpy as _  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def open_store(database: Path, root: RootsLike) -> SQLiteStore:

@@ -21,6 +21,7 @@ Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
 The file: `application_id` says whose it is; nothing else may open it beside this package.
+sqlite-vec: `load_sqlite_vec` says why it cannot be loaded, where it cannot.
 """
 
 from typing import TYPE_CHECKING
@@ -57,6 +58,7 @@ from toolindex.protocols import (
 if TYPE_CHECKING:
     from toolindex._backoff import Backoff
     from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
+    from toolindex._extension import load_sqlite_vec
     from toolindex._filters import ToolFilter
     from toolindex._header import application_id
     from toolindex._lease import Lease
@@ -143,6 +145,7 @@ __all__ = [
     "application_id",
     "embed_pending",
     "finish_in_thread",
+    "load_sqlite_vec",
     "name_key",
     "percentile",
     "plan_sync",
@@ -153,6 +156,7 @@ _HOMES = {
     for module, names in {
         "_backoff": "Backoff",
         "_embed": "EmbeddingReport RefusedText embed_pending",
+        "_extension": "load_sqlite_vec",
         "_filters": "ToolFilter",
         "_header": "application_id",
         "_lease": "Lease",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from toolindex._meta import bump_generation, set_meta
-from toolindex._vectors import fill, vector_tables
+from toolindex._vectors import fill, vector_tables, writable_tables
 
 if TYPE_CHECKING:
     from toolindex._vectors import VectorTable
@@ -49,11 +49,12 @@ def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
         forget: The model whose kept vectors are forgotten as well.
     """
     connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")  # noqa: S608
-    for table in vector_tables(connection):
+    tables = writable_tables(connection)
+    for table in tables:
         connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 - our own name
     for table_of_vectors in ("embeddings", "refusals", "query_embeddings"):
         connection.execute(f"DELETE FROM {table_of_vectors} WHERE model_id = ?", (forget,))  # noqa: S608
-    for table in vector_tables(connection):
+    for table in tables:
         fill(connection, table)
     set_meta(connection, "reader_version", "")
     bump_generation(connection)

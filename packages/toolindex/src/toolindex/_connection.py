@@ -56,12 +56,16 @@ class ConnectionPool:
     Args:
         path: The database file; it is created, with the folders above it, unless reading only.
         read_only: Never write, and work on a medium that cannot be written.
+
+    Attributes:
+        extension_problem: Why sqlite-vec could not be loaded the last time, or an empty string.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
         self.read_only: bool = read_only
         self.closed: bool = False
+        self.extension_problem: str = ""
         self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         # A connection on another file than the one that is there now is not lent again.
         self._epoch = 0
@@ -202,8 +206,10 @@ class ConnectionPool:
     def _open(self) -> apsw.Connection:
         if self._file is None and not self.read_only:
             return self._make()
-        connection, self._is_immutable = open_connection(self.path, read_only=self.read_only)
-        return connection
+        opened = open_connection(self.path, read_only=self.read_only)
+        self._is_immutable = opened.is_immutable
+        self.extension_problem = opened.extension_problem
+        return opened.connection
 
     def _make(self) -> apsw.Connection:
         try:
@@ -217,14 +223,15 @@ class ConnectionPool:
                 refuse_without_locks(self.path)
             try:
                 finish_renewal(self.path)
-                connection, _ = open_connection(self.path, read_only=False)
+                opened = open_connection(self.path, read_only=False)
             except DatabaseError as error:
                 if lease.obstacle is None or type(error) is not DatabaseError:
                     raise
                 # What kept a lock from being made says more than SQLite does.
                 raise explained(self.path, lease.obstacle) from error
+        self.extension_problem = opened.extension_problem
         self._file = self._look()
-        return connection
+        return opened.connection
 
     def _give_back(self, connection: apsw.Connection, epoch: int) -> None:
         if epoch != self._epoch:

@@ -1,16 +1,15 @@
-"""Opening one connection: apsw's own SQLite, tuned, with sqlite-vec loaded, on a file of ours."""
+"""Opening one connection: apsw's own SQLite, tuned, with sqlite-vec where it can be loaded."""
 
 from __future__ import annotations
 
 import time
 from contextlib import suppress
-from importlib.util import find_spec
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
 from toolindex._descriptors import are_exhausted
+from toolindex._extension import load_sqlite_vec
 from toolindex._header import application_id
 from toolindex._migrations import APPLICATION_ID, SCHEMA_VERSION, migrate
 from toolindex._places import explained, refuse_special_files, refuse_without_locks, without_locks
@@ -22,6 +21,9 @@ from toolindex.errors import (
     NewerSchemaError,
     TooManyFilesError,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["BUSY_TIMEOUT_MS", "Opened", "open_connection", "translated"]
 
@@ -38,10 +40,17 @@ _LOCK_FAILURES = (
 
 
 class Opened(NamedTuple):
-    """A connection, and whether it reads the file as it lies, however others change it."""
+    """A connection, and how it was opened.
+
+    Attributes:
+        connection: The connection.
+        is_immutable: Whether it reads the file as it lies, however others change it.
+        extension_problem: Why sqlite-vec cannot be loaded, or an empty string.
+    """
 
     connection: apsw.Connection
     is_immutable: bool
+    extension_problem: str
 
 
 def open_connection(path: Path, *, read_only: bool) -> Opened:
@@ -62,8 +71,7 @@ def open_connection(path: Path, *, read_only: bool) -> Opened:
         _refuse_other_formats(path)
         if read_only:
             return _open_read_only(path)
-        connection = _configured(apsw.Connection(str(path)), path, read_only=False)
-        return Opened(connection, is_immutable=False)
+        return _configured(apsw.Connection(str(path)), path)
     except apsw.Error as error:
         raise translated(path, error) from error
     except ValueError as error:
@@ -116,7 +124,7 @@ def _open_read_only(path: Path) -> Opened:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
         connection = apsw.Connection(f"{uri}?mode=ro", flags=flags)
-        return Opened(_configured(connection, path, read_only=True), is_immutable=False)
+        return _configured(connection, path, read_only=True)
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
         if are_exhausted(error):
             raise
@@ -130,17 +138,17 @@ def _open_read_only(path: Path) -> Opened:
                 "files can be written; open the index once there",
             ) from None
         connection = apsw.Connection(f"{uri}?immutable=1", flags=flags)
-        return Opened(_configured(connection, path, read_only=True), is_immutable=True)
+        return _configured(connection, path, read_only=True, is_immutable=True)
 
 
-def _configured(connection: apsw.Connection, path: Path, *, read_only: bool) -> apsw.Connection:
+def _configured(
+    connection: apsw.Connection, path: Path, *, read_only: bool = False, is_immutable: bool = False
+) -> Opened:
     try:
         # Closing would move what a killed process left in the log into the file, which
         # is not ours to do before we know whose file it is.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(path))
-        connection.enable_load_extension(True)
-        connection.load_extension(_sqlite_vec_path())
-        connection.enable_load_extension(False)
+        extension_problem = load_sqlite_vec(connection)
         try:
             _recognise(connection, path)
         except apsw.BusyError:
@@ -160,7 +168,7 @@ def _configured(connection: apsw.Connection, path: Path, *, read_only: bool) -> 
     except BaseException:
         connection.close()
         raise
-    return connection
+    return Opened(connection, is_immutable, extension_problem)
 
 
 def _refuse_other_formats(path: Path) -> None:
@@ -212,11 +220,3 @@ def _has_changes_beside_it(path: Path) -> bool:
     with suppress(OSError):  # It comes and goes as others open and close.
         return log.stat().st_size > 0
     return False
-
-
-def _sqlite_vec_path() -> str:
-    # Importing the package would import numpy with it, a tenth of a second, for this one path.
-    spec = find_spec("sqlite_vec")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("the package sqlite-vec is not installed", name="sqlite_vec")
-    return str(Path(spec.submodule_search_locations[0], "vec0"))

@@ -12,7 +12,7 @@ from toolscan import ToolScanError
 from toolindex._meta import generation, get_meta
 from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._usage import usage_generation
-from toolindex._vectors import kept_dimensions, vector_table, vector_tables
+from toolindex._vectors import kept_dimensions, kept_vectors, vector_table
 from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ class IndexReader:
 
     Attributes:
         connection: For a ranker's retrievers.
-        counts: How many rows tables have, by the index's generation and the table's name.
+        counts: What was counted, by the index's generation and the statement.
     """
 
     def __init__(
-        self, connection: apsw.Connection, counts: dict[tuple[int, str], int] | None = None
+        self, connection: apsw.Connection, counts: dict[tuple[object, ...], int] | None = None
     ) -> None:
         self.connection = connection
-        self.counts: dict[tuple[int, str], int] = {} if counts is None else counts
+        self.counts: dict[tuple[object, ...], int] = {} if counts is None else counts
         self._generation: int | None = None
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
@@ -109,21 +109,34 @@ class IndexReader:
 
     def coverage(self, model_id: str) -> Coverage:
         """Count the tools, and those with a searchable vector of a model."""
-        table = self.vector_table(model_id)
-        return Coverage(
-            tools=self._count("entries"),
-            vectors=self._count(f"{table.name}_rowids") if table else 0,
-            dimensions=(table.dimensions if table else kept_dimensions(self.connection, model_id))
-            or 0,
-        )
+        tools = self._count("SELECT count(*) FROM entries")
+        if (table := self.vector_table(model_id)) is not None:
+            vectors = self._count(f"SELECT count(*) FROM {table.name}_rowids")  # noqa: S608
+            return Coverage(tools=tools, vectors=vectors, dimensions=table.dimensions)
+        dimensions = kept_dimensions(self.connection, model_id) or 0
+        selection, values = kept_vectors(model_id, dimensions)
+        vectors = self._count(f"SELECT count(*) FROM ({selection})", values) if dimensions else 0  # noqa: S608
+        return Coverage(tools=tools, vectors=vectors, dimensions=dimensions)
 
     def vector_table(self, model_id: str) -> VectorTable | None:
-        """Give the table in which a model's vectors are searched, or None where there is none."""
+        """Return the table in which a model's vectors are searched, or None where there is none.
+
+        There is none where sqlite-vec cannot be loaded, nor, for a while, where a process
+        without it has written; `kept_vectors` has the same vectors.
+        """
         return vector_table(self.connection, model_id)
 
+    def kept_vectors(self, model_id: str) -> tuple[str, tuple[str, int]]:
+        """Return a SELECT of the rowid and the vector of each entry, with its parameters.
+
+        The vectors are those of a model: little-endian float32, of length 1.
+        """
+        return kept_vectors(model_id, kept_dimensions(self.connection, model_id) or 0)
+
     def models(self) -> tuple[str, ...]:
-        """Name the models whose vectors can be searched."""
-        return tuple(table.model_id for table in vector_tables(self.connection))
+        """Name the models that have been put to use."""
+        rows = self.connection.execute("SELECT model_id FROM models ORDER BY model_id")
+        return tuple(str(model_id) for (model_id,) in rows)
 
     def generation(self) -> int:
         """Give the counter that moves on with every change that a search could see."""
@@ -140,11 +153,11 @@ class IndexReader:
         """Tell whether the whole tree has been indexed since this database was made."""
         return get_meta(self.connection, "reader_version") is not None
 
-    def _count(self, table: str) -> int:
+    def _count(self, sql: str, values: tuple[str | int, ...] = ()) -> int:
         # Counting reads a whole index, and every search asks.
-        key = self.generation(), table
+        key = self.generation(), sql, *values
         if (count := self.counts.get(key)) is None:
-            count = int(self.connection.execute(f"SELECT count(*) FROM {table}").get)  # noqa: S608
+            count = int(self.connection.execute(sql, values).get)
             # Other readers share them, and may forget them at any moment.
             if len(self.counts) > _COUNTS:
                 self.counts.clear()

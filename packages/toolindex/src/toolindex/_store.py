@@ -30,7 +30,6 @@ from toolindex._vectors import (
     put_vectors,
     to_blob,
     use_model,
-    vector_table,
 )
 from toolindex.errors import (
     DamagedDatabaseError,
@@ -85,7 +84,7 @@ class ToolIndex:
         except ValueError as error:
             raise DatabaseError(Path(path), f"this is no path ({error})") from error
         self._root: str | None = None
-        self._counts: dict[tuple[int, str], int] = {}
+        self._counts: dict[tuple[object, ...], int] = {}
         self._rescuing = Lock()
         self._pool = ConnectionPool(self.path, read_only=read_only)
         self.usage: UsageLog = UsageLog(self._pool)
@@ -123,6 +122,14 @@ class ToolIndex:
     def read_only(self) -> bool:
         """Whether nothing is written."""
         return self._pool.read_only
+
+    @property
+    def extension_problem(self) -> str:
+        """Why sqlite-vec cannot be loaded here, or an empty string.
+
+        Without it vectors are kept, and found by `IndexReader.kept_vectors`; no vector table is.
+        """
+        return self._pool.extension_problem
 
     def close(self) -> None:
         """Close the database; the index cannot be used afterwards."""
@@ -308,9 +315,7 @@ class ToolIndex:
         """
         with self._pool.read() as connection:
             dimensions = kept_dimensions(connection, model_id)
-            if self.read_only:
-                return vector_table(connection, model_id) is not None
-            if dimensions is None or is_in_use(connection, model_id):
+            if dimensions is None or self.read_only or is_in_use(connection, model_id):
                 return dimensions is not None
         with self._pool.write() as connection:
             use_model(connection, model_id, dimensions)

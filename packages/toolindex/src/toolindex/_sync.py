@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolindex._meta import bump_generation
 from toolindex._rows import row_values
 from toolindex._stored import stamp_columns
-from toolindex._vectors import close_holes, fill, forget, forget_superseded, vector_tables
+from toolindex._vectors import close_holes, fill, forget, forget_superseded, writable_tables
 
 if TYPE_CHECKING:
     import apsw
@@ -61,7 +61,7 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     changed = [*plan.added, *plan.updated, *plan.reread]
     if not (changed or plan.removed or plan.touched):
         return
-    tables = vector_tables(connection)
+    tables = writable_tables(connection) if changed or plan.removed else []
     # A row whose file changed must not be found by what its text meant before.
     stale = [*(str(record.id) for record in plan.updated), *plan.removed]
     for table in tables:

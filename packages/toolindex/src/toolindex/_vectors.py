@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from toolindex._extension import has_sqlite_vec
 from toolindex.errors import VectorError
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ __all__ = [
     "forget_superseded",
     "is_in_use",
     "kept_dimensions",
+    "kept_vectors",
     "put_vectors",
     "to_blob",
     "use_model",
     "vector_table",
     "vector_tables",
+    "writable_tables",
 ]
 
 VEC_TABLE = "entries_vec"
@@ -82,15 +85,28 @@ def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes
 
 
 def vector_tables(connection: apsw.Connection) -> list[VectorTable]:
-    """Give the tables of the models whose vectors can be searched."""
+    """Return the vector tables that there are; none where sqlite-vec cannot be loaded."""
+    if not has_sqlite_vec(connection):
+        return []
     rows = connection.execute(
         "SELECT vec_table, model_id, dimensions FROM models WHERE vec_table IS NOT NULL"
     )
     return [VectorTable(name=row[0], model_id=row[1], dimensions=row[2]) for row in rows]
 
 
+def writable_tables(connection: apsw.Connection) -> list[VectorTable]:
+    """Return the vector tables that have to follow a change of the entries or the vectors.
+
+    Without sqlite-vec none can: they are given up, and `use_model` makes new ones where the
+    extension is there.
+    """
+    if not has_sqlite_vec(connection):
+        connection.execute("UPDATE models SET vec_table = NULL WHERE vec_table IS NOT NULL")
+    return vector_tables(connection)
+
+
 def vector_table(connection: apsw.Connection, model_id: str) -> VectorTable | None:
-    """Give the table in which a model's vectors are searched, or None where there is none."""
+    """Return the table in which a model's vectors are searched, or None where there is none."""
     tables = vector_tables(connection)
     return next((table for table in tables if table.model_id == model_id), None)
 
@@ -101,40 +117,47 @@ def kept_dimensions(connection: apsw.Connection, model_id: str) -> int | None:
     return connection.execute(sql, (model_id,)).get  # type: ignore[no-any-return]
 
 
+def kept_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
+    """Return a SELECT of the rowid and the kept vector of each entry, with its parameters."""
+    return (
+        "SELECT e.rowid, v.vector FROM entries AS e JOIN embeddings AS v "
+        "ON v.model_id = ? AND v.text_hash = e.text_hash AND length(v.vector) = ?",
+        (model_id, 4 * dimensions),
+    )
+
+
 def is_in_use(connection: apsw.Connection, model_id: str) -> bool:
-    """Tell whether a model's vectors can be searched, and its use was noted in the last day."""
+    """Return whether a model has its table, if any can, and its use was noted in the last day."""
     since = time.time() - _NOTED_SECONDS
-    sql = "SELECT 1 FROM models WHERE model_id = ? AND vec_table IS NOT NULL AND used_at > ?"
-    return connection.execute(sql, (model_id, since)).fetchone() is not None
+    sql = "SELECT vec_table IS NOT NULL FROM models WHERE model_id = ? AND used_at > ?"
+    has_table = connection.execute(sql, (model_id, since)).get
+    return has_table is not None and (bool(has_table) or not has_sqlite_vec(connection))
 
 
-def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> VectorTable:
-    """Make the kept vectors of a model searchable, and keep them so as files change.
+def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> None:
+    """Put the kept vectors of a model into a table, where one can be made, and keep it up.
 
-    Models that nobody has put to use for a month are no longer searchable; their vectors are
-    kept, and putting them to use again costs nothing.
+    Models that nobody has put to use for a month have no table; their vectors are kept, and
+    putting them to use again costs nothing.
     """
     now = time.time()
-    idle = connection.execute(
-        "SELECT vec_table, model_id FROM models "
-        "WHERE vec_table IS NOT NULL AND model_id <> ? AND used_at < ?",
-        (model_id, now - _UNUSED_SECONDS),
-    )
-    for name, idle_model in idle.fetchall():
-        connection.execute(f"DROP TABLE {name}")
-        connection.execute("UPDATE models SET vec_table = NULL WHERE model_id = ?", (idle_model,))
     connection.execute(
         "INSERT INTO models (model_id, dimensions, used_at) VALUES (?, ?, ?) "
         "ON CONFLICT (model_id) DO UPDATE SET used_at = excluded.used_at",
         (model_id, dimensions, now),
     )
-    if (used := vector_table(connection, model_id)) is not None:
-        return used
+    if not has_sqlite_vec(connection):
+        return
+    connection.execute(
+        "UPDATE models SET vec_table = NULL WHERE used_at < ?", (now - _UNUSED_SECONDS,)
+    )
+    _drop_unused(connection)
+    if vector_table(connection, model_id) is not None:
+        return
     table = VectorTable(name=_free_name(connection), model_id=model_id, dimensions=dimensions)
     _create(connection, table)
     connection.execute("UPDATE models SET vec_table = ? WHERE model_id = ?", (table.name, model_id))
     fill(connection, table)
-    return table
 
 
 def fill(connection: apsw.Connection, table: VectorTable, ids: Sequence[str] | None = None) -> None:
@@ -210,7 +233,10 @@ def put_vectors(
         "DELETE FROM refusals WHERE model_id = ? AND text_hash = ?",
         ((model_id, text_hash) for text_hash in blobs),
     )
-    table = use_model(connection, model_id, dimensions)
+    use_model(connection, model_id, dimensions)
+    table = next((it for it in writable_tables(connection) if it.model_id == model_id), None)
+    if table is None:
+        return
     rows = connection.execute(
         "SELECT e.rowid, e.text_hash FROM json_each(?) AS given "
         "JOIN entries AS e ON e.text_hash = given.value",
@@ -228,12 +254,20 @@ def put_vectors(
 
 
 def _create(connection: apsw.Connection, table: VectorTable) -> None:
-    # It can only be there where the list of models is damaged.
-    connection.execute(f"DROP TABLE IF EXISTS {table.name}")
     connection.execute(
         f"CREATE VIRTUAL TABLE {table.name} USING vec0 "
         f"(embedding float[{table.dimensions}] distance_metric=cosine, chunk_size={_CHUNK_ROWS})"
     )
+
+
+def _drop_unused(connection: apsw.Connection) -> None:
+    """Drop the tables of models that are idle, or that a process without sqlite-vec gave up."""
+    unused = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE % USING vec0%' "
+        "AND name NOT IN (SELECT vec_table FROM models WHERE vec_table IS NOT NULL)"
+    )
+    for (name,) in unused.fetchall():
+        connection.execute(f'DROP TABLE "{name}"')
 
 
 def _free_name(connection: apsw.Connection) -> str:

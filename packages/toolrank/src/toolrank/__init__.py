@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from toolrank._fuzzy import FuzzyRetriever
     from toolrank._language_model import ModelUsage
     from toolrank._names import NameRetriever, name_key
-    from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix
+    from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix, VectorRows
     from toolrank._postings import Posting, Postings
     from toolrank._prior import USAGE_BOUND, usage_prior
     from toolrank._query import (
@@ -129,6 +129,7 @@ __all__ = [
     "ToolRankError",
     "VectorMatrix",
     "VectorRetriever",
+    "VectorRows",
     "confidence",
     "group_duplicates",
     "lexical_strength",
@@ -154,7 +155,7 @@ _HOMES = {
         "_fuzzy": "FuzzyRetriever",
         "_language_model": "ModelUsage",
         "_names": "NameRetriever name_key",
-        "_numpy_vector": "NumpyVectorRetriever VectorMatrix",
+        "_numpy_vector": "NumpyVectorRetriever VectorMatrix VectorRows",
         "_postings": "Posting Postings",
         "_prior": "USAGE_BOUND usage_prior",
         "_query": "MAX_TERMS STOP_WORDS match_expression query_terms quoted_phrases",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolrank._records import Filter, Hit, Query
@@ -18,9 +19,23 @@ if TYPE_CHECKING:
 
     from toolrank.protocols import Connection
 
-__all__ = ["NumpyVectorRetriever", "VectorMatrix"]
+__all__ = ["NumpyVectorRetriever", "VectorMatrix", "VectorRows"]
 
 _VECTOR_COLUMN = re.compile(r"\b(float|f32|int8|i8|bit)\s*\[", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRows:
+    """Vectors that lie in ordinary rows, for a connection on which sqlite-vec cannot be loaded.
+
+    Attributes:
+        sql: A SELECT of an integer, as the rowid of a vector table would be, and of a vector in
+            little-endian float32, all of one length.
+        parameters: Its parameters.
+    """
+
+    sql: str
+    parameters: Sequence[Any] = ()
 
 
 class VectorMatrix(NamedTuple):
@@ -48,7 +63,8 @@ class NumpyVectorRetriever:
 
     Args:
         connection: An open connection.
-        table: The `vec0` table; its first vector column is searched.
+        table: The `vec0` table, whose first vector column is searched; or other rows that hold
+            vectors, all of which are read for each search that has no `matrix`.
         unit_length: Whether every row is known to have length 1, which saves half the time.
         content: Where hits get their ids; without it an id is the rowid in digits.
         where: The rows to search among.
@@ -65,7 +81,7 @@ class NumpyVectorRetriever:
         self,
         connection: Connection,
         *,
-        table: str,
+        table: str | VectorRows,
         unit_length: bool = False,
         content: Content | None = None,
         where: Filter | None = None,
@@ -80,7 +96,8 @@ class NumpyVectorRetriever:
                 f'{error}; pip install "toolrank-hybrid[numpy]"', name=error.name
             ) from error
 
-        identifier(table, argument="table")
+        if isinstance(table, str):
+            identifier(table, argument="table")
         self._np = np
         self._connection = connection
         self._table = table
@@ -102,11 +119,13 @@ class NumpyVectorRetriever:
             RetrievalError: The table is missing.
         """
         np = self._np
+        rowids: list[Any] = []
+        vectors: list[Any] = []
         try:
+            if isinstance(self._table, VectorRows):
+                return self._read_rows(self._table)
             self._refuse_other_columns()
             sql = f"SELECT chunk_id, validity, rowids FROM {self._table}_chunks"  # noqa: S608
-            rowids: list[Any] = []
-            vectors: list[Any] = []
             for number, validity, chunk_rowids in list(self._connection.execute(sql, ())):
                 bits = np.frombuffer(validity, dtype=np.uint8)
                 held = np.unpackbits(bits, bitorder="little").view(bool)
@@ -116,7 +135,7 @@ class NumpyVectorRetriever:
         except Exception as error:
             raise RetrievalError(self._name, error) from error
         if not rowids:
-            return VectorMatrix(np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32), {})
+            return self._empty()
         return VectorMatrix(np.concatenate(rowids), np.concatenate(vectors), {})
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
@@ -149,11 +168,14 @@ class NumpyVectorRetriever:
     def _scored(self, unit: np.ndarray[Any, Any]) -> tuple[Any, Any]:
         """Give the ids of the rows that may be found, and their cosines."""
         np = self._np
-        if self._matrix is not None and not len(self._matrix.rowids):
-            return self._matrix.rowids, np.empty(0, dtype=np.float32)
-        if self._matrix is not None:
-            cosines = self._cosines(self._matrix.vectors, unit)
-            return self._among_allowed(self._matrix.rowids, cosines, np.isfinite(cosines))
+        matrix = self._matrix
+        if matrix is None and isinstance(self._table, VectorRows):
+            matrix = self._read_rows(self._table)
+        if matrix is not None and not len(matrix.rowids):
+            return matrix.rowids, np.empty(0, dtype=np.float32)
+        if matrix is not None:
+            cosines = self._cosines(matrix.vectors, unit)
+            return self._among_allowed(matrix.rowids, cosines, np.isfinite(cosines))
         self._refuse_other_columns()
         sql = f"SELECT chunk_id, validity, rowids FROM {self._table}_chunks"  # noqa: S608
         chunks = list(self._connection.execute(sql, ()))
@@ -172,6 +194,19 @@ class NumpyVectorRetriever:
         if self._where is not None:
             found &= np.isin(ids, self._allowed(self._where))
         return ids[found], np.clip(cosines[found], -1.0, 1.0)
+
+    def _read_rows(self, rows: VectorRows) -> VectorMatrix:
+        np = self._np
+        found = list(self._connection.execute(rows.sql, rows.parameters))
+        if not found:
+            return self._empty()
+        rowids, blobs = zip(*found, strict=True)
+        vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
+        return VectorMatrix(np.array(rowids, dtype=np.int64), vectors, {})
+
+    def _empty(self) -> VectorMatrix:
+        np = self._np
+        return VectorMatrix(np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32), {})
 
     def _refuse_other_columns(self) -> None:
         """Vectors of bytes or of bits would be read as floats where their sizes fit."""

@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.diagnosis._finding import failed, fine
+from pytools_hybrid.diagnosis._finding import failed, fine, warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,18 +58,25 @@ def full_text_search(connect: Callable[[str], apsw.Connection] | None = None) ->
     return fine(f"{apsw.sqlite_lib_version()} (apsw's own), with full-text search (FTS5)")
 
 
-def vector_search(extension: str | None = None) -> Verdict:
-    """Check that the extension finds the nearest of some vectors.
-
-    Args:
-        extension: Its file; None for that of the package sqlite-vec.
-    """
+def vector_search() -> Verdict:
+    """Check that the extension finds the nearest of some vectors."""
     import apsw
+    from toolindex import load_sqlite_vec
+
+    from pytools_hybrid.store import has_numpy
 
     try:
         with closing(apsw.Connection(":memory:")) as connection:
-            connection.enable_load_extension(True)
-            connection.load_extension(extension or _extension())
+            if problem := load_sqlite_vec(connection):
+                remedy = _reinstalling("sqlite-vec")
+                if has_numpy():
+                    instead = "numpy searches vectors in its place"
+                    return warning(f"cannot be loaded ({problem}); {instead}", remedy)
+                return failed(
+                    f"cannot be loaded ({problem}), and numpy cannot be imported: searches go by "
+                    "words",
+                    f"{remedy} numpy",
+                )
             connection.execute("CREATE VIRTUAL TABLE near USING vec0(vector float[3])")
             connection.executemany(
                 "INSERT INTO near (rowid, vector) VALUES (?, ?)", _VECTORS.items()
@@ -78,17 +85,11 @@ def vector_search(extension: str | None = None) -> Verdict:
                 "SELECT rowid FROM near WHERE vector MATCH '[0.1, 0.9, 0]' AND k = 1"
             ).get
             version = connection.execute("SELECT vec_version()").get
-    except (apsw.Error, ImportError) as error:
+    except apsw.Error as error:
         return failed(f"vectors cannot be searched ({error})", _reinstalling("sqlite-vec"))
     if nearest != 2:
         return failed("a search of three vectors found the wrong one", _reinstalling("sqlite-vec"))
     return fine(f"{version}, finds the nearest of three vectors")
-
-
-def _extension() -> str:
-    from importlib import import_module
-
-    return str(import_module("sqlite_vec").loadable_path())
 
 
 def _reinstalling(package: str) -> str:

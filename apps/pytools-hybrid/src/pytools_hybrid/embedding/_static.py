@@ -141,14 +141,17 @@ class StaticEmbedder:
         if not texts:
             return []
         model = self._loaded()
-        return _mapped(model.tokens, texts, model.document_map, decay=True)
+        try:
+            return _mapped(model.tokens, texts, model.document_map, decay=True)
+        except ImportError as error:
+            raise _failure(f"numpy cannot be imported ({error}); reinstall it") from error
 
     def encode_queries(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that search: one list of `DIMENSIONS` floats for each."""
         if not texts:
             return []
         model = self._loaded()
-        if len(texts) <= _FEW_QUERIES and "numpy" not in sys.modules:
+        if len(texts) <= _FEW_QUERIES and sys.modules.get("numpy") is None:
             return [_mapped_alone(model.tokens, text, model.query_map) for text in texts]
         return _mapped(model.tokens, texts, model.query_map, decay=False)
 

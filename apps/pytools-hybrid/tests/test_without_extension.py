@@ -1,0 +1,91 @@
+"""A machine that cannot load sqlite-vec: searches go on, and say what they go by."""
+
+import asyncio
+
+import pytest
+from pytools_hybrid import SearchMode, ToolSearch
+
+MERGE = "mcptools:pdf:merge_pdfs"
+REQUEST = "several documents into one"
+
+
+def answer(root, settings, **options):
+    """Bring the index up to date, search it twice, and give the second answer."""
+
+    async def main():
+        async with ToolSearch(root, settings) as tools:
+            await tools.search("warm", **options)
+            return await tools.search(REQUEST, **options), await tools.channel_notes()
+
+    return asyncio.run(main())
+
+
+def scores(response):
+    return {str(found.entry.id): pytest.approx(found.score, abs=1e-5) for found in response.tools}
+
+
+@pytest.mark.parametrize("mode", [SearchMode.HYBRID, SearchMode.VECTOR])
+def test_numpy_finds_the_same_in_the_place_of_the_extension(toolbox, settings, request, mode):
+    able, silent = answer(toolbox, settings(), mode=mode)
+    request.getfixturevalue("without_sqlite_vec")
+
+    for database in ("index.db", "another.db"):
+        lacking, told = answer(
+            toolbox, settings(db_path=toolbox.parent / database), mode=mode, limit=5
+        )
+        assert scores(lacking) == scores(able)
+        assert lacking.coverage == able.coverage
+        for notes in (lacking.notes, told):
+            assert len(notes) == 1
+            assert notes[0].startswith("sqlite-vec cannot be loaded (")
+            assert "searched with numpy in its place" in notes[0]
+    assert (able.notes, silent) == ((), ())
+
+
+@pytest.mark.usefixtures("without_sqlite_vec")
+@pytest.mark.parametrize("mode", [SearchMode.BM25, SearchMode.FUZZY])
+def test_searches_by_words_have_nothing_to_say_of_it(root, settings, mode):
+    response, _ = answer(root, settings(), mode=mode)
+    assert (response.notes, bool(response.tools)) == ((), True)
+
+
+@pytest.mark.usefixtures("without_sqlite_vec")
+def test_without_a_model_there_is_nothing_to_say_of_it(root, settings):
+    response, told = answer(root, settings(embedding_model="none"))
+    assert (response.notes, told) == ((), ())
+    assert MERGE in scores(response)
+
+
+@pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
+@pytest.mark.parametrize("model", ["wordllama", "openai:stub"])
+def test_where_numpy_is_missing_too_words_serve(root, settings, openai, model):
+    response, told = answer(root, settings(embedding_model=model))
+
+    assert MERGE in scores(response)
+    assert "vector channel lost" in response.lost[0]
+    for notes in (response.notes, told):
+        assert "numpy cannot be imported, so searches go by words" in notes[0]
+    assert bool(openai.texts) == (model != "wordllama"), "vectors are kept for when it is back"
+
+
+def test_a_server_without_the_extension_does_not_take_vectors_from_one_with_it(
+    root, settings, write_tool, request
+):
+    async def main():
+        async with ToolSearch(root, settings()) as able:
+            request.getfixturevalue("without_sqlite_vec")
+            async with ToolSearch(root, settings()) as lacking:
+                write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+                await lacking.refresh()
+                between = await able.search(REQUEST, mode=SearchMode.VECTOR)
+                await lacking.embed_pending()
+                after = await able.search("feed the penguins", mode=SearchMode.VECTOR)
+                await able.embed_pending()
+                end = await able.search("feed the penguins", mode=SearchMode.VECTOR)
+                return between, after, end
+
+    between, after, end = asyncio.run(main())
+    assert between.notes == ("4 of 5 tools have vectors so far",)
+    assert next(iter(scores(between))) == MERGE
+    assert (after.notes, scores(after)) == ((), scores(end))
+    assert next(iter(scores(after))) == "mcptools:zoo:feed"

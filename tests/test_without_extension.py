@@ -1,0 +1,44 @@
+"""The installed command on a machine that cannot load sqlite-vec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def without(tmp_path: Path) -> dict[str, str]:
+    """What makes sqlite-vec one that is installed, and cannot be loaded."""
+    package = tmp_path / "broken" / "sqlite_vec"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('built for another machine')")
+    return {"PYTHONPATH": str(package.parent)}
+
+
+@pytest.mark.anyio
+async def test_a_command_and_a_server_find_tools_and_say_what_they_do_without(
+    tree: Path, run: Callable[..., Any], connect: Callable[..., Any], without: dict[str, str]
+) -> None:
+    found = run("search", "--root", tree, "merge two pdf files", **without)
+    assert (found.returncode, "merge_pdfs" in found.stdout.splitlines()[0]) == (0, True)
+    assert "sqlite-vec cannot be loaded" in found.stderr
+    assert "searched with numpy" in found.stderr
+
+    async with connect("--root", tree, **without) as client:
+        answer = await client.call_tool("search_tools", {"query": "merge two pdf files"})
+    assert answer.structured_content["result"][0]["name"] == "merge_pdfs"
+    assert "sqlite-vec cannot be loaded" in str(answer.meta)
+
+
+def test_status_tells_it(tree: Path, run: Callable[..., Any], without: dict[str, str]) -> None:
+    run("index", "--root", tree)
+    told = run("status", "--root", tree, **without)
+    assert (told.returncode, "sqlite-vec cannot be loaded" in told.stdout) == (0, True)
