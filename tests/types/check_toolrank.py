@@ -1,7 +1,7 @@
 """What a type checker tells a user of toolrank. Both of ours read this; nothing runs it."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import assert_type
 
 import apsw
@@ -107,8 +107,11 @@ def ones_own_retriever_and_fusion_fit(words: BM25Retriever) -> None:
         *,
         weights: Mapping[str, float] | None = None,
         floors: Mapping[str, float] | None = None,
+        unjudged: Mapping[str, Collection[str]] | None = None,
     ) -> FusedScores:
-        return toolrank.reciprocal_rank_fusion(rankings, weights=weights, floors=floors)
+        return toolrank.reciprocal_rank_fusion(
+            rankings, weights=weights, floors=floors, unjudged=unjudged
+        )
 
     HybridRanker([Channel(words), Channel(own)], fuse=first_only)
 

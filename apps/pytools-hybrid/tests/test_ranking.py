@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.ranking import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
 from pytools_hybrid.ranking import _PART_SHARE as PART_SHARE
 from pytools_hybrid.ranking import _UNITS as UNITS
+from pytools_hybrid.store import open_store
 from toolindex import EmbeddingError, EmbeddingLimits, OutcomeRecord
 from toolrank import USAGE_BOUND, usage_prior
 
@@ -40,6 +42,54 @@ def ask(settings, root, *requests):
         return [await search.search(**request) for request in requests]
 
     return use(settings, root, job)
+
+
+# Tools without a vector.
+
+
+def partly_embedded(settings, root, job, chosen):
+    """Run an async function where only the tools whose text begins as chosen have vectors."""
+
+    async def main():
+        async with ToolSearch(root, settings, refresh=False) as search:
+            await search.refresh()
+        embedder = StaticEmbedder()
+        with open_store(settings.db_path, root) as store:
+            texts = store.pending(embedder.model_id, limit=1_000)
+            kept = {key: text for key, text in texts.items() if text.startswith(chosen)}
+            vectors = await embedder.embed_documents(list(kept.values()))
+            store.put_vectors(embedder.model_id, dict(zip(kept, vectors, strict=True)))
+        async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
+            return await job(search)
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("fusion", ["linear", "rrf"])
+def test_a_tool_without_a_vector_is_ranked_by_its_words_on_the_same_footing(
+    settings, toolbox, fusion
+):
+    async def job(search):
+        found = [await search.search(query) for query in ("report a bug", "send an email")]
+        return [response.tools for response in found]
+
+    issue, email = partly_embedded(settings(fusion=fusion), toolbox, job, ("merge", "play", "plan"))
+
+    assert str(issue[0].entry.id) == "mcptools:github:create_issue"
+    assert str(email[0].entry.id) == SEND
+    assert issue[0].explanation.unjudged == ("vector",)
+    assert {each.retriever for each in issue[0].contributions} == {"bm25"}
+
+
+def test_confidence_in_a_tool_without_a_vector_is_that_of_words_alone(settings, toolbox):
+    async def job(search):
+        modes = (SearchMode.HYBRID, SearchMode.BM25)
+        return [(await search.search("report a bug", mode=mode)).tools[0] for mode in modes]
+
+    hybrid, words = partly_embedded(settings(), toolbox, job, ("merge", "play"))
+
+    assert hybrid.entry == words.entry
+    assert hybrid.confidence == words.confidence
 
 
 # Parts.

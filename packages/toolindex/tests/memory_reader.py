@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -78,6 +78,11 @@ class MemoryReader:
             depth,
             least=-math.inf,
         )
+
+    def with_vectors(self, ids: Collection[str], *, model_id: str) -> set[str]:
+        kept = self.state.vectors.get(model_id, {})
+        found = {id_ for id_, record in self.state.records.items() if record.text_hash in kept}
+        return found & set(ids)
 
     def named(self, query: str, *, where: ToolFilter) -> list[Found]:
         wanted = name_key(query)

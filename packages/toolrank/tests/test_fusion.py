@@ -31,6 +31,9 @@ hits = st.lists(
     unique_by=lambda hit: hit.id,
 ).map(lambda found: sorted(found, key=lambda hit: (-hit.score, hit.id)))
 rankings = st.dictionaries(st.sampled_from(["bm25", "vector", "fuzzy"]), hits)
+unknowns = st.dictionaries(
+    st.sampled_from(["bm25", "vector", "unknown"]), st.sets(st.sampled_from("abcdefghx"))
+)
 positive = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 weights = st.dictionaries(st.sampled_from(["bm25", "vector", "fuzzy", "unknown"]), positive)
 
@@ -127,6 +130,48 @@ def test_a_list_gives_its_floor_to_a_candidate_that_it_does_not_hold(units, shar
     assert fused.of("a") == fused.scores["a"]
 
 
+@pytest.mark.parametrize(
+    ("units", "most", "estimate"),
+    [
+        # a has all, c a quarter of what words give their best: so much of 0.3 to 0.5 in meaning.
+        (None, 2, {"a": 8 / 8 + 0.5 / 0.5, "c": 2 / 8 + 0.35 / 0.5}),
+        ({"bm25": 0.1}, 0.1 * 8 + 0.5, {"a": 0.1 * 8 + 0.5, "c": 0.1 * 2 + 0.35}),
+    ],
+)
+def test_what_a_list_cannot_judge_gets_a_place_between_its_floor_and_its_best(
+    units, most, estimate
+):
+    lists = {
+        "bm25": ranking(("a", 8.0), ("b", 4.0), ("c", 2.0)),
+        "vector": ranking(("b", 0.5), ("d", 0.3)),
+    }
+    given = {"floors": {"vector": 0.3}, "units": units}
+    fused = linear_fusion(lists, unjudged={"vector": {"a", "c", "nowhere"}}, **given)
+    assert {id_: fused.of(id_) for id_ in estimate} == pytest.approx(
+        {id_: share / most for id_, share in estimate.items()}
+    )
+    as_before = linear_fusion(lists, **given)
+    judged = ("b", "d", "")
+    assert [fused.of(id_) for id_ in judged] == [as_before.of(id_) for id_ in judged]
+    assert "nowhere" not in fused.scores
+
+
+def test_by_ranks_what_a_list_cannot_judge_gets_the_share_that_the_other_lists_give_it():
+    lists = {"bm25": ranking(("a", 8.0), ("b", 4.0)), "vector": ranking(("b", 0.5))}
+    fused = reciprocal_rank_fusion(lists, unjudged={"vector": {"a"}}, rrf_k=1)
+    assert fused.scores == pytest.approx({"a": 1.0, "b": (1 / 3 + 1 / 2) / (1 / 2 + 1 / 2)})
+
+
+@every_fusion
+@given(lists=rankings)
+def test_what_one_list_alone_can_judge_keeps_that_list_s_order(fuse, lists):
+    lists = {"bm25": lists.get("bm25", []), "vector": ranking(("x", 0.5), ("y", 0.1))}
+    others = {hit.id for hit in lists["bm25"]}
+    fused = fuse(lists, floors={"vector": 0.1}, unjudged={"vector": others})
+    found = [fused.of(hit.id) for hit in lists["bm25"]]
+    assert found == sorted(found, reverse=True)
+
+
 @pytest.mark.parametrize("fuse", [linear_fusion, by_strength])
 def test_linear_fusion_takes_a_list_without_a_score_above_zero_as_no_evidence(fuse):
     fused = fuse({"vector": ranking(("a", -0.1), ("b", -0.2))}, floors={"vector": -0.2})
@@ -202,12 +247,13 @@ def test_only_the_proportions_of_weights_count(fuse, weight):
 
 
 @every_fusion
-@given(lists=rankings, weights=weights, are_cut=st.booleans())
+@given(lists=rankings, weights=weights, are_cut=st.booleans(), unjudged=unknowns)
 def test_every_document_of_the_lists_that_are_on_comes_once_best_first_ties_by_id(
-    fuse, lists, weights, are_cut
+    fuse, lists, weights, are_cut, unjudged
 ):
     on = {name: found for name, found in lists.items() if weights.get(name, 1.0) > 0}
-    fused = fuse(lists, weights=weights, floors=lowest(lists) if are_cut else None)
+    floors = lowest(lists) if are_cut else None
+    fused = fuse(lists, weights=weights, floors=floors, unjudged=unjudged)
     assert set(fused.scores) == {hit.id for found in on.values() for hit in found}
     ranked = fused.ranking()
     assert {hit.id: hit.score for hit in ranked} == fused.scores
@@ -223,12 +269,12 @@ def test_weight_zero_is_as_if_the_list_were_not_there(fuse, lists, weights):
 
 
 @every_fusion
-@given(lists=rankings, weights=weights, shuffled=st.randoms())
-def test_the_order_of_the_lists_changes_nothing(fuse, lists, weights, shuffled):
+@given(lists=rankings, weights=weights, unjudged=unknowns, shuffled=st.randoms())
+def test_the_order_of_the_lists_changes_nothing(fuse, lists, weights, unjudged, shuffled):
     names = list(lists)
     shuffled.shuffle(names)
-    other = fuse({name: lists[name] for name in names}, weights=weights, floors=lowest(lists))
-    assert other == fuse(lists, weights=weights, floors=lowest(lists))
+    given = {"weights": weights, "floors": lowest(lists), "unjudged": unjudged}
+    assert fuse({name: lists[name] for name in names}, **given) == fuse(lists, **given)
 
 
 @every_fusion

@@ -166,6 +166,36 @@ def test_a_channel_says_what_a_candidate_is_worth_that_a_complete_list_does_not_
     assert found == pytest.approx({"a": (1 + share) / 1.5, "b": 0.5 / 1.5, "c": 0.3 / 1.5})
 
 
+def test_a_channel_that_cannot_judge_a_candidate_leaves_it_to_the_others():
+    """One without a vector is worth in meaning what it is worth in words, and says so."""
+    words = FixedList("words", any={"a": 4.0, "b": 2.0, "c": 1.0})
+    meaning = FixedList("meaning", any={"c": 0.5, "d": 0.1})
+    asked = []
+
+    def judges(ids):
+        asked.append(set(ids))
+        return {"a"}
+
+    fuse = partial(linear_fusion, units={"words": 0.1})
+    found = rank(Channel(words), Channel(meaning, absent="last", judges=judges), fuse=fuse)
+    most = 0.4 + 0.5
+    # a is known to be no nearer than the last; b has half of the best words: half of 0.1 to 0.5.
+    assert scores(found) == pytest.approx(
+        {"a": 0.5 / most, "b": 0.5 / most, "c": 0.6 / most, "d": 0.1 / most}
+    )
+    assert asked == [{"a", "b"}]
+    told = {hit.id: (hit.explanation.unjudged, len(hit.contributions)) for hit in found}
+    assert told == {"a": ((), 1), "b": (("meaning",), 1), "c": ((), 2), "d": ((), 1)}
+
+
+def test_what_only_a_part_brings_up_can_be_unjudged_too():
+    words = FixedList("words", any={"a": 4.0}, one={"b": 2.0, "c": 1.0})
+    meaning = Channel(FixedList("meaning", "c"), judges=lambda ids: set(ids) - {"b"})
+    found = rank(Channel(words), meaning, parts=["one"])
+    told = {hit.id: hit.explanation.unjudged for hit in found}
+    assert told == {"a": (), "b": ("meaning",), "c": ()}
+
+
 def test_an_empty_list_has_no_floor():
     nothing = Channel(FixedList("meaning"), absent="last")
     found = rank(Channel(FixedList("words", any={"a": 2.0})), nothing, fuse=linear_fusion)

@@ -45,11 +45,14 @@ def hit_confidence(hit: RankedHit, channels: Set[str], scales: Sequence[float]) 
 
     Args:
         hit: The hit.
-        channels: The channels that ran; one that did not give the hit says that it is far off.
+        channels: The channels that ran; one that did not give the hit says that it is far off,
+            unless it could not judge it.
         scales: What the BM25 scores of the request and of each part are divided by.
     """
     explanation = hit.explanation
     is_exact = explanation is not None and explanation.pinned
+    if explanation is not None:
+        channels -= set(explanation.unjudged)
     given = [(hit.contributions, scales[0])]
     if explanation is not None and explanation.part is not None:
         given.append((hit.part_contributions, scales[1 + explanation.part]))

@@ -232,7 +232,15 @@ class Searcher:
             channels.append(Channel(alike, weights["fuzzy"]))
         if "vector" in weights and vector is not None:
             meaning = _Meaning(reader, request.where, vector.model_id)
-            channels.append(Channel(meaning, weights["vector"], absent="last"))
+            coverage = reader.coverage(vector.model_id)
+            # The best of a few tools says little of the best of all: docs/decisions/0017.
+            weight = weights["vector"] * (coverage.vectors / coverage.tools) ** 2
+            judges = (
+                partial(reader.with_vectors, model_id=vector.model_id)
+                if coverage.vectors < coverage.tools
+                else None
+            )
+            channels.append(Channel(meaning, weight, absent="last", judges=judges))
         return channels
 
     def _usage(self, reader: StoreReader) -> Mapping[str, float]:

@@ -16,7 +16,7 @@ from toolindex._vectors import kept_dimensions, kept_vectors, vector_table
 from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import apsw
 
@@ -117,6 +117,16 @@ class IndexReader:
         selection, values = kept_vectors(model_id, dimensions)
         vectors = self._count(f"SELECT count(*) FROM ({selection})", values) if dimensions else 0  # noqa: S608
         return Coverage(tools=tools, vectors=vectors, dimensions=dimensions)
+
+    def with_vectors(self, ids: Collection[str], *, model_id: str) -> set[str]:
+        """Return those of some ids whose vectors of a model can be searched."""
+        rows = self.connection.execute(
+            "SELECT e.id FROM json_each(?) AS asked CROSS JOIN entries AS e ON e.id = asked.value "
+            "JOIN embeddings AS v ON v.model_id = ? AND v.text_hash = e.text_hash "
+            "AND length(v.vector) = ?",
+            (json.dumps(list(ids)), model_id, 4 * self.coverage(model_id).dimensions),
+        )
+        return {str(id_) for (id_,) in rows}
 
     def vector_table(self, model_id: str) -> VectorTable | None:
         """Return the table in which a model's vectors are searched, or None where there is none.

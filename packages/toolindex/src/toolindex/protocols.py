@@ -247,6 +247,10 @@ class StoreReader(Protocol):
         """Count the tools, and those with a searchable vector of a model."""
         ...
 
+    def with_vectors(self, ids: Collection[str], *, model_id: str) -> Collection[str]:
+        """Return those of some ids whose vectors of a model can be searched."""
+        ...
+
     def models(self) -> Sequence[str]:
         """Name the models whose vectors can be searched."""
         ...

@@ -11,7 +11,7 @@ from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 __all__ = ["FusedScores", "Fusion", "linear_fusion", "reciprocal_rank_fusion"]
 
@@ -47,6 +47,7 @@ class Fusion(Protocol):
         *,
         weights: Mapping[str, float] | None = None,
         floors: Mapping[str, float] | None = None,
+        unjudged: Mapping[str, Collection[str]] | None = None,
     ) -> FusedScores:
         """Fuse lists by retriever name, each best first; their order must not matter."""
         ...
@@ -57,6 +58,7 @@ def reciprocal_rank_fusion(
     *,
     weights: Mapping[str, float] | None = None,
     floors: Mapping[str, float] | None = None,
+    unjudged: Mapping[str, Collection[str]] | None = None,
     rrf_k: float = 60.0,
 ) -> FusedScores:
     """Fuse rankings by Reciprocal Rank Fusion (Cormack, Clarke & Büttcher 2009).
@@ -70,6 +72,8 @@ def reciprocal_rank_fusion(
             in the divisor: that retriever looked and found nothing.
         weights: Each list's weight, 1.0 where none is given; 0 switches a list off.
         floors: Without effect, for ranks know no scores.
+        unjudged: The candidates of other lists that a list could not judge, by its name. It
+            gives them the same share of what it gives its best as the other lists together do.
         rrf_k: The constant k; a larger one weighs the first ranks less.
 
     Raises:
@@ -82,8 +86,8 @@ def reciprocal_rank_fusion(
         name: {hit.id: weight / (rrf_k + rank) for rank, hit in enumerate(rankings[name], 1)}
         for name, weight in active.items()
     }
-    attainable = sum(active[name] / (rrf_k + 1) for name in sorted(active))
-    return _summed(shares, {}, attainable)
+    most = {name: weight / (rrf_k + 1) for name, weight in active.items()}
+    return _summed(_with_estimates(shares, {}, most, unjudged or {}), {}, most)
 
 
 def linear_fusion(
@@ -91,6 +95,7 @@ def linear_fusion(
     *,
     weights: Mapping[str, float] | None = None,
     floors: Mapping[str, float] | None = None,
+    unjudged: Mapping[str, Collection[str]] | None = None,
     units: Mapping[str, float] | None = None,
 ) -> FusedScores:
     """Fuse rankings by a convex combination of their scores (Bruch, Gai & Ingber 2023).
@@ -113,6 +118,9 @@ def linear_fusion(
         weights: As for `reciprocal_rank_fusion`.
         floors: What a candidate scores in a list that does not hold it, at most the list's
             last score; zero where none is given.
+        unjudged: The candidates of other lists that a list could not judge, by its name. Each is
+            given an estimate: the share that it has of what the other lists give their best
+            is its place between the floor and the best of this list.
         units: What a point of each list's score is worth, 1.0 where none is given.
 
     Raises:
@@ -124,12 +132,12 @@ def linear_fusion(
     }
     if units is None:
         divisors = {name: best[name] or 1.0 for name in active}
-        attainable = sum(active[name] for name in sorted(active))
+        most = active
     else:
         # What the lists add up to is measured in the largest of it, so that nothing overflows.
         strongest = max((say * best[name] for name, say in active.items()), default=0.0)
         divisors = dict.fromkeys(active, strongest or 1.0)
-        attainable = sum(active[name] * best[name] / divisors[name] for name in sorted(active))
+        most = {name: say * best[name] / divisors[name] for name, say in active.items()}
     shares: dict[str, dict[str, float]] = {}
     lowest: dict[str, float] = {}
     for name, say in active.items():
@@ -139,7 +147,7 @@ def linear_fusion(
             for hit in rankings[name]
         }
         lowest[name] = say * max(floor, 0.0) / divisor
-    return _summed(shares, lowest, attainable)
+    return _summed(_with_estimates(shares, lowest, most, unjudged or {}), lowest, most)
 
 
 def _active(
@@ -165,14 +173,44 @@ def _proportions(values: Mapping[str, float], argument: str) -> dict[str, float]
     return {name: value / largest for name, value in values.items()}
 
 
+def _with_estimates(
+    shares: Mapping[str, Mapping[str, float]],
+    floors: Mapping[str, float],
+    most: Mapping[str, float],
+    unjudged: Mapping[str, Collection[str]],
+) -> Mapping[str, Mapping[str, float]]:
+    """Add to each list what it would give to the candidates that it could not judge.
+
+    A conditional logit model of which candidate is right, fitted to four sets of tools with
+    vectors of 10 to 90 % of them, gives a share in words the worth of the same share in meaning,
+    within 5 %: hence no constants (docs/decisions/0017).
+    """
+    estimated: dict[str, Mapping[str, float]] = dict(shares)
+    held = {id_ for given in shares.values() for id_ in given}
+    for name in unjudged.keys() & shares.keys():
+        floor, best = floors.get(name, 0.0), most[name]
+        added: dict[str, float] = {}
+        for id_ in (held & set(unjudged[name])) - shares[name].keys():
+            judges = [other for other in sorted(shares) if id_ not in unjudged.get(other, ())]
+            attainable = sum(most[other] for other in judges)
+            given = sum(shares[other].get(id_, floors.get(other, 0.0)) for other in judges)
+            share = min(1.0, given / attainable) if attainable else 0.0
+            added[id_] = floor + (best - floor) * share
+        estimated[name] = {**shares[name], **added}
+    return estimated
+
+
 def _summed(
-    shares: Mapping[str, Mapping[str, float]], floors: Mapping[str, float], attainable: float
+    shares: Mapping[str, Mapping[str, float]],
+    floors: Mapping[str, float],
+    most: Mapping[str, float],
 ) -> FusedScores:
     """Add up what the lists give to each candidate, in an order that is not the caller's.
 
     Sums of floats depend on their order, and who comes first must not depend on it.
     """
     ids = list({id_: None for given in shares.values() for id_ in given})
+    attainable = sum(most[name] for name in sorted(most))
     if attainable == 0:
         return FusedScores(dict.fromkeys(ids, 0.0))
     sums, lowest = [0.0] * len(ids), 0.0

@@ -14,7 +14,7 @@ from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 
     from toolrank._records import Hit, Query
     from toolrank.protocols import Retriever
@@ -41,11 +41,15 @@ class Channel:
             words; "last", its last hit's score, suits one that orders every row, as one for
             vectors, so that a row without a vector is not punished for it. A list that is as
             long as was asked for is cut: there it is the last score either way.
+        judges: Return those of some ids that the retriever can judge, for one that does not know
+            every row, as some have no vector yet; None where it knows all. What it says of the
+            others is estimated from what the other channels say, as the fusion describes.
     """
 
     retriever: Retriever
     weight: float = 1.0
     absent: Literal["zero", "last"] = "zero"
+    judges: Callable[[Collection[str]], Collection[str]] | None = None
 
 
 class HybridRanker:
@@ -90,9 +94,9 @@ class HybridRanker:
         usage: Mapping[str, float] = _NO_USAGE,
     ) -> None:
         self._channels = tuple(channels)
-        names = [channel.retriever.name for channel in self._channels]
-        if len(set(names)) < len(names):
-            raise RankingArgumentError("channels", f"names must differ, got {names}")
+        self._names = [channel.retriever.name for channel in self._channels]
+        if len(set(self._names)) < len(self._names):
+            raise RankingArgumentError("channels", f"names must differ, got {self._names}")
         for channel in self._channels:
             check_weight(channel.weight, of=repr(channel.retriever.name), argument="channels")
         if not 0 <= part_share <= 1:
@@ -140,7 +144,13 @@ class HybridRanker:
         hits: list[RankedHit] = []
         for position, id_ in enumerate(shown):
             is_pinned = position < len(first)
-            why = self._explained(id_, whole.scores, parts, scored, is_pinned)
+            unjudged = {
+                name
+                for asked in (whole, *found)
+                for name, of in asked.unjudged.items()
+                if id_ in of
+            }
+            why = self._explained(id_, whole.scores, parts, scored, is_pinned, unjudged)
             hits.append(
                 RankedHit(
                     id=id_,
@@ -161,8 +171,10 @@ class HybridRanker:
             hits = rankings[name] = channel.retriever.retrieve(query, depth=depth)
             if hits and (channel.absent == "last" or len(hits) >= depth):
                 floors[name] = hits[-1].score
+        unjudged = _unjudged(active, rankings)
         weights = {channel.retriever.name: channel.weight for channel in active}
-        return _Asked(rankings, self._fuse(rankings, weights=weights, floors=floors))
+        scores = self._fuse(rankings, weights=weights, floors=floors, unjudged=unjudged)
+        return _Asked(rankings, scores, unjudged)
 
     def _scored(
         self, whole: FusedScores, parts: Sequence[FusedScores], pinned: Iterable[str]
@@ -196,6 +208,7 @@ class HybridRanker:
         parts: Sequence[FusedScores],
         scored: _Scored,
         pinned: bool,
+        unjudged: Collection[str],
     ) -> Explanation:
         answered = [(part.of(id_), -number) for number, part in enumerate(parts) if part.scores]
         part_score, number = max(answered, default=(None, None))
@@ -207,6 +220,7 @@ class HybridRanker:
             group=scored.groups.get(id_),
             usage=bounded_usage(self._usage, id_),
             pinned=pinned,
+            unjudged=tuple(name for name in self._names if name in unjudged),
         )
 
 
@@ -215,6 +229,7 @@ class _Asked(NamedTuple):
 
     rankings: Mapping[str, Sequence[Hit]]
     scores: FusedScores
+    unjudged: Mapping[str, Set[str]]
 
 
 class _Scored(NamedTuple):
@@ -236,6 +251,22 @@ def _best(parts: Iterable[FusedScores]) -> FusedScores | None:
         for id_, score in part.scores.items():
             scores[id_] = max(score, scores.get(id_, floor))
     return FusedScores(scores, floor)
+
+
+def _unjudged(
+    channels: Iterable[Channel], rankings: Mapping[str, Sequence[Hit]]
+) -> dict[str, Set[str]]:
+    """Ask each channel that does not know every row for the candidates that it cannot judge."""
+    unjudged: dict[str, Set[str]] = {}
+    for channel in channels:
+        if channel.judges is None:
+            continue
+        own = channel.retriever.name
+        others = {hit.id for name, hits in rankings.items() if name != own for hit in hits}
+        others -= {hit.id for hit in rankings[own]}
+        if others:
+            unjudged[own] = others.difference(channel.judges(others))
+    return unjudged
 
 
 def _contributions(

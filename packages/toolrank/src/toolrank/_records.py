@@ -89,6 +89,8 @@ class Explanation:
         group: The best merged score in the hit's group, or None where there are no groups.
         usage: The factor of past use; 1.0 where nothing is known.
         pinned: Whether the hit was named to come first, whatever the scores.
+        unjudged: The channels that could not judge the hit, in the channels' order: their say in
+            its score is an estimate, and they are in none of its contributions.
     """
 
     request: float
@@ -98,6 +100,7 @@ class Explanation:
     group: float | None = None
     usage: float = 1.0
     pinned: bool = False
+    unjudged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,93 @@
+"""How good hybrid search is while only some of the tools have a vector.
+
+usage: uv run python benchmarks/quality/coverage.py [--maps FILE] [--split SPLIT] [--seed N]
+           --set TREE QUERIES [--set TREE QUERIES ...]
+
+TREE is a tree of tools, QUERIES its judged queries (see benchmarks/search.py); with --split only
+those lines that name it. The texts get their vectors in an order that the seed decides, a tenth of
+them at a time. Prints hit@1 and hit@5 (share of queries with a right tool first, or among the first
+five) and NDCG@10 for each set: of words alone, and of hybrid search at each step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytools_hybrid import SearchMode, Settings, ToolSearch
+from pytools_hybrid.embedding import StaticEmbedder
+from pytools_hybrid.store import open_store
+from toolrank.metrics import evaluate
+
+MEASURES = ("hit@1", "hit@5", "ndcg@10")
+STEPS = 10
+
+
+async def judged(
+    search: ToolSearch, asked: Sequence[dict[str, Any]], mode: SearchMode
+) -> list[float]:
+    run = {
+        line["id"]: [
+            str(found.entry.id)
+            for found in (await search.search(line["query"], mode=mode, limit=10)).tools
+        ]
+        for line in asked
+    }
+    evaluation = evaluate(run, {line["id"]: line["gold"] for line in asked}, MEASURES)
+    return [evaluation.mean(measure) for measure in MEASURES]
+
+
+async def curve(
+    tree: Path, asked: Sequence[dict[str, Any]], maps: Path | None, seed: int, database: Path
+) -> list[list[float]]:
+    """Measure words alone, then hybrid search at each step of coverage."""
+    embedder = StaticEmbedder(maps=maps)
+    settings = Settings(db_path=database)
+    async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
+        await search.refresh()
+        rows = [await judged(search, asked, SearchMode.BM25)]
+        with open_store(database, tree) as store:
+            texts = store.pending(embedder.model_id, limit=1_000_000)
+            vectors = await embedder.embed_documents(list(texts.values()))
+            pairs = sorted(zip(texts, vectors, strict=True))
+            random.Random(seed).shuffle(pairs)
+            for step in range(STEPS + 1):
+                first, last = (len(pairs) * max(0, n) // STEPS for n in (step - 1, step))
+                store.put_vectors(embedder.model_id, dict(pairs[first:last]))
+                rows.append(await judged(search, asked, SearchMode.HYBRID))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--set", nargs=2, action="append", required=True, type=Path, dest="sets")
+    parser.add_argument("--maps", type=Path)
+    parser.add_argument("--split", default="")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    split = arguments.split
+    steps = [f"{100 * step // STEPS} %" for step in range(STEPS + 1)]
+    print("| set | words alone |", " | ".join(steps), "|")
+    print("|---|" + "--:|" * (len(steps) + 1))
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (tree, queries) in enumerate(arguments.sets):
+            lines = [json.loads(line) for line in queries.open("rb")]
+            asked = [line for line in lines if not split or line.get("split", split) == split]
+            database = Path(folder, f"{number}.db")
+            rows = asyncio.run(curve(tree, asked, arguments.maps, arguments.seed, database))
+            name = f"{queries.parent.name}/{queries.stem}"
+            for measure, values in zip(MEASURES, zip(*rows, strict=True), strict=True):
+                shown = " | ".join(f"{value:.3f}" for value in values)
+                print(f"| {name}, {measure} | {shown} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
