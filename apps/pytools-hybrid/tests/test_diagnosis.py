@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import closing
 from importlib.metadata import version
+from pathlib import Path
 
 import apsw
 import pytest
@@ -583,14 +584,53 @@ def test_what_imports_servers_is_told_where_it_is_missing():
 # Changes of files
 
 
-def test_a_change_is_noticed_and_nothing_is_left_in_the_tree(roots, root):
-    before = content(root)
+def times(folder):
+    """Return when each file and folder was changed last."""
+    return {
+        path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns)
+        for path in (folder, *folder.rglob("*"))
+    }
 
-    verdict = look_at_watching(roots, is_wanted=True)
+
+def test_a_change_is_noticed_and_nothing_is_written_in_the_tree(roots, root, database):
+    before = times(root)
+
+    verdict = look_at_watching(roots, is_wanted=True, database=database)
 
     assert verdict.status is Status.OK
     assert "a new file is noticed after" in verdict.message
-    assert content(root) == before
+    assert times(root) == before
+    assert list(database.parent.glob("pytools-doctor-*")) == []
+
+
+def test_nothing_is_written_in_the_tree_either_where_the_index_lies_in_it(roots, root):
+    before = times(root)
+
+    verdict = look_at_watching(roots, is_wanted=True, database=root / "mcptools" / "search.db")
+
+    assert verdict.status is Status.OK
+    assert times(root) == before
+
+
+def test_a_tree_whose_changes_are_not_announced_is_tried_in_the_same_way(
+    roots, root, database, tmp_path, monkeypatch
+):
+    device = root.stat().st_dev
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"1 0 {os.major(device)}:{os.minor(device)} / / rw - nfs4 server:/ rw\n", "ascii"
+    )
+    monkeypatch.setattr("toolwatch._mounts.MOUNTS", mounts)
+    announced = Path("/dev/shm")
+    if not announced.is_dir() or announced.stat().st_dev == device:
+        pytest.skip("there is no other file system to write to")
+    monkeypatch.setattr("tempfile.tempdir", str(announced))
+
+    verdict = look_at_watching(roots, is_wanted=True, database=root / "search.db")
+
+    assert verdict.status is Status.WARNING
+    assert str(root) in verdict.message
+    assert "looked through at intervals, and a new file noticed after" in verdict.message
 
 
 def test_watching_that_is_switched_off_is_told(roots):

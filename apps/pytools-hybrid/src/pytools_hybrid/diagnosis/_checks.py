@@ -66,7 +66,8 @@ def _of_roots(
     yield Check("embedder", partial(look_at_embedder, settings, database, commands), 120.0)
     if settings.rerank_model is not None:
         yield Check("reranking", partial(look_at_reranking, settings.rerank_model), 60.0)
-    yield Check("watcher", partial(look_at_watching, roots, is_wanted=settings.watch), 20.0)
+    watching = partial(look_at_watching, roots, is_wanted=settings.watch, database=database)
+    yield Check("watcher", watching, 30.0)
     serving = partial(look_at_server, settings, roots, database, settings_file=settings_file)
     yield Check("MCP server", serving, 60.0)
     yield Check("import", look_at_importing)

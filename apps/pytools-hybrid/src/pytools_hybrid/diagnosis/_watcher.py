@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING
 from pytools_hybrid.diagnosis._finding import failed, fine, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from toolwatch import ChangeBatch
 
     from pytools_hybrid.diagnosis._finding import Verdict
@@ -26,50 +25,68 @@ _BETWEEN_SECONDS = 0.5
 _LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 _MOST_FOLDERS = 200_000
 _ENOUGH = 524_288
-# Its beginning keeps it from being taken for a tool.
 _NAME = "_pytools_doctor_{}.txt"
 
 
-def look_at_watching(roots: Roots | None, *, is_wanted: bool, limit: Path = _LIMIT) -> Verdict:
-    """Check that the change of a file is noticed: in a temporary folder, and in each tree.
+def look_at_watching(
+    roots: Roots | None,
+    *,
+    is_wanted: bool,
+    database: Path | None = None,
+    limit: Path = _LIMIT,
+) -> Verdict:
+    """Check that the change of a file is noticed, in each way that the trees are watched.
 
-    In a tree, a file is there for less than a millisecond; where that cannot be written, or its
-    system announces nothing, it is left alone.
+    In a tree nothing is written: it is only asked how it is watched. Files are written in a
+    temporary folder beside the index, or where the system has its own.
 
     Args:
         roots: The trees, or None where there are none.
         is_wanted: Whether the settings want files to be watched.
+        database: The index.
         limit: Where Linux says how many folders can be watched.
     """
     if not is_wanted:
         return fine("switched off (PYTOOLS_WATCH): the index is brought up to date at the start")
-    with TemporaryDirectory(prefix="pytools-doctor-") as folder:
-        noticed = _notice(Path(folder), _write_and_keep)
-    if noticed is None:
+    polled = [str(root) for root in roots or () if root.is_dir() and _is_polled(root)]
+    ways = {None, True} if polled else {None}
+    with TemporaryDirectory(prefix="pytools-doctor-", dir=_beside(database, roots)) as folder:
+        noticed = {way: _notice(Path(folder), polling=way) for way in ways}
+    if (first := noticed[None]) is None or None in noticed.values():
         return failed(
             f"a new file in a temporary folder was not noticed within {_PATIENCE_SECONDS:g} s",
             "PYTOOLS_WATCH=false pytools-hybrid serve",
         )
-    seconds, batch = noticed
+    seconds, batch = first
     shown = f"a new file is noticed after {1000 * seconds:.0f} ms"
     if batch.polling:
         return warning(
             f"{shown}, by looking at intervals: the system gives no notifications",
             "sudo sysctl fs.inotify.max_user_instances=512",
         )
-    silent = [
-        str(root)
-        for root in roots or ()
-        if root.is_dir()
-        and os.access(root, os.W_OK | os.X_OK)
-        and _notice(root, _write_and_remove, patience=2.0) is None
-    ]
-    if silent:
+    if (looked := noticed.get(True)) is not None:
         return warning(
-            f"{shown}; below {', '.join(silent)} nothing was announced, so that is looked through "
-            "at intervals",
+            f"{shown}; below {', '.join(polled)} nothing is announced, so that is looked through "
+            f"at intervals, and a new file noticed after {1000 * looked[0]:.0f} ms",
         )
     return _with_limit(shown, roots, limit)
+
+
+def _beside(database: Path | None, roots: Roots | None) -> Path | None:
+    """Return the folder of the index where it can be written to and lies in no tree."""
+    if database is None or not os.access(database.parent, os.W_OK | os.X_OK):
+        return None
+    folder = Path(os.path.realpath(database.parent))
+    trees = {Path(os.path.realpath(root)) for root in roots or ()}
+    return None if trees.intersection((folder, *folder.parents)) else folder
+
+
+def _is_polled(root: Path) -> bool:
+    """Return whether a tree is looked through at intervals; nothing is written."""
+    from toolwatch import watch_tools
+
+    with closing(watch_tools(root)) as batches:
+        return next(batches).polling
 
 
 def _with_limit(shown: str, roots: Roots | None, limit: Path) -> Verdict:
@@ -87,10 +104,8 @@ def _with_limit(shown: str, roots: Roots | None, limit: Path) -> Verdict:
     return fine(f"{shown}; {counted}")
 
 
-def _notice(
-    folder: Path, change: Callable[[Path], None], *, patience: float = _PATIENCE_SECONDS
-) -> tuple[float, ChangeBatch] | None:
-    """Watch a folder, change something in it, and give how long that took to be noticed."""
+def _notice(folder: Path, *, polling: bool | None) -> tuple[float, ChangeBatch] | None:
+    """Watch a folder, write a file in it, and return how long that took to be noticed."""
     from toolwatch import watch_tools
 
     stop = threading.Event()
@@ -98,7 +113,7 @@ def _notice(
     batches: list[tuple[float, ChangeBatch]] = []
 
     def watch() -> None:
-        for batch in watch_tools(folder, stop=stop):
+        for batch in watch_tools(folder, stop=stop, polling=polling):
             # A watch may begin with a look at everything, which says nothing of the file.
             if name in map(str, batch.paths):
                 batches.append((time.perf_counter(), batch))
@@ -108,27 +123,16 @@ def _notice(
     watching.start()
     changed = deadline = 0.0
     try:
-        deadline = time.perf_counter() + patience
+        deadline = time.perf_counter() + _PATIENCE_SECONDS
         while not stop.is_set() and time.perf_counter() < deadline and watching.is_alive():
             # The first may come before the watch has begun.
             changed = time.perf_counter()
-            change(folder / name)
+            (folder / name).write_text(str(time.perf_counter_ns()), encoding="ascii")
             stop.wait(_BETWEEN_SECONDS)
     finally:
         stop.set()
         watching.join(timeout=1.0)
     return (batches[0][0] - changed, batches[0][1]) if batches else None
-
-
-def _write_and_keep(file: Path) -> None:
-    file.write_text(str(time.perf_counter_ns()), encoding="ascii")
-
-
-def _write_and_remove(file: Path) -> None:
-    # Nothing can come between the two but the end of the machine.
-    descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    os.unlink(file)  # noqa: PTH108 - the shortest way
-    os.close(descriptor)
 
 
 def _folders(root: Path) -> int:
