@@ -12,7 +12,7 @@ import httpx2
 import pytest
 import uvicorn
 from pytools_hybrid import ToolSearch, Upkeep
-from pytools_hybrid.errors import IndexNotOpenError, PytoolsError, RootUnreadableError
+from pytools_hybrid.errors import IndexNotReadyError, PytoolsError, RootUnreadableError
 from pytools_hybrid.http import _connections, _limits
 from pytools_hybrid.http._connections import ImpatientProtocol, Places
 from pytools_hybrid.http._descriptors import room_for_connections
@@ -116,7 +116,7 @@ class UnheardOfError(PytoolsError):
     [
         (UnheardOfError("wash it first"), 409, None),
         (RootUnreadableError("tools", "no permission."), 409, None),
-        (IndexNotOpenError(), 503, "5"),
+        (IndexNotReadyError(), 503, "5"),
         (RuntimeError("secret"), 500, None),
     ],
     ids=["any of ours", "the root", "not open", "any other"],

@@ -48,23 +48,33 @@ class TakesNamesForFolders(MemoryStore):
             if within is None or entry.path.startswith(tuple(within))
         ]
         return type(found).of(
-            entries, generation=found.generation, within=within, is_current=found.is_current
+            entries,
+            generation=found.generation,
+            within=within,
+            is_current=found.is_current,
+            is_complete=found.is_complete,
         )
 
 
 class TakesAPartForTheWhole(MemoryStore):
     def sync(self, scanned, *, reader_version, **options):
         report = super().sync(scanned, reader_version=reader_version, **options)
-        self.change(reader_version=reader_version)
+        self.change(is_complete=True)
         return report
 
 
 class TakesAPartForAllReadAnew(MemoryStore):
     def sync(self, scanned, *, reader_version, **options):
         report = super().sync(scanned, reader_version=reader_version, **options)
-        if self.state.reader_version is not None:
+        if self.state.is_complete:
             self.change(reader_version=reader_version)
         return report
+
+
+class ForgetsAPartOfATree(MemoryStore):
+    def stored(self, *, reader_version, within=None):
+        found = super().stored(reader_version=reader_version, within=within)
+        return replace(found, is_current=found.is_current and self.state.is_complete)
 
 
 class ForgetsWhatWasPassedOver(MemoryStore):
@@ -416,6 +426,7 @@ BROKEN = {
     TellsOfEverything: "what is held within .* is those paths",
     TakesNamesForFolders: "those paths and what is below",
     TakesAPartForTheWhole: "a part that was synced is not a whole tree",
+    ForgetsAPartOfATree: "a part that was synced is known",
     TakesAPartForAllReadAnew: "a part that was read anew does not stand for the whole tree",
     KeepsNoStamps: "what is held of a file has its stamp",
     KeepsOldStamps: "a file written anew has its new stamp",

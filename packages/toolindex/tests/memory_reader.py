@@ -37,6 +37,7 @@ class State:
     generation: int = 1
     usage_generation: int = 1
     reader_version: str | None = None
+    is_complete: bool = False
     root: str | None = None
 
 
@@ -180,7 +181,7 @@ class MemoryReader:
         return self.state.usage_generation
 
     def is_complete(self) -> bool:
-        return self.state.reader_version is not None
+        return self.state.is_complete
 
     def allowed(self, where: ToolFilter) -> list[ToolRecord]:
         return [record for record in self.state.records.values() if self.admits(where, record)]

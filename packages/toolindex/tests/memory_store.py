@@ -135,7 +135,8 @@ class MemoryStore:
             ),
             generation=state.generation,
             within=within,
-            is_current=state.reader_version == reader_version,
+            is_current=not state.records or state.reader_version == reader_version,
+            is_complete=state.is_complete,
         )
 
     def sync(
@@ -151,13 +152,18 @@ class MemoryStore:
                 stored = self.stored(reader_version=reader_version, within=within)
             reread = not stored.is_current
             plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
-            changed = [*plan.added, *plan.updated, *plan.reread, *plan.touched]
+            touched = [
+                replace(state.records[id_], stamp=stamp) for id_, stamp in plan.touched.items()
+            ]
+            changed = [*plan.added, *plan.updated, *plan.reread, *touched]
             kept = {id_: r for id_, r in state.records.items() if id_ not in plan.removed}
             if changed or plan.removed:
                 records = kept | {str(record.id): record for record in changed}
                 aliases = {id_: texts for id_, texts in state.aliases.items() if id_ in records}
                 self.change(records=records, aliases=aliases, generation=state.generation + 1)
-            if reread and within is None and not plan.rescan:
+            if within is None and not plan.rescan:
+                self.change(reader_version=reader_version, is_complete=True)
+            elif not reread and not state.is_complete:
                 self.change(reader_version=reader_version)
         return SyncReport(
             added=len(plan.added),
@@ -166,6 +172,7 @@ class MemoryStore:
             unchanged=plan.unchanged + len(plan.touched),
             issues=scanned.issues,
             rescan=plan.rescan,
+            unsettled=plan.unsettled,
         )
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:

@@ -1,5 +1,7 @@
 """Planning is pure: what is stored and what was scanned in, what to change out."""
 
+from functools import partial
+
 import pytest
 from toolindex import StoredEntry, SyncPlan, plan_sync
 from toolscan import FileStamp, ScanReport
@@ -10,7 +12,13 @@ LATER = FileStamp(size=1, mtime_ns=9, ctime_ns=9, inode=2**64 - 1)
 
 
 @pytest.fixture
-def stored(make_record):
+def make_record(make_record):
+    """Makes records of files that have a stamp to be trusted, unless it is told otherwise."""
+    return partial(make_record, stamp=STAMP)
+
+
+@pytest.fixture
+def stored():
     """What an index holds after a sync of these records."""
 
     def entries(*records):
@@ -52,13 +60,29 @@ def test_the_same_bytes_at_another_path_are_an_update(make_record, stored):
 
 def test_the_same_bytes_with_another_stamp_are_touched_only(make_record, stored):
     before, after = make_record(A, stamp=STAMP), make_record(A, stamp=LATER)
-    assert plan_sync(stored(before), ScanReport(records=(after,))) == SyncPlan(touched=(after,))
+    assert plan_sync(stored(before), ScanReport(records=(after,))) == SyncPlan(touched={A: LATER})
 
 
 def test_a_file_that_was_passed_over_as_known_is_unchanged(make_record, stored):
     record = make_record(A, stamp=STAMP)
     scanned = ScanReport(unchanged=(record.path,))
     assert plan_sync(stored(record), scanned) == SyncPlan(unchanged=1)
+
+
+def test_a_file_that_was_passed_over_for_its_bytes_is_touched_only(make_record, stored):
+    record = make_record(A)
+    scanned = ScanReport(unchanged=(record.path,), touched={record.path: LATER})
+    assert plan_sync(stored(record), scanned) == SyncPlan(touched={A: LATER})
+
+
+def test_files_without_a_stamp_to_be_trusted_are_unsettled(make_record, stored):
+    held, lost, new = make_record(A, stamp=None), make_record(B), make_record(C, stamp=None)
+    scanned = ScanReport(
+        records=(new,), unchanged=(held.path, lost.path), touched={lost.path: None}
+    )
+    plan = plan_sync(stored(held, lost), scanned)
+    assert plan.unsettled == (new.path, lost.path, held.path)
+    assert plan.touched == {B: None}
 
 
 def test_a_file_that_was_passed_over_but_is_not_stored_must_be_scanned_again():
@@ -105,6 +129,11 @@ def test_only_what_was_looked_at_can_be_removed(make_record, stored, within, rem
 
 
 def test_a_renamed_category_is_removals_and_additions(make_record, stored):
-    before, after = make_record("mcptools:old:send"), make_record("mcptools:new:send")
+    before = make_record("mcptools:old:send", file_hash="same")
+    after = make_record("mcptools:new:send", file_hash="same")
     plan = plan_sync(stored(before), ScanReport(records=(after,)))
-    assert plan == SyncPlan(added=(after,), removed=("mcptools:old:send",))
+    assert plan == SyncPlan(
+        added=(after,),
+        removed=("mcptools:old:send",),
+        moved=(("mcptools:old:send", after.text_hash),),
+    )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AmbiguousToolError",
-    "IndexNotOpenError",
+    "IndexNotReadyError",
     "PytoolsError",
     "RootUnreadableError",
     "SettingsError",
@@ -80,11 +80,13 @@ class RootUnreadableError(PytoolsError):
         self.report: SyncReport | None = None
 
 
-class IndexNotOpenError(PytoolsError):
-    """The index is still being opened: another process may be making it."""
+class IndexNotReadyError(PytoolsError):
+    """The index is still being opened, for another process may be making it, or being filled."""
 
-    def __init__(self) -> None:
-        super().__init__("the index is still being opened: ask again in a moment")
+    def __init__(
+        self, message: str = "the index is still being opened: ask again in a moment"
+    ) -> None:
+        super().__init__(message)
 
 
 class UnknownCategoryError(PytoolsError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from toolscan import RECORD_VERSION
+from toolindex import DatabaseBusyError
+from toolscan import RECORD_VERSION, ScanReport, ToolScanError, find_tools
 
 from pytools_hybrid.roots import Roots
 from pytools_hybrid.union import scan_roots
@@ -15,12 +17,34 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from toolindex import SyncReport, ToolStore
+    from toolscan import ToolRecord
 
     from pytools_hybrid.roots import RootsLike
 
-__all__ = ["refresh"]
+__all__ = ["Filling", "refresh"]
 
 _READER = str(RECORD_VERSION)
+# The first tools can be found soon, and the commits of a large tree cost little together; a kill
+# costs at most what is read between two of them.
+_FIRST_PORTION = 250
+_LARGEST_PORTION = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """How far an index is that does not hold the whole tree yet.
+
+    Attributes:
+        read: How many files have been looked at.
+        total: How many there were to look at.
+    """
+
+    read: int
+    total: int
+
+    def __str__(self) -> str:
+        read = min(self.read, self.total)
+        return f"{read:,} of about {self.total:,} files read so far"
 
 
 def refresh(
@@ -32,11 +56,14 @@ def refresh(
     outside_links: bool = False,
     trusts_stamps: bool = True,
     progress: Callable[[int], object] | None = None,
+    filling: Callable[[Filling], object] | None = None,
+    committed: Callable[[], object] | None = None,
 ) -> SyncReport:
     """Make the store equal to the files; repeating it is harmless.
 
-    Whoever calls it holds the lease for files, so that a scan which began earlier is never
-    applied after one that began later.
+    What is read is committed in portions, so that it can be found early and a kill loses little;
+    what is gone is removed at the end, when all is known. Whoever calls it holds the lease for
+    files, so that a scan which began earlier is never applied after one that began later.
 
     Args:
         store: The store to write.
@@ -48,35 +75,46 @@ def refresh(
         outside_links: Whether tools count too that symbolic links lead to outside of the root.
         trusts_stamps: Whether a file that looks as it did, by size and times, is not read again.
         progress: Called with the number of files looked at so far.
+        filling: Called with how far it is, where the store does not hold the whole tree.
+        committed: Called after each portion, where the store does not hold the whole tree.
 
     Raises:
         RootUnreadableError: A root cannot be listed; what is stored of it has not changed, and
             what is stored of other roots is equal to their files.
-        toolindex.DatabaseError: The store cannot be written; nothing has changed.
+        toolindex.DatabaseError: The store cannot be written; it holds what was committed before.
     """
     roots = Roots.of(root)
     relative = None if within is None else [str(path) for path in within]
     paths = None if relative is None else roots.stored_everywhere(relative)
     stored = store.stored(reader_version=_READER, within=paths)
-    if completes and paths is not None and not stored.is_current:
+    if completes and paths is not None and not (stored.is_current and stored.is_complete):
         relative, paths = None, None
         stored = store.stored(reader_version=_READER)
+    portions = _Portions(store, roots, None if stored.is_complete else committed)
+    if filling is not None and paths is None and not stored.is_complete:
+        progress = _telling(filling, _count(roots, outside_links=outside_links), progress)
     union = scan_roots(
         roots,
         relative,
         stored=stored,
         known=stored.stamps if trusts_stamps else {},
+        hashes=stored.hashes,
         outside_links=outside_links,
         progress=progress,
+        # What another reader has made is all read anew: only the whole can be told from it.
+        found=portions if stored.is_current else None,
     )
     report = store.sync(union.scanned, reader_version=_READER, within=paths, stored=stored)
+    report = portions.added_to(report)
     unreadable = union.unreadable
     if report.rescan:
         # Another process, where files cannot be locked, changed what this scan had passed over.
         relative = sorted({roots.locate(path)[1] for path in report.rescan})
         paths = roots.stored_everywhere(relative)
         stored = store.stored(reader_version=_READER, within=paths)
-        union = scan_roots(roots, relative, stored=stored, known={}, outside_links=outside_links)
+        union = scan_roots(
+            roots, relative, stored=stored, known={}, hashes={}, outside_links=outside_links
+        )
         unreadable += union.unreadable
         again = store.sync(union.scanned, reader_version=_READER, within=paths)
         report = replace(
@@ -86,8 +124,80 @@ def refresh(
             removed=report.removed + again.removed,
             issues=report.issues + again.issues,
             rescan=(),
+            unsettled=report.unsettled + again.unsettled,
         )
     for error in unreadable:
         error.report = report
         raise error
     return report
+
+
+class _Portions:
+    """Commits the records of a scan while it goes on, more and more at once.
+
+    Args:
+        store: The store.
+        roots: The trees that are scanned.
+        committed: Called after each portion.
+    """
+
+    def __init__(
+        self, store: ToolStore, roots: Roots, committed: Callable[[], object] | None
+    ) -> None:
+        self._store = store
+        self._roots = roots
+        self._committed = committed
+        self._records: list[ToolRecord] = []
+        self._size = _FIRST_PORTION
+        self._added = self._updated = 0
+
+    def __call__(self, record: ToolRecord) -> None:
+        self._records.append(record)
+        if len(self._records) >= self._size:
+            self._size = min(2 * self._size, _LARGEST_PORTION)
+            # Who is kept from writing has more to commit the next time, or at the end.
+            with suppress(DatabaseBusyError):
+                self._commit()
+
+    def added_to(self, report: SyncReport) -> SyncReport:
+        """Count what was committed before the end, where it was found unchanged."""
+        return replace(
+            report,
+            added=report.added + self._added,
+            updated=report.updated + self._updated,
+            unchanged=report.unchanged - self._added - self._updated,
+        )
+
+    def _commit(self) -> None:
+        places = [self._roots.locate(record.path)[1] for record in self._records]
+        report = self._store.sync(
+            ScanReport(records=tuple(self._records)),
+            reader_version=_READER,
+            within=self._roots.stored_everywhere(places),
+        )
+        self._records = []
+        self._added += report.added
+        self._updated += report.updated
+        if self._committed is not None:
+            self._committed()
+
+
+def _count(roots: Roots, *, outside_links: bool) -> int:
+    files = 0
+    for root in roots:
+        # What keeps it from being listed is told by the scan.
+        with suppress(ToolScanError):
+            files += len(find_tools(root, outside_links=outside_links))
+    return files
+
+
+def _telling(
+    filling: Callable[[Filling], object], total: int, progress: Callable[[int], object] | None
+) -> Callable[[int], None]:
+    def tell(read: int) -> None:
+        filling(Filling(read=read, total=total))
+        if progress is not None:
+            progress(read)
+
+    tell(0)
+    return tell

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from toolindex import ToolEntry
     from toolrank import Contribution, Explanation
 
+    from pytools_hybrid.refresh import Filling
     from pytools_hybrid.roots import Roots
 
 __all__ = [
@@ -215,6 +216,8 @@ class SearchResponse(Sequence[FoundTool]):
         misfit: Whether the query's vector is of another length than those of the index.
         fuller_models: Models that could find more tools than the one that was asked, best first.
         search_id: How the usage record names this search.
+        early: That nothing was found because the index is still being filled, how far it is, and
+            to ask again; "" where that is not so.
     """
 
     tools: tuple[FoundTool, ...]
@@ -228,6 +231,7 @@ class SearchResponse(Sequence[FoundTool]):
     misfit: bool = False
     fuller_models: tuple[str, ...] = ()
     search_id: str = ""
+    early: str = ""
 
     @overload
     def __getitem__(self, index: int) -> FoundTool: ...
@@ -260,6 +264,7 @@ def why_empty(
     count: int,
     syncs: bool,
     fails: bool,
+    filling: Filling | None,
     is_filtered: bool,
 ) -> str:
     """Say why nothing was found, and what to try.
@@ -271,12 +276,14 @@ def why_empty(
         count: How many tools may be found at all.
         syncs: Whether the index follows the files.
         fails: Whether that has failed the last time, which is told elsewhere.
+        filling: How far the index is that does not hold all of the tree yet, if that is known.
         is_filtered: Whether who asked wanted some of the tools only.
     """
     if not response.is_complete and fails:
         return f"the tools of {root} could not be indexed: pytools-hybrid doctor says more"
     if not response.is_complete and syncs:
-        return f"the tools of {root} are still being indexed: ask again in a moment"
+        far = "" if filling is None else f" ({filling})"
+        return f"the tools of {root} are still being indexed{far}: ask again in a moment"
     if response.tool_count and not count:
         return "no tool may be found: include and exclude of the settings leave none"
     if count == 0:

@@ -138,20 +138,22 @@ class ToolSearch(KeptIndex):
         request = self._request(
             query, mode, scope, where, limit=limit, min_confidence=min_confidence
         )
-        notes = (*self._stale_notes(), *self._vector_notes(request.mode))
         wide = request if reranking is None else reranking.widened(request)
 
         def answer() -> Coroutine[None, None, SearchResponse]:
             return self._answering.answer(wide, self._vectors.failure)
 
         response = await self.sync.mending(answer)
-        if not response.is_complete:
+        if not response.is_complete and not (response.tools and self.sync.filling):
             # It is new: the file was removed or damaged, or has not been filled yet.
             await self.sync.complete()
             response = await answer()
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
+        notes = (*self._stale_notes(response), *self._vector_notes(request.mode))
+        early = ""
         if not response.tools:
+            is_failing = self.sync.failure is not None
             why = await asyncio.to_thread(
                 why_empty,
                 request,
@@ -159,15 +161,20 @@ class ToolSearch(KeptIndex):
                 root=self.roots,
                 count=await self._findable(response),
                 syncs=self.settings.sync,
-                fails=self.sync.failure is not None,
+                fails=is_failing,
+                filling=self.sync.filling,
                 is_filtered=request.where != self._under_policy(None),
             )
             notes = (*notes, why)
+            is_kept_up = self.settings.sync and not self.index.read_only and not is_failing
+            if not response.is_complete and is_kept_up:
+                early = why
         response = replace(
             response,
             tools=tuple(self._located(found) for found in response.tools),
             notes=(*notes, *response.notes),
             search_id=uuid.uuid4().hex,
+            early=early,
         )
         milliseconds = 1000 * (time.perf_counter() - started)
         self._recorder.search(search_record(request, response, at=at, milliseconds=milliseconds))
@@ -438,11 +445,16 @@ class ToolSearch(KeptIndex):
             return ()
         return self.index.vector_notes()
 
-    def _stale_notes(self) -> tuple[str, ...]:
+    def _stale_notes(self, response: SearchResponse) -> tuple[str, ...]:
         if self.sync.failure is not None:
             return (f"the index may be out of date ({self.sync.failure})",)
         if self.index.read_only:
             return ("the index may be out of date: it cannot be written",)
+        if not response.is_complete:
+            # Where nothing was found, that is said anyway.
+            is_told = not response.tools or not self.settings.sync
+            far = self.sync.filling or "the index does not hold all tools yet"
+            return () if is_told else (f"more may be found in a moment: {far}",)
         if self.sync.is_first_look:
             return ("the index may be out of date: the files are still being looked at",)
         return ()

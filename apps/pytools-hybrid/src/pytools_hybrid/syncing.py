@@ -11,7 +11,7 @@ from toolindex import DamagedDatabaseError, ToolIndexError, finish_in_thread
 
 from pytools_hybrid.annotating import Annotator
 from pytools_hybrid.errors import RootUnreadableError
-from pytools_hybrid.refresh import refresh
+from pytools_hybrid.refresh import Filling, refresh
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -50,6 +50,8 @@ class TreeSync:
         changed: Set whenever the store was brought up to date.
         failure: Why it could not be the last time, or None.
         report: What the last time did, or None before the first.
+        filling: How far the look at the files is that fills a store which does not hold all of
+            them; None else.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class TreeSync:
         self.changed: asyncio.Event = asyncio.Event()
         self.failure: str | None = None
         self.report: SyncReport | None = None
+        self.filling: Filling | None = None
         self._store = store
         self._roots = roots
         self._completes = completes
@@ -105,6 +108,8 @@ class TreeSync:
                     # The others have been looked at all the same.
                     self.changed.set()
                 raise
+            finally:
+                self.filling = None
         self.failure, self.report = None, report
         self.changed.set()
         return report
@@ -177,6 +182,16 @@ class TreeSync:
         trusts_stamps: bool,
         progress: Callable[[int], object] | None,
     ) -> SyncReport:
+        loop = asyncio.get_running_loop()
+
+        def note(filling: Filling) -> None:
+            self.filling = filling
+
+        def committed() -> None:
+            # Whoever waits for the end of the loop has closed it.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self.changed.set)
+
         def scan_and_sync(paths: Iterable[PurePosixPath] | None) -> SyncReport:
             try:
                 report = refresh(
@@ -187,6 +202,8 @@ class TreeSync:
                     outside_links=self._outside_links,
                     trusts_stamps=trusts_stamps,
                     progress=progress,
+                    filling=note,
+                    committed=committed,
                 )
             except RootUnreadableError:
                 # Other roots are as their files are now.

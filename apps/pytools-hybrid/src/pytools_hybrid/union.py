@@ -44,8 +44,10 @@ def scan_roots(
     *,
     stored: StoredFiles,
     known: Mapping[str, FileStamp],
+    hashes: Mapping[str, str],
     outside_links: bool,
     progress: Callable[[int], object] | None = None,
+    found: Callable[[ToolRecord], object] | None = None,
 ) -> UnionReport:
     """Scan all trees; of tools with one id only that of the first tree counts.
 
@@ -57,25 +59,26 @@ def scan_roots(
         within: Look only at these paths, relative to each of the trees.
         stored: What the index holds of these paths.
         known: The stamps of files, by their paths in the index, that need not be read again.
+        hashes: The hashes of files, by their paths in the index, that need not be parsed again.
         outside_links: Whether tools count too that symbolic links lead to outside of their tree.
-        progress: Called with the number of files looked at so far, of one tree after the other.
+        progress: Called with the number of files looked at so far.
+        found: Called with each record that counts, as soon as it is read.
 
     Raises:
         RootUnreadableError: No tree can be listed.
     """
+    look = _Looks(
+        None if within is None else tuple(within), outside_links=outside_links, progress=progress
+    )
     if len(roots) == 1:
-        scanned = _scan(
-            roots.paths[0], within, known, outside_links=outside_links, progress=progress
-        )
-        return UnionReport(scanned=scanned)
+        return UnionReport(scanned=look(roots.paths[0], known, hashes, found))
     union = _Union(roots)
     unreadable: list[RootUnreadableError] = []
     for number, root in enumerate(roots):
         stamps = {**_below(number, known), **union.hidden_in(root)}
+        counting = None if found is None else union.counting(number, found)
         try:
-            union.add(
-                number, _scan(root, within, stamps, outside_links=outside_links, progress=progress)
-            )
+            union.add(number, look(root, stamps, _below(number, hashes), counting))
         except RootUnreadableError as error:
             unreadable.append(error)
             paths = {entry.path: None for entry in stored.entries.values()}
@@ -94,6 +97,7 @@ class _Union:
         self._records: list[ToolRecord] = []
         self._issues: list[ScanIssue] = []
         self._unchanged: list[str] = []
+        self._touched: dict[str, FileStamp | None] = {}
         self._categories: dict[str, str] = {}
 
     def add(self, number: int, report: ScanReport) -> None:
@@ -101,11 +105,24 @@ class _Union:
         for record in report.records:
             if self._takes(number, record.path):
                 self._records.append(replace(record, path=stored(number, record.path)))
-        self._unchanged += [
-            stored(number, path) for path in report.unchanged if self._takes(number, path)
-        ]
+        for path in report.unchanged:
+            if self._takes(number, path):
+                self._unchanged.append(stored(number, path))
+                if path in report.touched:
+                    self._touched[stored(number, path)] = report.touched[path]
         self._issues += [replace(issue, path=stored(number, issue.path)) for issue in report.issues]
         self._categories = {**report.categories, **self._categories}
+
+    def counting(
+        self, number: int, found: Callable[[ToolRecord], object]
+    ) -> Callable[[ToolRecord], None]:
+        """Return what passes on the records of the next tree that no earlier one has."""
+
+        def pass_on(record: ToolRecord) -> None:
+            if record.path not in self._taken:
+                found(replace(record, path=self._roots.stored(number, record.path)))
+
+        return pass_on
 
     def hidden_in(self, root: Path) -> dict[str, FileStamp]:
         """Give the stamps of the files of the next tree that will not count: none need be read."""
@@ -132,6 +149,7 @@ class _Union:
             records=tuple(sorted(self._records, key=lambda record: record.id)),
             issues=tuple(sorted(self._issues, key=lambda issue: issue.path)),
             unchanged=tuple(sorted(self._unchanged)),
+            touched=self._touched,
             categories=dict(sorted(self._categories.items())),
         )
 
@@ -144,21 +162,47 @@ def _below(number: int, paths: Mapping[str, T]) -> dict[str, T]:
     }
 
 
-def _scan(
-    root: Path,
-    within: Collection[str] | None,
-    known: Mapping[str, FileStamp],
-    *,
-    outside_links: bool,
-    progress: Callable[[int], object] | None,
-) -> ScanReport:
-    try:
-        report = scan(
-            root, within=within, known=known, outside_links=outside_links, progress=progress
-        )
-    except RootNotFoundError:
-        return ScanReport()
-    for issue in report.issues:
-        if not issue.path:
-            raise RootUnreadableError(root, issue.detail)
-    return report
+class _Looks:
+    """Scans one tree after the other in the same way, and counts their files together."""
+
+    def __init__(
+        self,
+        within: Collection[str] | None,
+        *,
+        outside_links: bool,
+        progress: Callable[[int], object] | None,
+    ) -> None:
+        self._within = within
+        self._outside_links = outside_links
+        self._progress = progress
+        self._before = self._files = 0
+
+    def __call__(
+        self,
+        root: Path,
+        known: Mapping[str, FileStamp],
+        hashes: Mapping[str, str],
+        found: Callable[[ToolRecord], object] | None,
+    ) -> ScanReport:
+        self._before = self._files
+        try:
+            report = scan(
+                root,
+                within=self._within,
+                known=known,
+                hashes=hashes,
+                outside_links=self._outside_links,
+                progress=self._count,
+                found=found,
+            )
+        except RootNotFoundError:
+            return ScanReport()
+        for issue in report.issues:
+            if not issue.path:
+                raise RootUnreadableError(root, issue.detail)
+        return report
+
+    def _count(self, files: int) -> None:
+        self._files = self._before + files
+        if self._progress is not None:
+            self._progress(self._files)

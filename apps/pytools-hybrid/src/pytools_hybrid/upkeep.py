@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
 
-from pytools_hybrid.errors import IndexNotOpenError, innermost
+from pytools_hybrid.errors import IndexNotReadyError, innermost
 from pytools_hybrid.syncing import SYNC_ERRORS
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from toolindex import SyncReport
     from toolwatch import ChangeBatch
 
+    from pytools_hybrid.refresh import Filling
     from pytools_hybrid.service import ToolSearch
 
 __all__ = ["Upkeep"]
@@ -29,11 +30,14 @@ _log = logging.getLogger("pytools_hybrid")
 # Clients wait for a minute at most.
 _OPENING_SECONDS = 45.0
 _FIRST_SYNC_SECONDS = 10.0
+_FIRST_TOOLS_SECONDS = 45.0
 _FIRST_EMBEDDING_SECONDS = 1.0
 _PROGRESS_SECONDS = 1.0
 _REFRESH_PAUSES = (0.5, 1.0, 2.0, 5.0)
 _EMBEDDING_PAUSES = (1.0, 5.0, 30.0, 120.0)
 _RESTART_PAUSE = 2.0
+# What was written within two seconds of being read has a stamp to be trusted after that.
+_SETTLING_SECONDS = 2.5
 _READ_ONLY_PAUSE = 30.0
 _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
@@ -62,6 +66,8 @@ class Upkeep:
         self._opened = asyncio.Event()
         self._synced = asyncio.Event()
         self._embedded = asyncio.Event()
+        self._unsettled: dict[PurePosixPath, float] = {}
+        self._has_unsettled = asyncio.Event()
         self._made = self._started = self._looked = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
@@ -75,6 +81,7 @@ class Upkeep:
                     tasks.create_task(self._search.prepare_reranking())
                     if self._search.settings.follows_files:
                         tasks.create_task(self._follow_entries())
+                        tasks.create_task(self._settle())
                         tasks.create_task(self._tidy())
                 return
             except Exception as error:
@@ -91,13 +98,15 @@ class Upkeep:
 
         Without it, a search sent together with the first words to a server would be answered
         from an index that is still empty. Neither a slow tree, nor a slow model, nor one that
-        fails is waited for: the time is counted from the start, and from the first look.
+        fails is waited for: the time is counted from the start, and from the first look. Only
+        where there is no tool at all yet, the first ones are waited for longer.
 
         Args:
             progress: Told now and then, while there is something to wait for, how many seconds
                 the work has taken and what it is.
         """
-        await self.looked(progress)
+        if not await self.looked(progress):
+            await self._some_tools(progress)
         until = self._looked + _FIRST_EMBEDDING_SECONDS
         await self._wait(self._embedded, until, progress, "embedding new tools")
 
@@ -134,12 +143,22 @@ class Upkeep:
             Whether they were.
 
         Raises:
-            IndexNotOpenError: It takes too long to open the index.
+            IndexNotReadyError: It takes too long to open the index.
         """
         if not await self.opened(progress):
-            raise IndexNotOpenError
+            raise IndexNotReadyError
         until = self._started + within
         return await self._wait(self._synced, until, progress, "looking at the files")
+
+    async def _some_tools(self, progress: Callable[[float, str], Awaitable[None]] | None) -> None:
+        """Wait until there is a tool to be found, whoever has put it there, or until it is time."""
+        until = self._started + _FIRST_TOOLS_SECONDS
+        loop = asyncio.get_running_loop()
+        while not (self._synced.is_set() or (await self._search.state()).coverage.tools):
+            if (now := loop.time()) >= until:
+                return
+            soon = min(until, now + _PROGRESS_SECONDS)
+            await self._wait(self._synced, soon, progress, "looking at the files")
 
     async def _wait(
         self,
@@ -151,11 +170,16 @@ class Upkeep:
         loop = asyncio.get_running_loop()
         while not event.is_set() and (now := loop.time()) < until:
             if progress is not None:
-                await progress(round(now - self._made, 3), work)
+                far = f": {self._filling}" if self._filling else ""
+                await progress(round(now - self._made, 3), f"{work}{far}")
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min(until, now + _PROGRESS_SECONDS)):
                     await event.wait()
         return event.is_set()
+
+    @property
+    def _filling(self) -> Filling | None:
+        return self._search.sync.filling if self._opened.is_set() else None
 
     async def _follow_files(self) -> None:
         settings = self._search.settings
@@ -189,8 +213,15 @@ class Upkeep:
                 await asyncio.sleep(_RESTART_PAUSE)
                 await self._refresh(None)
 
-    async def _refresh(self, within: Iterable[PurePosixPath] | None) -> None:
-        """Refresh until it works: a lock or a full disk must not leave the index stale."""
+    async def _refresh(
+        self, within: Iterable[PurePosixPath] | None, *, is_second: bool = False
+    ) -> None:
+        """Refresh until it works: a lock or a full disk must not leave the index stale.
+
+        Args:
+            within: As for `ToolSearch.refresh`.
+            is_second: Whether files that are not settled yet are left to the next start.
+        """
         attempt = 0
         while True:
             if not await asyncio.to_thread(self._search.index.try_writing):
@@ -222,8 +253,31 @@ class Upkeep:
                     self._on_sync(report)
                 for issue in report.issues:
                     _log.info("left out %s: %s", self._search.roots.brief(issue.path), issue.detail)
+                if not is_second:
+                    self._note_unsettled(report)
                 self.refreshed.set()
                 return
+
+    def _note_unsettled(self, report: SyncReport) -> None:
+        due = asyncio.get_running_loop().time() + _SETTLING_SECONDS
+        for path in report.unsettled:
+            self._unsettled[PurePosixPath(self._search.roots.locate(path)[1])] = due
+        if self._unsettled:
+            self._has_unsettled.set()
+
+    async def _settle(self) -> None:
+        """Look once more at files that had just been written, so that the next start need not."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._has_unsettled.wait()
+            await asyncio.sleep(min(self._unsettled.values()) - loop.time())
+            now = loop.time()
+            paths = [path for path, due in self._unsettled.items() if due <= now]
+            for path in paths:
+                del self._unsettled[path]
+            if not self._unsettled:
+                self._has_unsettled.clear()
+            await self._refresh(paths, is_second=True)
 
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
         """Leave out the index itself: to follow what following writes would never end."""
@@ -259,13 +313,16 @@ class Upkeep:
                 pass
             self._search.sync.changed.clear()
             self.refreshed.set()
+            # What is embedded beside the first look is not all there is to embed.
+            is_all = self._synced.is_set()
             try:
                 await self._search.embed_pending()
                 failures = 0
             except Exception as error:  # noqa: BLE001 - a model may fail with anything
                 failures += 1
                 _log.warning("vectors are missing for now: %s", error)
-            self._embedded.set()
+            if is_all:
+                self._embedded.set()
 
     async def _tidy(self) -> None:
         """Now and then, when nothing else is likely to be done."""

@@ -5,7 +5,7 @@ One call makes the index equal to a scan, and another embeds what is new::
     with ToolIndex("search.db") as index:
         with index.lease("files").held(timeout=30):
             stored = index.stored(reader_version=str(RECORD_VERSION))
-            scanned = scan(root, known=stored.stamps)
+            scanned = scan(root, known=stored.stamps, hashes=stored.hashes)
             report = index.sync(scanned, reader_version=str(RECORD_VERSION), stored=stored)
         await embed_pending(index, embedder)
 

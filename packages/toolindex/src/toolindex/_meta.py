@@ -11,7 +11,22 @@ from toolindex.errors import DamagedDatabaseError
 if TYPE_CHECKING:
     import apsw
 
-__all__ = ["bump_generation", "generation", "get_meta", "get_number", "set_meta"]
+__all__ = [
+    "bump_generation",
+    "forget_reader",
+    "generation",
+    "get_meta",
+    "get_number",
+    "is_complete",
+    "is_current",
+    "note_reader",
+    "set_meta",
+]
+
+# What makes records from files: the one that made all of a whole tree, or all so far of a tree
+# that has never been synced whole.
+_READER = "reader_version"
+_FILLING = "filling"
 
 # Ten thousand million states fit in what JSON keeps of a number.
 _LARGEST_STEP = 1 << 19
@@ -48,6 +63,41 @@ def get_number(connection: apsw.Connection, key: str) -> int:
         return int(value)
     except ValueError as error:
         raise DamagedDatabaseError(Path(connection.filename)) from error
+
+
+def is_complete(connection: apsw.Connection) -> bool:
+    """Return whether a whole tree has been synced since this database was made."""
+    return get_meta(connection, _READER) is not None
+
+
+def is_current(connection: apsw.Connection, reader_version: str) -> bool:
+    """Return whether this reader made all the entries that there are."""
+    made_by = get_meta(connection, _READER) or get_meta(connection, _FILLING)
+    if made_by is None:
+        return connection.execute("SELECT 1 FROM entries LIMIT 1").fetchone() is None
+    return made_by == reader_version
+
+
+def note_reader(connection: apsw.Connection, reader_version: str, *, is_whole: bool) -> None:
+    """Keep which reader made all the entries that there are.
+
+    Args:
+        connection: A connection inside a write transaction.
+        reader_version: The reader.
+        is_whole: Whether they are those of a whole tree.
+    """
+    if not is_whole:
+        set_meta(connection, _FILLING, reader_version)
+        return
+    set_meta(connection, _READER, reader_version)
+    connection.execute("DELETE FROM meta WHERE key = ?", (_FILLING,))
+
+
+def forget_reader(connection: apsw.Connection) -> None:
+    """Have the next scan read every file anew; what is complete stays so."""
+    if is_complete(connection):
+        set_meta(connection, _READER, "")
+    connection.execute("DELETE FROM meta WHERE key = ?", (_FILLING,))
 
 
 def bump_generation(connection: apsw.Connection) -> None:

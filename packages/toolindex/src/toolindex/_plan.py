@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -39,20 +39,26 @@ class SyncPlan:
         added: Tools the index does not have.
         updated: Tools whose file changed.
         reread: Tools whose file did not change, but what reads it did.
-        touched: Tools whose file was written but holds the same bytes.
+        touched: Tools whose file holds the same bytes and has another stamp, with the stamp, by
+            id.
         removed: Ids of tools that are gone.
+        moved: Ids of removed tools, each with the text hash of a tool that was read and whose
+            file holds the same bytes.
         unchanged: How many tools need nothing.
         rescan: Paths the scan passed over as known, whose entries the index has lost since, or
             has got from another reader.
+        unsettled: Paths of files that have no stamp to be trusted yet.
     """
 
     added: tuple[ToolRecord, ...] = ()
     updated: tuple[ToolRecord, ...] = ()
     reread: tuple[ToolRecord, ...] = ()
-    touched: tuple[ToolRecord, ...] = ()
+    touched: Mapping[str, FileStamp | None] = field(default_factory=dict[str, "FileStamp | None"])
     removed: tuple[str, ...] = ()
+    moved: tuple[tuple[str, str], ...] = ()
     unchanged: int = 0
     rescan: tuple[str, ...] = ()
+    unsettled: tuple[str, ...] = ()
 
 
 def plan_sync(
@@ -80,7 +86,7 @@ def plan_sync(
     added: list[ToolRecord] = []
     updated: list[ToolRecord] = []
     read_again: list[ToolRecord] = []
-    touched: list[ToolRecord] = []
+    touched: dict[str, FileStamp | None] = {}
     unchanged = 0
     for id_, record in records.items():
         entry = stored.get(id_)
@@ -91,13 +97,20 @@ def plan_sync(
         elif reread:
             read_again.append(record)
         elif entry.stamp != record.stamp:
-            touched.append(record)
+            touched[id_] = record.stamp
         else:
             unchanged += 1
     removed: list[str] = []
+    unsettled = [record.path for record in scanned.records if record.stamp is None]
     for id_, entry in stored.items():
         if entry.path in passed_over:
-            unchanged += 1
+            stamp = scanned.touched.get(entry.path, entry.stamp)
+            if stamp == entry.stamp:
+                unchanged += 1
+            else:
+                touched[id_] = stamp
+            if stamp is None:
+                unsettled.append(entry.path)
             # What another reader made of the file in the meantime is not what was known.
             if not reread:
                 passed_over.discard(entry.path)
@@ -107,10 +120,24 @@ def plan_sync(
         added=tuple(added),
         updated=tuple(updated),
         reread=tuple(read_again),
-        touched=tuple(touched),
+        touched=touched,
         removed=tuple(sorted(removed)),
+        moved=_moved(stored, removed, scanned.records),
         unchanged=unchanged,
         rescan=tuple(sorted(passed_over)),
+        unsettled=tuple(sorted(unsettled)),
+    )
+
+
+def _moved(
+    stored: Mapping[str, StoredEntry], removed: Collection[str], records: Collection[ToolRecord]
+) -> tuple[tuple[str, str], ...]:
+    """Pair the tools whose files are gone with those that were read from the same bytes."""
+    gone = {stored[id_].file_hash: id_ for id_ in removed}
+    return tuple(
+        (gone[record.file_hash], record.text_hash)
+        for record in (records if gone else ())
+        if record.file_hash in gone
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolscan import ToolScanError
 
-from toolindex._meta import generation, get_meta
+from toolindex._meta import generation, is_complete
 from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._usage import usage_generation
 from toolindex._vectors import kept_dimensions, kept_vectors, vector_table
@@ -161,7 +161,7 @@ class IndexReader:
 
     def is_complete(self) -> bool:
         """Tell whether the whole tree has been indexed since this database was made."""
-        return get_meta(self.connection, "reader_version") is not None
+        return is_complete(self.connection)
 
     def _count(self, sql: str, values: tuple[str | int, ...] = ()) -> int:
         # Counting reads a whole index, and every search asks.

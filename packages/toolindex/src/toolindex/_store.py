@@ -14,7 +14,7 @@ from toolindex._aliases import apply_aliases, changed_aliases
 from toolindex._checking import disagreements, is_sound, rebuild
 from toolindex._connection import ConnectionPool
 from toolindex._lease import Lease
-from toolindex._meta import bump_generation, get_meta, set_meta
+from toolindex._meta import bump_generation, get_meta, note_reader, set_meta
 from toolindex._pending import count_pending, pending_texts, refuse, refused_tools
 from toolindex._plan import plan_sync
 from toolindex._pruning import PruneReport, prune
@@ -206,6 +206,7 @@ class ToolIndex:
             return SyncReport(
                 unchanged=len(scanned.unchanged),
                 issues=scanned.issues,
+                unsettled=stored.unsettled,
                 duration=time.perf_counter() - started,
             )
         with self._pool.write() as connection:
@@ -215,9 +216,11 @@ class ToolIndex:
             reread = not stored.is_current
             plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
             apply_plan(connection, plan)
-            # A reader whose work is not complete must find nothing known at the next start.
-            if reread and within is None and not plan.rescan:
-                set_meta(connection, "reader_version", reader_version)
+            # A part that is read anew must not stand for what another reader has made.
+            if within is None and not plan.rescan and (reread or not stored.is_complete):
+                note_reader(connection, reader_version, is_whole=True)
+            elif not reread and not stored.is_complete:
+                note_reader(connection, reader_version, is_whole=False)
         return SyncReport(
             added=len(plan.added),
             updated=len(plan.updated) + len(plan.reread),
@@ -225,6 +228,7 @@ class ToolIndex:
             unchanged=plan.unchanged + len(plan.touched),
             issues=scanned.issues,
             rescan=plan.rescan,
+            unsettled=plan.unsettled,
             duration=time.perf_counter() - started,
         )
 
@@ -409,7 +413,10 @@ class ToolIndex:
         reader_version: str,
         within: Collection[str] | None,
     ) -> bool:
-        if scanned.records or not stored.is_current or not stored.is_exactly(scanned.unchanged):
+        is_whole = stored.is_current and stored.is_complete
+        if scanned.records or scanned.touched or not is_whole:
+            return False
+        if not stored.is_exactly(scanned.unchanged):
             return False
         with self._pool.read() as connection:
             is_true = stored.is_true(connection, reader_version, within)

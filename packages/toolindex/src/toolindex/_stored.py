@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from toolscan import FileStamp
 
-from toolindex._meta import generation, get_meta
+from toolindex._meta import generation, is_complete, is_current
 from toolindex._plan import StoredEntry
 
 if TYPE_CHECKING:
@@ -29,18 +29,20 @@ _SIGNED = 1 << 63
 class StoredFiles:
     """What the index holds of the files, or of those at some paths, at one moment.
 
-    Give `stamps` to `toolscan.scan(known=…)`, and all of it to `ToolIndex.sync`, which then
-    need not read it again.
+    Give `stamps` and `hashes` to `toolscan.scan(known=…, hashes=…)`, and all of it to
+    `ToolIndex.sync`, which then need not read it again.
 
     Attributes:
         generation: The state of the index that was read.
         within: The paths that were looked at, or None for all.
-        is_current: Whether the same reader made all of the index; otherwise nothing is known.
+        is_current: Whether the same reader made all that is held; otherwise nothing is known.
+        is_complete: Whether a whole tree has been synced since the index was made.
     """
 
     generation: int
     within: frozenset[str] | None
     is_current: bool
+    is_complete: bool
     _rows: list[_Row] = field(repr=False)
 
     @classmethod
@@ -51,12 +53,14 @@ class StoredFiles:
         generation: int,
         within: Collection[str] | None = None,
         is_current: bool = True,
+        is_complete: bool = True,
     ) -> StoredFiles:
         """Make one of entries, for a store that keeps them in another way than ours."""
         return cls(
             generation=generation,
             within=_normal(within),
             is_current=is_current,
+            is_complete=is_complete,
             _rows=[(e.path, e.id, e.file_hash, *stamp_columns(e.stamp)) for e in entries],
         )
 
@@ -66,6 +70,16 @@ class StoredFiles:
         if not self.is_current:
             return {}
         return {row[0]: stamp for row in self._rows if (stamp := _stamp(row)) is not None}
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hashes, by path, of the files that need not be parsed if they hold the same bytes."""
+        return {row[0]: row[2] for row in self._rows} if self.is_current else {}
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """The paths of the files of which no stamp is known."""
+        return tuple(sorted(row[0] for row in self._rows if row[3] is None))
 
     @property
     def entries(self) -> dict[str, StoredEntry]:
@@ -83,10 +97,10 @@ class StoredFiles:
         self, connection: apsw.Connection, reader_version: str, within: Collection[str] | None
     ) -> bool:
         """Tell whether this is what would be read now for these paths and this reader."""
-        is_current = get_meta(connection, "reader_version") == reader_version
         return (
             self.generation == generation(connection)
-            and self.is_current == is_current
+            and self.is_current == is_current(connection, reader_version)
+            and self.is_complete == is_complete(connection)
             and self.within == _normal(within)
         )
 
@@ -117,7 +131,8 @@ def stored_files(
     return StoredFiles(
         generation=generation(connection),
         within=limits,
-        is_current=get_meta(connection, "reader_version") == reader_version,
+        is_current=is_current(connection, reader_version),
+        is_complete=is_complete(connection),
         _rows=cast("list[_Row]", rows.fetchall()),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,8 @@ from toolindex._stored import stamp_columns
 from toolindex._vectors import close_holes, fill, forget, forget_superseded, writable_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import apsw
     from toolscan import ScanIssue
 
@@ -44,6 +45,9 @@ class SyncReport:
         issues: Files that were left out, each with its reason.
         rescan: Paths to scan once more without known stamps: another process changed their
             entries between the scan and the sync. Nearly always empty.
+        unsettled: Paths of files that were written so shortly before they were read that a later
+            edit could look the same. They are read again at the next scan; one a few seconds
+            later finds most of them at rest.
         duration: Seconds that the sync took, the scan not counted.
     """
 
@@ -53,13 +57,18 @@ class SyncReport:
     unchanged: int = 0
     issues: tuple[ScanIssue, ...] = ()
     rescan: tuple[str, ...] = ()
+    unsettled: tuple[str, ...] = ()
     duration: float = 0.0
 
 
 def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     """Carry a plan out inside the caller's write transaction."""
     changed = [*plan.added, *plan.updated, *plan.reread]
-    if not (changed or plan.removed or plan.touched):
+    connection.executemany(
+        "UPDATE entries SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE id = ?",
+        ((*stamp_columns(stamp), id_) for id_, stamp in plan.touched.items()),
+    )
+    if not (changed or plan.removed):
         return
     tables = writable_tables(connection) if changed or plan.removed else []
     # A row whose file changed must not be found by what its text meant before.
@@ -69,14 +78,11 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     _keep_vectors_of_moved(connection, plan)
     connection.executemany("DELETE FROM entries WHERE id = ?", ((id_,) for id_ in plan.removed))
     connection.executemany(_UPSERT, map(row_values, changed))
-    connection.executemany(
-        "UPDATE entries SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE id = ?",
-        ((*stamp_columns(record.stamp), str(record.id)) for record in plan.touched),
-    )
+    filled = [*(str(record.id) for record in changed), *_with_text(connection, plan.moved)]
     for table in tables:
         # Where only the text is made otherwise, the old vector serves until there is a new one.
         forget_superseded(connection, table, [str(record.id) for record in plan.reread])
-        fill(connection, table, [str(record.id) for record in changed])
+        fill(connection, table, filled)
         close_holes(connection, table)
     bump_generation(connection)
 
@@ -87,21 +93,21 @@ def _keep_vectors_of_moved(connection: apsw.Connection, plan: SyncPlan) -> None:
     A name and a category are part of a tool's text, so a renamed tool would be embedded again;
     but its file is the same, and so, nearly, is what it means.
     """
-    if not plan.added or not plan.removed:
-        return
-    rows = connection.execute(
-        "SELECT file_hash, text_hash FROM entries WHERE id IN (SELECT value FROM json_each(?))",
-        (json.dumps(plan.removed),),
-    )
-    before = {str(file_hash): text_hash for file_hash, text_hash in rows}
-    moved = [
-        (record.text_hash, before[record.file_hash])
-        for record in plan.added
-        if record.file_hash in before
-    ]
     connection.executemany(
         "INSERT OR IGNORE INTO embeddings (text_hash, model_id, stored_at, vector) "
-        "SELECT ?1, e.model_id, e.stored_at, e.vector FROM models AS m CROSS JOIN embeddings AS e "
-        "ON e.model_id = m.model_id AND e.text_hash = ?2",
-        moved,
+        "SELECT ?2, e.model_id, e.stored_at, e.vector FROM entries AS gone "
+        "CROSS JOIN models AS m CROSS JOIN embeddings AS e "
+        "ON e.model_id = m.model_id AND e.text_hash = gone.text_hash WHERE gone.id = ?1",
+        plan.moved,
     )
+
+
+def _with_text(connection: apsw.Connection, moved: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the ids of the tools that have one of the texts of moved files.
+
+    A scan that was committed in portions has added them before their old places were removed.
+    """
+    rows = connection.executemany(
+        "SELECT id FROM entries WHERE text_hash = ?", ((text_hash,) for _, text_hash in moved)
+    )
+    return [str(id_) for (id_,) in rows]

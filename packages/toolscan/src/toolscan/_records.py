@@ -163,11 +163,14 @@ class ScanReport:
     Attributes:
         records: The tools that were read, sorted by id.
         issues: The paths that gave no tool, sorted by path.
-        unchanged: The paths whose stamp equals the known one; they were not read.
+        unchanged: The paths whose stamp or bytes are the known ones; they were not parsed.
+        touched: Those of the unchanged paths whose stamp is another than the known one, with the
+            stamp, or `None` as in a record.
         categories: `"source:category"` to the docstring of the category's `__init__.py`.
     """
 
     records: tuple[ToolRecord, ...] = ()
     issues: tuple[ScanIssue, ...] = ()
     unchanged: tuple[str, ...] = ()
+    touched: Mapping[str, FileStamp | None] = field(default_factory=dict[str, "FileStamp | None"])
     categories: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from toolscan._category import category_description
+from toolscan._hashing import hash_bytes
 from toolscan._layout import DEFAULT_LAYOUTS, ToolId, id_problem, is_private
 from toolscan._links import leads_outside, outside_root
 from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport
@@ -33,8 +34,10 @@ def scan(
     layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
     within: Iterable[_Path] | _Path | None = None,
     known: Mapping[str, FileStamp | None] | None = None,
+    hashes: Mapping[str, str] | None = None,
     outside_links: bool = True,
     progress: Callable[[int], object] | None = None,
+    found: Callable[[ToolRecord], object] | None = None,
 ) -> ScanReport:
     """Read every tool module of a tree; nothing in it is imported or executed.
 
@@ -47,9 +50,13 @@ def scan(
             what lies below them is looked at. They may be gone.
         known: The stamps of earlier records of these layouts, by path. A file whose stamp is the
             same is not read, and its path is reported as unchanged.
+        hashes: The file hashes of these records, by path. A file that is read and holds the same
+            bytes is not parsed: its path is reported as unchanged, and its stamp as touched where
+            it is another than the known one.
         outside_links: Whether symbolic links are followed that lead out of the root; else they
             are issues.
         progress: Called with the number of files looked at so far, for each of them.
+        found: Called with each record as soon as it is read, in no order.
 
     Raises:
         RootNotFoundError: If the root is not a directory.
@@ -61,8 +68,10 @@ def scan(
     records: list[ToolRecord] = []
     issues: list[ScanIssue] = []
     unchanged: list[str] = []
+    touched: dict[str, FileStamp | None] = {}
     categories: dict[str, str] = {}
     stamps: Mapping[str, FileStamp | None] = {} if known is None else known
+    hashes = {} if hashes is None else hashes
     scope = None if within is None else scope_of(base, within)
     inside = None
     if not outside_links:
@@ -75,12 +84,21 @@ def scan(
             match item:
                 case Found():
                     refuse_duplicate(item.layout, item.values, base, layouts)
-                    if _is_unchanged(stamps.get(item.path), item.status):
+                    stamp = stamps.get(item.path)
+                    if _is_unchanged(stamp, item.status):
                         unchanged.append(item.path)
-                    else:
-                        tool = identify(item.path, item.layout, item.values)
-                        source = read_source(f"{base}/{item.path}", inside=inside)
-                        records.append(_record(source, tool, item.path))
+                        continue
+                    tool = identify(item.path, item.layout, item.values)
+                    source = read_source(f"{base}/{item.path}", inside=inside)
+                    known_hash = hashes.get(item.path)
+                    if known_hash is not None and known_hash == hash_bytes(source.data):
+                        unchanged.append(item.path)
+                        if source.stamp != stamp:
+                            touched[item.path] = source.stamp
+                        continue
+                    records.append(_record(source, tool, item.path))
+                    if found is not None:
+                        found(records[-1])
                 case CategoryFile() if not _is_category(item):
                     pass
                 case CategoryFile():
@@ -98,6 +116,7 @@ def scan(
         records=tuple(sorted(records, key=lambda record: record.id)),
         issues=tuple(sorted(issues, key=lambda issue: issue.path)),
         unchanged=tuple(sorted(unchanged)),
+        touched=dict(sorted(touched.items())),
         categories=dict(sorted(categories.items())),
     )
 

@@ -94,7 +94,9 @@ def plan_enrichment(
         RootUnreadableError: A root cannot be listed.
     """
     nothing = StoredFiles.of((), generation=0)
-    union = scan_roots(roots, None, stored=nothing, known={}, outside_links=outside_links)
+    union = scan_roots(
+        roots, None, stored=nothing, known={}, hashes={}, outside_links=outside_links
+    )
     if union.unreadable:
         raise union.unreadable[0]
     known = {root: CapabilityFile(root).read().entries for root in roots}

@@ -14,7 +14,7 @@ from toolrank import ToolRankError
 
 from pytools_hybrid.errors import (
     AmbiguousToolError,
-    IndexNotOpenError,
+    IndexNotReadyError,
     PytoolsError,
     UnknownCategoryError,
     UnknownToolError,
@@ -135,7 +135,7 @@ def _problem(request: Request, error: Exception) -> ProblemError:
             return ProblemError(404, str(error), candidates=error.candidates)
         case AmbiguousToolError():
             return ProblemError(409, str(error), candidates=error.candidates)
-        case IndexNotOpenError():
+        case IndexNotReadyError():
             return ProblemError(503, str(error), headers={"Retry-After": str(_RETRY_SECONDS)})
         case PytoolsError():
             # Also one that nobody thought of here: each says what to do.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolindex import ToolFilter
 
 from pytools_hybrid.catalogue import check_categories
+from pytools_hybrid.errors import IndexNotReadyError
 from pytools_hybrid.explaining import breakdown, reason
 from pytools_hybrid.http._index_state import index_state
 from pytools_hybrid.http._json import json_response
@@ -128,6 +129,8 @@ class Searches:
         # Only this channel can be lost: the others need nothing but the index.
         lost = ("vector",) if response.lost else ()
         self._metrics.searched(mode.value, outcome, seconds, lost=lost)
+        if response.early:
+            raise IndexNotReadyError(response.early)
         return response, 1000 * seconds
 
     def _answer(
@@ -189,6 +192,6 @@ class Searches:
         Raises:
             UnknownCategoryError: With the nearest that do.
         """
-        if not asked:
+        if not asked or self._search.sync.filling is not None:
             return
         check_categories(asked, {count.category for count in await self._search.categories()})

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, create_model
 from toolindex import ToolFilter
 
 from pytools_hybrid.catalogue import check_categories
+from pytools_hybrid.errors import IndexNotReadyError
 from pytools_hybrid.plain_text import json_text, one_line
 from pytools_hybrid.results import ToolResult, answer_meta, tool_results
 from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode
@@ -65,7 +66,7 @@ def search_tools(
 
     async def run(asked: SearchArguments, progress: Progress) -> CallToolResult:
         await upkeep.ready(progress)
-        if asked.categories:
+        if asked.categories and search.sync.filling is None:
             check_categories(asked.categories, await inventory.counts())
         response = await search.search(
             asked.query,
@@ -75,6 +76,9 @@ def search_tools(
             limit=asked.limit,
             min_confidence=asked.threshold,
         )
+        if response.early:
+            # Who reads the structured content alone would take an empty list for an answer.
+            raise IndexNotReadyError(response.early)
         results = tool_results(response, search.roots, detail=asked.detail)
         texts = [_text(result) for result in results]
         if response.notes:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
+
+from toolscan import FileStamp
 
 from toolindex.errors import ForeignRootError, ToolIndexError
 from toolindex.protocols import ToolStore
@@ -112,9 +115,15 @@ def _check_sync(store: ToolStore) -> None:
 
 def _check_parts(store: ToolStore) -> None:
     """A sync within some paths changes nothing elsewhere."""
-    fill(store, {"mcptools/mail/archive.py": module("Put away.")}, within=["mcptools/mail"])
+    archive = "mcptools/mail/archive.py"
+    fill(store, {archive: module("Put away.")}, within=["mcptools/mail"])
     with store.reading() as reader:
         expect(reader.is_complete(), False, "a part that was synced is not a whole tree")
+    known = store.stored(reader_version=READER)
+    expect(known.is_complete, False, "a part that was synced is not a whole tree")
+    expect(set(known.hashes), {archive}, "a part that was synced is known")
+    other = store.stored(reader_version="2")
+    expect(dict(other.hashes), {}, "what another reader made is not known")
     fill(store, TOOLS)
     part = {"mcptools/mail/archive.py": module("Put a message away.")}
     counts = fill(store, part, within=["mcptools/mail"])
@@ -147,6 +156,12 @@ def _check_passed_over(store: ToolStore) -> None:
     expect(counts, (0, 0, 0, 4), "a file written anew with the same bytes is unchanged")
     times = {stamp.mtime_ns for stamp in store.stored(reader_version=READER).stamps.values()}
     expect(times, {2}, "a file written anew has its new stamp")
+    later = FileStamp(size=1, mtime_ns=3, ctime_ns=3, inode=1)
+    touched = replace(scanned({}, unchanged=TOOLS), touched={_SEND: later, _MERGE: None})
+    promise = "a file that was passed over for its bytes has its new stamp"
+    expect(fill(store, touched), (0, 0, 0, 4), promise)
+    after = store.stored(reader_version=READER).stamps
+    expect((after[_SEND], _MERGE in after), (later, False), promise)
 
 
 def _check_snapshots(store: ToolStore) -> None:

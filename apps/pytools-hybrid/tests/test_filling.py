@@ -1,0 +1,305 @@
+"""The first index of a large tree: committed in portions, gone on with after a kill, said aloud."""
+
+import asyncio
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from pytools_hybrid import ToolSearch
+from pytools_hybrid.refresh import Filling, refresh
+from pytools_hybrid.server import create_server
+from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.upkeep import Upkeep
+
+READER = "any"
+
+
+def write(root, number, words="Feed the penguins."):
+    file = root / f"mcptools/zoo{number % 8}/tool_{number}.py"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"def run(text: str) -> str:\n    '''{words}'''\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture(autouse=True)
+def _small_portions(monkeypatch):
+    """As large trees are in portions of hundreds."""
+    monkeypatch.setattr("pytools_hybrid.refresh._FIRST_PORTION", 25)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A tree of several portions, whose files are old enough to have stamps."""
+    root = tmp_path_factory.mktemp("large")
+    for number in range(80):
+        write(root, number, f"Feed penguin {number}.")
+    return root
+
+
+@pytest.fixture
+def store(tmp_path):
+    with SQLiteStore(tmp_path / "index.db") as store:
+        yield store
+
+
+def tools_in(store):
+    with store.reading() as reader:
+        return reader.coverage("").tools
+
+
+def is_complete(store):
+    with store.reading() as reader:
+        return reader.is_complete()
+
+
+class Killed(BaseException):
+    """Ends a scan in the middle, as the end of a process does."""
+
+
+def killed_after(store, root, files):
+    def end(looked_at):
+        if looked_at == files:
+            raise Killed
+
+    with pytest.raises(Killed):
+        refresh(store, root, progress=end)
+
+
+def test_what_is_read_can_be_found_before_all_is_read(store, large):
+    seen = []
+    refresh(store, large, progress=lambda _: seen.append((tools_in(store), is_complete(store))))
+    assert sorted({tools for tools, _ in seen}) == [0, 25, 75]
+    assert not any(complete for _, complete in seen)
+    assert (tools_in(store), is_complete(store)) == (80, True)
+
+
+def test_the_portions_are_counted_as_one_look(store, large):
+    report = refresh(store, large)
+    assert (report.added, report.updated, report.unchanged) == (80, 0, 0)
+    report = refresh(store, large)
+    assert (report.added, report.updated, report.unchanged) == (0, 0, 80)
+
+
+def test_a_start_after_a_kill_goes_on_where_the_other_ended(store, large):
+    killed_after(store, large, 50)
+    assert (tools_in(store), is_complete(store)) == (25, False)
+    report = refresh(store, large)
+    assert (report.added, report.unchanged) == (55, 25)
+    assert is_complete(store)
+
+
+def test_nothing_is_removed_before_all_is_read(store, large, tmp_path):
+    root = shutil.copytree(large, tmp_path / "tree")
+    refresh(store, root)
+    shutil.rmtree(root / "mcptools" / "zoo7")
+    for number in range(80, 120):
+        write(root, number + 8 * (number % 8 == 7))
+    killed_after(store, root, 105)
+    assert tools_in(store) > 80
+    assert refresh(store, root).removed == 10
+    assert tools_in(store) == 80 - 10 + 40
+
+
+def test_it_is_told_how_far_the_first_look_is(store, large):
+    told = []
+    refresh(store, large, filling=told.append)
+    assert told[0] == Filling(read=0, total=80)
+    assert told[-1].read >= 80
+    assert str(Filling(read=3000, total=10_000)) == "3,000 of about 10,000 files read so far"
+    told.clear()
+    refresh(store, large, filling=told.append)
+    assert told == []
+
+
+def test_a_tool_that_several_trees_have_is_that_of_the_first_in_every_portion(
+    store, large, tmp_path
+):
+    own = tmp_path / "own"
+    for number in range(0, 80, 2):
+        write(own, number, f"Feed penguin {number} of mine.")
+    killed_after(store, [own, large], 90)
+    refresh(store, [own, large])
+    held = store.stored(reader_version=READER).entries
+    assert {entry.path[0] for entry in held.values()} == {"0", "1"}
+    for id_, entry in held.items():
+        number = int(id_.rpartition("_")[2])
+        assert entry.path.startswith("1/" if number % 2 else "0/")
+    with SQLiteStore(tmp_path / "fresh.db") as fresh:
+        refresh(fresh, [own, large])
+        assert {i: e.file_hash for i, e in held.items()} == {
+            i: e.file_hash for i, e in fresh.stored(reader_version=READER).entries.items()
+        }
+
+
+def test_a_folder_of_many_portions_that_is_renamed_keeps_its_vectors(store, large, tmp_path):
+    root = tmp_path / "tree"
+    shutil.copytree(large / "mcptools", root / "mcptools")
+    refresh(store, root)
+    store.put_vectors("m", {key: [1.0, 2.0] for key in store.pending("m", limit=100)})
+    for folder in sorted((root / "mcptools").iterdir()):
+        folder.rename(folder.with_name(f"new_{folder.name}"))
+    report = refresh(store, root)
+    assert (report.added, report.removed) == (80, 80)
+    assert store.count_pending("m") == 0
+    with store.reading() as reader:
+        assert reader.coverage("m").vectors == 80
+
+
+@hypothesis_settings(max_examples=12)
+@given(st.data())
+def test_however_often_it_is_killed_the_index_ends_equal_to_the_files(
+    large, tmp_path_factory, data
+):
+    folder = tmp_path_factory.mktemp("killed")
+    with SQLiteStore(folder / "index.db") as store:
+        before = 0
+        for files in data.draw(st.lists(st.integers(1, 80), max_size=4)):
+            killed_after(store, large, files)
+            assert tools_in(store) >= before
+            before = tools_in(store)
+        refresh(store, large)
+        with SQLiteStore(folder / "fresh.db") as fresh:
+            refresh(fresh, large)
+            assert rows(store) == rows(fresh)
+
+
+def rows(store):
+    with store.reading() as reader:
+        return reader.connection.execute(
+            "SELECT id, path, description, file_hash, text_hash FROM entries ORDER BY id"
+        ).fetchall()
+
+
+def test_a_process_that_is_killed_leaves_what_it_has_committed(large, tmp_path):
+    """The end of a process at any moment, not only between two files."""
+    program = (
+        "import os, signal, sys\n"
+        "import pytools_hybrid.refresh as module\n"
+        "from pytools_hybrid.refresh import refresh\n"
+        "from pytools_hybrid.store import SQLiteStore\n"
+        "store = SQLiteStore(sys.argv[1])\n"
+        "module._FIRST_PORTION = 25\n"
+        "kill = lambda: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "refresh(store, sys.argv[2], committed=kill)\n"
+    )
+    database = tmp_path / "index.db"
+    ended = subprocess.run([sys.executable, "-c", program, str(database), str(large)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    with SQLiteStore(database) as store:
+        assert store.check() == ()
+        assert tools_in(store) == 25
+        assert refresh(store, large).unchanged == 25
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Hold up the reading of files after so many of them, until it is let go on."""
+    opened, gate, count = os.open, threading.Event(), itertools.count()
+
+    class Held:
+        after = 60
+        go_on = gate.set
+
+    def slow_open(path, *args, **options):
+        if str(path).endswith(".py") and next(count) == Held.after:
+            gate.wait(60)
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", slow_open)
+    yield Held
+    gate.set()
+
+
+@asynccontextmanager
+async def served(settings, root):
+    """Give a client of a server whose index is being made."""
+    from mcp import Client
+
+    async with ToolSearch(root, settings, refresh=False) as search:
+        upkeep = Upkeep(search)
+        task = asyncio.create_task(upkeep.run())
+        server = create_server(search, upkeep, settings=settings, root=search.roots)
+        try:
+            async with Client(server) as client:
+                yield client, search
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
+    settings, large, held, monkeypatch
+):
+    monkeypatch.setattr("pytools_hybrid.upkeep._FIRST_SYNC_SECONDS", 0.5)
+
+    async def main():
+        async with served(settings(), large) as (client, search):
+            while not tools_in(search.index):
+                await asyncio.sleep(0.01)
+            told = []
+
+            async def tell(done, total, message):
+                told.append(message)
+
+            asked = {"query": "feed penguin", "mode": "bm25"}
+            found = await client.call_tool("search_tools", asked, progress_callback=tell)
+            assert len(found.structured_content["result"]) == 5
+            far = "of about 80 files read so far"
+            assert far in found.content[-1].text
+            assert any(far in message for message in told)
+            asked["query"] = "qwzxplorf"
+            early = await client.call_tool("search_tools", asked)
+            assert early.is_error
+            assert far in early.content[0].text
+            assert "ask again" in early.content[0].text
+            held.go_on()
+            async with asyncio.timeout(60):
+                while search.sync.report is None:
+                    await asyncio.sleep(0.01)
+            asked["query"] = "feed penguin"
+            found = await client.call_tool("search_tools", asked)
+            assert "so far" not in found.content[-1].text
+            asked["query"] = "qwzxplorf"
+            assert not (await client.call_tool("search_tools", asked)).is_error
+
+    asyncio.run(main())
+
+
+def test_the_first_tools_are_waited_for(settings, large, held, monkeypatch):
+    monkeypatch.setattr("pytools_hybrid.upkeep._FIRST_SYNC_SECONDS", 0.1)
+    held.after = 10
+
+    async def main():
+        async with served(settings(), large) as (client, search):
+            asking = asyncio.create_task(client.call_tool("search_tools", {"query": "feed"}))
+            while search.sync.filling is None or search.sync.filling.read < 10:
+                await asyncio.sleep(0.01)
+            await asyncio.wait({asking}, timeout=0.5)
+            assert not asking.done()
+            held.go_on()
+            found = await asking
+            assert len(found.structured_content["result"]) == 5
+
+    asyncio.run(main())
+
+
+def test_the_first_tools_get_their_vectors_before_all_are_read(settings, large, held):
+    async def main():
+        async with served(settings(), large) as (_, search), asyncio.timeout(60):
+            while not (await search.coverage()).vectors:
+                await asyncio.sleep(0.01)
+            assert search.sync.filling is not None
+            held.go_on()
+            while (await search.coverage()).vectors < 80:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(main())

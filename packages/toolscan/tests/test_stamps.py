@@ -1,0 +1,157 @@
+"""What is known of a file: its stamp, and the hash of its bytes where the stamp does not do."""
+
+import os
+import time
+from hashlib import sha256
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toolscan import FileStamp, scan
+
+SECOND = 1_000_000_000
+PATHS = ("mcptools/c/a.py", "mcptools/c/b.py")
+
+
+def module(word):
+    return f"def run():\n    '''Does {word}.'''\n"
+
+
+class CoarseTree:
+    """A tree on a file system whose clock ticks so slowly, and which this test winds.
+
+    Only what the operating system says of files and of the time is its own; the files are real.
+    """
+
+    def __init__(self, root, tick):
+        self.root, self.tick = root, tick
+        self.now = 1_000 * SECOND
+        self.written = {}
+        self.known, self.hashes = {}, {}
+
+    def write(self, path, word):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(module(word), encoding="utf-8")
+        self.written[file.stat().st_ino] = self.now - self.now % self.tick
+
+    def status(self, found):
+        at = self.written.get(found.st_ino, 0)
+        return os.stat_result(
+            tuple(found), {"st_mtime_ns": at, "st_ctime_ns": at, "st_atime_ns": at}
+        )
+
+    def scan(self):
+        """Look at the files as an index does, which keeps what it is told."""
+        stat, fstat = os.stat, os.fstat
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "stat", lambda *args, **kw: self.status(stat(*args, **kw)))
+            patch.setattr(os, "fstat", lambda fd: self.status(fstat(fd)))
+            patch.setattr(time, "time_ns", lambda: self.now)
+            report = scan(self.root, known=self.known, hashes=self.hashes)
+        for record in report.records:
+            self.hashes[record.path] = record.file_hash
+            self.known[record.path] = record.stamp
+        assert set(report.touched) <= set(report.unchanged)
+        self.known.update(report.touched)
+        return report
+
+    def is_true(self):
+        return self.hashes == {
+            path: sha256((self.root / path).read_bytes()).hexdigest()
+            for path in PATHS
+            if (self.root / path).exists()
+        }
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(PATHS), st.sampled_from(["this", "that"])),
+        # As parts of a tick, and as many of them as it takes to be settled.
+        st.sampled_from([0.0, 0.001, 0.4, 0.6, 1.0, 1.7, 300.0]),
+        st.none(),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(tick=st.sampled_from([SECOND // 100, SECOND, 2 * SECOND]), steps=STEPS)
+def test_an_edit_is_never_missed_however_slowly_the_clock_of_the_files_ticks(
+    tmp_path_factory, tick, steps
+):
+    tree = CoarseTree(tmp_path_factory.mktemp("coarse"), tick)
+    for path in PATHS:
+        tree.write(path, "this")
+    for step in steps:
+        match step:
+            case None:
+                tree.scan()
+                assert tree.is_true()
+            case (path, word):
+                tree.write(path, word)
+            case ticks:
+                tree.now += int(ticks * tick)
+    tree.scan()
+    assert tree.is_true()
+    # Once nothing has been written for a while, one look settles all, and the next reads nothing.
+    tree.now += 5 * SECOND
+    tree.scan()
+    assert None not in tree.known.values()
+    tree.hashes = {}
+    report = tree.scan()
+    assert (report.unchanged, report.touched, report.records) == (PATHS, {}, ())
+
+
+def test_an_edit_within_the_same_tick_and_of_the_same_size_is_seen(tmp_path):
+    tree = CoarseTree(tmp_path, 2 * SECOND)
+    tree.write(PATHS[0], "this")
+    tree.scan()
+    tree.write(PATHS[0], "that")
+    (record,) = tree.scan().records
+    assert record.description == "Does that."
+
+
+def test_a_file_of_known_bytes_is_not_parsed_again(tmp_path):
+    """A checkout, or the start of a container, gives every file another time or inode."""
+    tree = CoarseTree(tmp_path, SECOND)
+    tree.write(PATHS[0], "this")
+    tree.now += 5 * SECOND
+    tree.scan()
+    tree.write(PATHS[0], "this")
+    tree.now += 5 * SECOND
+    report = tree.scan()
+    assert (report.records, report.unchanged) == ((), PATHS[:1])
+    assert list(report.touched) == [PATHS[0]]
+    assert isinstance(report.touched[PATHS[0]], FileStamp)
+    assert tree.scan().touched == {}
+
+
+def test_a_file_that_was_just_written_again_loses_its_stamp(tmp_path):
+    tree = CoarseTree(tmp_path, SECOND)
+    tree.write(PATHS[0], "this")
+    tree.now += 5 * SECOND
+    tree.scan()
+    tree.write(PATHS[0], "this")
+    assert tree.scan().touched == {PATHS[0]: None}
+
+
+def test_hashes_alone_are_enough(tmp_path):
+    tree = CoarseTree(tmp_path, SECOND)
+    for path in PATHS:
+        tree.write(path, "this")
+    hashes = {record.path: record.file_hash for record in scan(tmp_path).records}
+    tree.write(PATHS[1], "that")
+    report = scan(tmp_path, hashes=hashes)
+    assert report.unchanged == PATHS[:1]
+    assert [record.path for record in report.records] == [PATHS[1]]
+
+
+def test_each_record_is_given_as_soon_as_it_is_read(tmp_path):
+    tree = CoarseTree(tmp_path, SECOND)
+    for path in PATHS:
+        tree.write(path, "this")
+    found, seen = [], []
+    report = scan(tmp_path, found=found.append, progress=lambda _: seen.append(len(found)))
+    assert seen == [0, 1]
+    assert sorted(found, key=lambda record: record.id) == list(report.records)
