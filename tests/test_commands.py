@@ -213,6 +213,30 @@ class TestIndex:
             ("mcptools/pdf/broken.py", "syntax_error")
         ]
 
+    def test_strict_ends_with_1_where_a_file_is_left_out_or_a_tool_is_there_twice(
+        self, run, tmp_path, home
+    ):
+        own, shared = tmp_path / "own", tmp_path / "shared"
+        for root, name in ((own, "send"), (shared, "read"), (shared, "_private")):
+            (root / "mcptools" / "mail").mkdir(parents=True, exist_ok=True)
+            source = f"def run() -> str:\n    '''{name.title()} a letter.'''\n"
+            (root / "mcptools" / "mail" / f"{name}.py").write_text(source, "utf-8")
+        index = ("index", "--root", own, "--root", shared, "--db", home / "i.db", "--strict")
+        assert run(*index).returncode == 0
+        shutil.copy(own / "mcptools" / "mail" / "send.py", shared / "mcptools" / "mail")
+
+        twice = run(*index)
+
+        assert twice.returncode == 1
+        assert "is shadowed by" in twice.stderr
+        assert "1 files were left out, which --strict does not allow" in twice.stderr
+        (shared / "mcptools" / "mail" / "send.py").unlink()
+        full = run(*index, "--output", "json", PYTOOLS_MAX_TOOLS="1")
+        assert full.returncode == 1
+        assert [it["reason"] for it in json.loads(full.stdout)["left_out"]] == ["over_limit"]
+        status = run("status", *index[1:-1], PYTOOLS_MAX_TOOLS="1")
+        assert "1 tools are left out, beyond the 1 that max_tools" in status.stdout
+
     def test_check_and_rebuild_together_are_wrong_use(self, run, tree):
         result = run("index", "--root", tree, "--check", "--rebuild")
 

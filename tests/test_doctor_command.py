@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,6 +109,24 @@ def test_each_check_is_a_line_and_all_are_well_after_indexing(run, tree):
     assert [line.split()[0] for line in lines[:10]] == ["ok"] * 10
     assert lines[-1] == "All is well."
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has mounts of one's own")
+def test_a_root_on_a_read_only_medium_works(run, command, tree):
+    """Permissions do not bind the user root, a mount does."""
+    mounted = f"mount --bind {tree} {tree} && mount -o remount,ro,bind {tree} && ! touch {tree}/x"
+    alone = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
+    if shutil.which("unshare") is None or run(mounted, program=alone).returncode:
+        pytest.skip("this system lets nobody mount a folder read-only for a test")
+    program = [*alone, f'{mounted} && exec "$@"', "sh", command]
+
+    found = run("search", "open an issue on github", "--root", tree, program=program)
+    told = run("doctor", "--root", tree, "--output", "json", program=program)
+
+    assert "mcptools:github:create_issue" in found.stdout
+    assert "indexed 119 tools" in found.stderr
+    statuses = {it["check"]: it["status"] for it in json.loads(told.stdout)}
+    assert {statuses[name] for name in ("root", "database", "watcher", "MCP server")} == {"ok"}
 
 
 def test_what_failed_is_told_to_programs_and_by_the_exit_code(run, tmp_path):

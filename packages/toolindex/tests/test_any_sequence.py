@@ -168,4 +168,4 @@ def test_a_plan_leaves_nothing_to_plan(before, after, report):
     applied = {**before, **{str(r.id): r.description for r in (*plan.added, *plan.updated)}}
     assert {id_: text for id_, text in applied.items() if id_ not in plan.removed} == after
     again = plan_sync(stored(report(after)), report(after))
-    assert (again.added, again.updated, again.touched, again.removed) == ((), (), (), ())
+    assert (again.added, again.updated, again.touched, again.removed) == ((), (), {}, ())

@@ -97,7 +97,11 @@ class KeptIndex:
             fusion=settings.fusion,
         )
         sync = TreeSync(
-            index, self.roots, completes=settings.sync, outside_links=settings.outside_links
+            index,
+            self.roots,
+            completes=settings.sync,
+            outside_links=settings.outside_links,
+            max_tools=settings.max_tools,
         )
         recorder = Recorder(index, keeps_searches=settings.usage_log, mend=sync.mend)
         self._open = _Open(

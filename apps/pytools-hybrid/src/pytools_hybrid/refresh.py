@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolindex import DatabaseBusyError
-from toolscan import RECORD_VERSION, ScanReport, ToolScanError, find_tools
+from toolscan import RECORD_VERSION, ScanReport
 
+from pytools_hybrid.bounding import Listing
 from pytools_hybrid.roots import Roots
 from pytools_hybrid.union import scan_roots
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from toolindex import SyncReport, ToolStore
-    from toolscan import ToolRecord
+    from toolscan import ScanIssue, ToolRecord
 
     from pytools_hybrid.roots import RootsLike
 
@@ -55,6 +56,7 @@ def refresh(
     completes: bool = True,
     outside_links: bool = False,
     trusts_stamps: bool = True,
+    max_tools: int | None = None,
     progress: Callable[[int], object] | None = None,
     filling: Callable[[Filling], object] | None = None,
     committed: Callable[[], object] | None = None,
@@ -74,6 +76,8 @@ def refresh(
             its file may have been removed meanwhile.
         outside_links: Whether tools count too that symbolic links lead to outside of the root.
         trusts_stamps: Whether a file that looks as it did, by size and times, is not read again.
+        max_tools: How many tools the store is to hold at most. All paths are looked at then: one
+            that comes or goes may push out another, or make room for it.
         progress: Called with the number of files looked at so far.
         filling: Called with how far it is, where the store does not hold the whole tree.
         committed: Called after each portion, where the store does not hold the whole tree.
@@ -84,15 +88,22 @@ def refresh(
         toolindex.DatabaseError: The store cannot be written; it holds what was committed before.
     """
     roots = Roots.of(root)
-    relative = None if within is None else [str(path) for path in within]
+    is_whole = within is None or max_tools is not None
+    relative = None if within is None or is_whole else [str(path) for path in within]
     paths = None if relative is None else roots.stored_everywhere(relative)
     stored = store.stored(reader_version=_READER, within=paths)
     if completes and paths is not None and not (stored.is_current and stored.is_complete):
         relative, paths = None, None
         stored = store.stored(reader_version=_READER)
     portions = _Portions(store, roots, None if stored.is_complete else committed)
-    if filling is not None and paths is None and not stored.is_complete:
-        progress = _telling(filling, _count(roots, outside_links=outside_links), progress)
+    beyond: tuple[ScanIssue, ...] = ()
+    is_filling = filling is not None and paths is None and not stored.is_complete
+    if is_filling or max_tools is not None:
+        listing = Listing(roots, outside_links=outside_links)
+        if max_tools is not None and len(listing) > max_tools:
+            relative, beyond = listing.first(max_tools), listing.beyond(max_tools)
+        if filling is not None and is_filling:
+            progress = _telling(filling, len(listing) - len(beyond), progress)
     union = scan_roots(
         roots,
         relative,
@@ -104,7 +115,9 @@ def refresh(
         # What another reader has made is all read anew: only the whole can be told from it.
         found=portions if stored.is_current else None,
     )
-    report = store.sync(union.scanned, reader_version=_READER, within=paths, stored=stored)
+    issues = tuple(sorted(union.scanned.issues + beyond, key=lambda issue: issue.path))
+    scanned = replace(union.scanned, issues=issues)
+    report = store.sync(scanned, reader_version=_READER, within=paths, stored=stored)
     report = portions.added_to(report)
     unreadable = union.unreadable
     if report.rescan:
@@ -180,15 +193,6 @@ class _Portions:
         self._updated += report.updated
         if self._committed is not None:
             self._committed()
-
-
-def _count(roots: Roots, *, outside_links: bool) -> int:
-    files = 0
-    for root in roots:
-        # What keeps it from being listed is told by the scan.
-        with suppress(ToolScanError):
-            files += len(find_tools(root, outside_links=outside_links))
-    return files
 
 
 def _telling(

@@ -15,6 +15,7 @@ from toolindex import (
     ToolFilter,
 )
 
+from pytools_hybrid.bounding import left_out
 from pytools_hybrid.catalogue import categories, find_tool
 from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.errors import SettingsError, UnknownToolError
@@ -150,7 +151,11 @@ class ToolSearch(KeptIndex):
             response = await answer()
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
-        notes = (*self._stale_notes(response), *self._vector_notes(request.mode))
+        notes = (
+            *self._stale_notes(response),
+            *self._limit_notes(),
+            *self._vector_notes(request.mode),
+        )
         early = ""
         if not response.tools:
             is_failing = self.sync.failure is not None
@@ -444,6 +449,10 @@ class ToolSearch(KeptIndex):
         if self._embedder is None or not self.uses_vectors(mode):
             return ()
         return self.index.vector_notes()
+
+    def _limit_notes(self) -> tuple[str, ...]:
+        most, count = self.settings.max_tools, self.sync.over_limit
+        return () if most is None or not count else (left_out(count, most),)
 
     def _stale_notes(self, response: SearchResponse) -> tuple[str, ...]:
         if self.sync.failure is not None:

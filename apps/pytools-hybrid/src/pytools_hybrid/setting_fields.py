@@ -78,6 +78,12 @@ class SettingFields(BaseSettings):
         default=False,
         description="tools that symbolic links lead to outside of the root count too",
     )
+    max_tools: int | None = Field(
+        None,
+        ge=1,
+        description="tools in the index at most; the first by id are kept, and files that turn out "
+        "to hold none count too",
+    )
     sync: bool = Field(default=True, description="bring the index up to date at the start")
     watch: bool = Field(default=True, description="follow the files while serving")
     bm25_weight: float = Field(1.0, ge=0, le=1000, description="weight of words; 0 switches off")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import DamagedDatabaseError, ToolIndexError, finish_in_thread
+from toolscan import Reason
 
 from pytools_hybrid.annotating import Annotator
 from pytools_hybrid.errors import RootUnreadableError
@@ -45,26 +46,36 @@ class TreeSync:
         roots: The trees.
         completes: Whether a store that does not hold all of them is to be completed.
         outside_links: Whether tools count too that symbolic links lead to outside of their tree.
+        max_tools: How many tools the store is to hold at most.
 
     Attributes:
         changed: Set whenever the store was brought up to date.
         failure: Why it could not be the last time, or None.
         report: What the last time did, or None before the first.
+        over_limit: How many tools the last time has left out because the store is full.
         filling: How far the look at the files is that fills a store which does not hold all of
             them; None else.
     """
 
     def __init__(
-        self, store: SQLiteStore, roots: Roots, *, completes: bool, outside_links: bool = False
+        self,
+        store: SQLiteStore,
+        roots: Roots,
+        *,
+        completes: bool,
+        outside_links: bool = False,
+        max_tools: int | None = None,
     ) -> None:
         self.changed: asyncio.Event = asyncio.Event()
         self.failure: str | None = None
         self.report: SyncReport | None = None
+        self.over_limit: int = 0
         self.filling: Filling | None = None
         self._store = store
         self._roots = roots
         self._completes = completes
         self._outside_links = outside_links
+        self._max_tools = max_tools
         self._annotator = Annotator(roots)
         self._lock = asyncio.Lock()
         self._rebuilding: asyncio.Task[None] | None = None
@@ -111,6 +122,7 @@ class TreeSync:
             finally:
                 self.filling = None
         self.failure, self.report = None, report
+        self.over_limit = sum(issue.reason is Reason.OVER_LIMIT for issue in report.issues)
         self.changed.set()
         return report
 
@@ -201,6 +213,7 @@ class TreeSync:
                     completes=self._completes,
                     outside_links=self._outside_links,
                     trusts_stamps=trusts_stamps,
+                    max_tools=self._max_tools,
                     progress=progress,
                     filling=note,
                     committed=committed,

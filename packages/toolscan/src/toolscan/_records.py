@@ -37,6 +37,8 @@ class Reason(StrEnum):
     NAME_ENCODING = "name_encoding"
     DUPLICATE_ID = "duplicate_id"
     NO_LAYOUT = "no_layout"
+    OVER_LIMIT = "over_limit"
+    """There are more tools than are wanted; no scan says so, who bounds what it reads may."""
     # The file system
     NOT_A_FILE = "not_a_file"
     UNREADABLE = "unreadable"

@@ -61,6 +61,14 @@ def index(
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on as files change, until Ctrl-C.")
     ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="End with 1 if a file was left out, or a tool is in several roots; names that "
+            "begin with an underscore are left out on purpose.",
+        ),
+    ] = False,
     output: Annotated[
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
@@ -71,6 +79,8 @@ def index(
     """
     if watch and output == "json":
         raise SettingsError("--watch / --output", "json is for one look at the files; give one")
+    if watch and strict:
+        raise SettingsError("--watch / --strict", "strict is for one look at the files; give one")
     if check and rebuild:
         raise SettingsError("--check / --rebuild", "give one of them: --rebuild checks nothing")
     settings = settings_from(
@@ -81,12 +91,20 @@ def index(
         watch=watch or None,
     )
     roots = existing_roots(settings)
-    run(_index(settings, roots, check=check, rebuild=rebuild, watch=watch, output=output))
+    problems = run(
+        _index(settings, roots, check=check, rebuild=rebuild, watch=watch, output=output)
+    )
+    if strict and problems:
+        say(f"{problems} files were left out, which --strict does not allow")
+        raise typer.Exit(1)
 
 
 async def _index(
     settings: Settings, roots: Roots, *, check: bool, rebuild: bool, watch: bool, output: str
-) -> None:
+) -> int:
+    """Index, and return how many files were left out that were not so on purpose."""
+    from toolscan import Reason
+
     from pytools_hybrid.service import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
@@ -101,6 +119,8 @@ async def _index(
             await _watch(tools)
         elif problem is not None:
             raise problem
+        issues = () if tools.sync.report is None else tools.sync.report.issues
+        return sum(issue.reason is not Reason.PRIVATE for issue in issues)
 
 
 async def _check(tools: ToolSearch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -130,9 +131,19 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
             state=await tools.state(),
             changed_at=await tools.changed_at(),
             categories=await tools.categories(),
-            notes=await tools.channel_notes(),
+            notes=(*await _limit_notes(settings, roots), *await tools.channel_notes()),
             usage=await tools.statistics(),
         )
+
+
+async def _limit_notes(settings: Settings, roots: Roots) -> tuple[str, ...]:
+    """Return what to say of the tools that the index has no room for; their names are enough."""
+    from pytools_hybrid.bounding import Listing, left_out
+
+    if (most := settings.max_tools) is None:
+        return ()
+    listing = await asyncio.to_thread(Listing, roots, outside_links=settings.outside_links)
+    return (left_out(len(listing) - most, most),) if len(listing) > most else ()
 
 
 def _largest(categories: tuple[CategoryCount, ...]) -> str:
