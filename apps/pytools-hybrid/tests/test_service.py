@@ -255,9 +255,10 @@ def test_a_tree_that_has_moved_keeps_its_index_and_its_vectors(settings, root, t
     assert use(settings(), moved, job) == 0
 
 
-def test_an_answer_from_an_index_that_could_not_be_refreshed_says_so(settings, root):
+def test_an_answer_from_an_index_that_could_not_be_refreshed_says_so(settings, root, write_tool):
     async def job(search):
         await indexed(search)
+        write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
         other = apsw.Connection(str(search.index.path))
         other.execute("BEGIN IMMEDIATE")
         try:
@@ -266,7 +267,7 @@ def test_an_answer_from_an_index_that_could_not_be_refreshed_says_so(settings, r
             while_locked = await search.search("bug")
         finally:
             other.close()
-        await search.refresh()
+        await indexed(search)
         return while_locked, await search.search("bug")
 
     while_locked, after = use(settings(), root, job)
