@@ -60,7 +60,8 @@ async def test_the_first_search_already_has_words_and_vectors(connect, tree):
         )
         best = tools[0]
         assert list(best) == [
-            "name", "category", "source", "description", "score", "path", "id", "signature",
+            "name", "category", "source", "description", "score", "confidence", "match_type",
+            "path", "id", "signature",
         ]  # fmt: skip
         assert best["id"] == "mcptools:github:create_issue"
         assert (best["source"], best["category"], best["name"]) == (
@@ -90,7 +91,7 @@ async def test_a_query_without_words_gives_an_empty_list_and_says_why(connect, t
     async with connect("--root", tree) as client:
         result = await client.call_tool("search_tools", {"query": "  "})
 
-        assert result.structured_content == {"result": []}
+        assert result.structured_content["result"] == []
         assert "no words" in result.content[0].text
 
 
@@ -99,7 +100,7 @@ async def test_a_lost_vector_channel_is_told_with_every_answer(connect, tree):
         result = await client.call_tool("search_tools", {"query": "open an issue on github"})
 
         assert "mcptools:github:create_issue" in names(result)
-        assert "vector channel lost" in result.content[-1].text
+        assert "vector channel lost" in result.content[0].text
         assert "vector channel lost" in result.meta["pytools/notes"][0]
 
 
@@ -147,7 +148,7 @@ async def test_a_root_that_appears_later_is_found(connect, examples, tmp_path):
             return await client.call_tool("search_tools", {"query": "open an issue on github"})
 
         result = await search()
-        assert result.structured_content == {"result": []}
+        assert result.structured_content["result"] == []
         assert "no tools of" in result.content[0].text
 
         shutil.copytree(examples, tmp_path / "later")

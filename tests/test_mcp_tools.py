@@ -86,7 +86,8 @@ async def test_the_arguments_of_search_tools_have_their_ranges_and_defaults(serv
         assert (properties["threshold"]["minimum"], properties["threshold"]["maximum"]) == (0, 1)
         result = tool.output_schema["properties"]["result"]
         assert list(result["items"]["properties"]) == [
-            "name", "category", "source", "description", "score", "path", "id", "signature",
+            "name", "category", "source", "description", "score", "confidence", "match_type",
+            "path", "id", "signature",
         ]  # fmt: skip
 
 
@@ -114,14 +115,33 @@ async def test_what_else_there_is_to_say_is_in_the_meta_of_the_answer(served):
             if name.startswith("pytools/")
         }
         assert set(meta) == {
-            "search_id", "generation", "coverage", "channels", "lost", "notes", "confidence",
-            "duplicates",
+            "search_id", "generation", "coverage", "channels", "lost", "notes", "duplicates",
         }  # fmt: skip
         assert meta["coverage"]["vectors"] == meta["coverage"]["tools"] > 100
         assert meta["channels"] == ["bm25", "vector"]
         assert meta["lost"] == meta["notes"] == []
-        assert list(meta["confidence"]) == names(result)
-        assert 0.5 < meta["confidence"]["mcptools:github:create_issue"] <= 1
+
+
+async def test_each_result_says_how_sure_it_is_and_what_it_was_found_by(served):
+    async with served() as client:
+        result = await client.call_tool("search_tools", {"query": "open an issue on github"})
+
+        (first, *others) = result.structured_content["result"]
+        assert 0.5 < first["score"] == first["confidence"] <= 1
+        assert first["match_type"] == "both"
+        assert all(0 <= it["score"] <= first["score"] for it in others)
+        assert result.structured_content["notes"] == []
+
+
+async def test_where_nothing_fits_well_the_answer_says_so_first(served):
+    async with served() as client:
+        result = await client.call_tool("search_tools", {"query": "qwzxplorf the walrus"})
+
+        said = "none of these may do this; they are only the nearest"
+        assert result.content[0].text == said
+        assert result.structured_content["notes"] == [said]
+        assert len(result.content) == 1 + len(result.structured_content["result"]) > 1
+        assert all(it["score"] < 0.5 for it in result.structured_content["result"])
 
 
 async def test_models_read_each_result_as_one_line_of_json(served):
@@ -231,11 +251,11 @@ async def test_categories_tags_threshold_and_detail_narrow_an_answer(served, tre
 
         sure = await search(threshold=0.5)
         assert ISSUE in names(sure)
-        assert all(it >= 0.5 for it in sure.meta["pytools/confidence"].values())
+        assert all(it["confidence"] >= 0.5 for it in sure.structured_content["result"])
 
         none = await search(tags=["no such tag"])
-        assert none.structured_content == {"result": []}
         (line,) = none.content
+        assert none.structured_content == {"notes": [line.text], "result": []}
         assert "passes the filters" in line.text
         assert none.is_error is False
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid import MatchType, SearchMode, ToolSearch
 from toolrank import EXACT_CONFIDENCE, RECOMMENDED_CONFIDENCE
 
 CLEAR = {
@@ -24,24 +24,83 @@ UNANSWERABLE = [
 ]
 
 
+DOUBT = "none of these may do this; they are only the nearest"
+
+
 @pytest.fixture
-def answers(settings, toolbox):
-    """Search for each of some texts; give the answers by text."""
+def ask(settings, toolbox):
+    """Search for each of some texts; return the responses."""
 
     def search_all(texts, **values):
         async def main():
             async with ToolSearch(toolbox, settings(), refresh=False) as search:
                 await search.refresh()
                 await search.embed_pending()
-                found = [await search.search(text, **values) for text in texts]
-                return {
-                    text: {str(tool.entry.id): tool.confidence for tool in response.tools}
-                    for text, response in zip(texts, found, strict=True)
-                }
+                return [await search.search(text, **values) for text in texts]
 
         return asyncio.run(main())
 
     return search_all
+
+
+@pytest.fixture
+def answers(ask):
+    """Search for each of some texts; return the confidences by text."""
+
+    def search_all(texts, **values):
+        return {
+            text: {str(tool.entry.id): tool.confidence for tool in response.tools}
+            for text, response in zip(texts, ask(texts, **values), strict=True)
+        }
+
+    return search_all
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_the_first_score_is_worth_the_same_for_every_request(ask, mode):
+    clear, others = ask(CLEAR, mode=mode), ask(UNANSWERABLE, mode=mode)
+
+    assert min(response[0].score for response in clear) >= RECOMMENDED_CONFIDENCE
+    assert max(tool.score for response in others for tool in response) < RECOMMENDED_CONFIDENCE
+    for response in (*clear, *filter(None, others)):
+        assert response[0].score == pytest.approx(response[0].confidence)
+        scores = [tool.score for tool in response]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("narrowed", [{"limit": 2}, {"min_confidence": 0.3}])
+def test_a_score_depends_neither_on_the_limit_nor_on_the_threshold(ask, narrowed):
+    whole, part = ask(CLEAR), ask(CLEAR, **narrowed)
+
+    for response, fewer in zip(whole, part, strict=True):
+        scores = {tool.id: tool.score for tool in response}
+        assert {tool.id: tool.score for tool in fewer}.items() <= scores.items()
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_the_first_note_says_that_none_of_the_tools_may_do_what_was_asked(ask, mode):
+    for response in filter(None, ask(UNANSWERABLE, mode=mode)):
+        assert response.notes[0] == DOUBT
+    for response in ask(CLEAR, mode=mode):
+        assert DOUBT not in response.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "found_by"),
+    [
+        ("merge_pdfs", {}, MatchType.EXACT),
+        ("merge PDF documents", {}, MatchType.BOTH),
+        ("merge PDF documents", {"mode": SearchMode.BM25}, MatchType.WORDS),
+        ("merge PDF documents", {"mode": SearchMode.VECTOR}, MatchType.MEANING),
+        ("weather", {}, MatchType.BOTH),
+        ("rain tomorrow", {}, MatchType.MEANING),
+        ("mrge pdff documens", {"mode": SearchMode.FUZZY}, MatchType.FUZZY),
+    ],
+)
+def test_a_result_says_what_it_was_found_by(ask, text, values, found_by):
+    ((first, *_),) = ask([text], **values)
+
+    assert first.match_type == found_by
 
 
 @pytest.mark.parametrize("mode", SearchMode)

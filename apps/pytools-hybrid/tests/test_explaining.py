@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from pytools_hybrid import FoundTool
+from pytools_hybrid import FoundTool, MatchType
 from pytools_hybrid.explaining import ChannelScore, breakdown, reason
 from toolindex import ToolEntry
 from toolrank import Contribution, Explanation
@@ -24,6 +24,7 @@ MEANING = Contribution(retriever="vector", rank=3, score=0.5, background=0.25)
 
 def found(*contributions, confidence=0.9, duplicates=(), **explanation):
     return FoundTool(
+        match_type=MatchType.WORDS,
         entry=ENTRY,
         score=0.8,
         confidence=confidence,
@@ -61,7 +62,13 @@ def test_each_channel_tells_its_rank_its_score_and_what_stands_out_of_it():
         (found(WORDS, confidence=0.1), "first by its words; but it may not do this at all"),
         (found(), "a part of the request brought it up"),
         (
-            FoundTool(entry=ENTRY, score=0.5, confidence=0.9, contributions=(WORDS,)),
+            FoundTool(
+                entry=ENTRY,
+                score=0.5,
+                match_type=MatchType.WORDS,
+                confidence=0.9,
+                contributions=(WORDS,),
+            ),
             "first by its words",
         ),
         (

@@ -100,9 +100,11 @@ async def test_a_search_gives_tools_with_reasons_and_what_else_there_is_to_say(s
 
     assert list(answer) == ["query", "results", "metadata"]
     first = answer["results"][0]
-    assert list(first)[:8] == [
-        *("name", "category", "source", "description", "score", "path", "id", "signature")
+    assert list(first)[:10] == [
+        *("name", "category", "source", "description", "score", "confidence", "match_type"),
+        *("path", "id", "signature"),
     ]
+    assert first["match_type"] == "both"
     assert first["id"] == "mcptools:pdf:merge_pdfs"
     assert first["path"] == f"{toolbox}/mcptools/pdf/merge_pdfs.py"
     assert first["score_breakdown"]["bm25"]["rank"] == 1

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
+from toolrank import EXACT_CONFIDENCE
 
 ISSUE = "mcptools:github:create_issue"
 SPELLINGS = [
@@ -43,7 +44,7 @@ def test_a_name_is_first_in_every_spelling(settings, toolbox, mode):
 
     for text, response in zip(SPELLINGS, ask(settings(), toolbox, *requests), strict=True):
         assert ids(response)[0] == ISSUE, text
-        assert response.tools[0].score == 1.0, text
+        assert response.tools[0].score == EXACT_CONFIDENCE, text
         assert response.tools[0].explanation.pinned, text
 
 

@@ -7,7 +7,8 @@
             print(hit.score, hit.id, hit.summary, hit.path)
 
 - **Searching a tree**: `ToolSearch`, or `BlockingToolSearch` where nothing is async, gives a
-  `SearchResponse`, a sequence of `FoundTool`; `SearchMode`, `Scope` and `ToolFilter` narrow it;
+  `SearchResponse`, a sequence of `FoundTool`, each with a `MatchType`; `SearchMode`, `Scope` and
+  `ToolFilter` narrow it;
   `RerankReport` is what reranking cost, `Placement` where a tool stands that was not shown.
 - **What it searches**: `RootsLike`, kept as `Roots`; `IndexState` is what the index holds, and
   `Settings`, a `LimitedEmbedder` of your own and `Upkeep` are for programs that run long.
@@ -46,7 +47,14 @@ if TYPE_CHECKING:
     from pytools_hybrid.placement import Placement
     from pytools_hybrid.recorder import Recording
     from pytools_hybrid.roots import Roots, RootsLike
-    from pytools_hybrid.search import FoundTool, RerankReport, Scope, SearchMode, SearchResponse
+    from pytools_hybrid.search import (
+        FoundTool,
+        MatchType,
+        RerankReport,
+        Scope,
+        SearchMode,
+        SearchResponse,
+    )
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
     from pytools_hybrid.state import IndexState
@@ -73,6 +81,7 @@ __all__ = [
     "FoundTool",
     "IndexState",
     "LimitedEmbedder",
+    "MatchType",
     "Placement",
     "PytoolsError",
     "Recording",
@@ -123,6 +132,7 @@ _HOMES = {
     "Roots": "pytools_hybrid.roots",
     "RootsLike": "pytools_hybrid.roots",
     "FoundTool": "pytools_hybrid.search",
+    "MatchType": "pytools_hybrid.search",
     "RerankReport": "pytools_hybrid.search",
     "Scope": "pytools_hybrid.search",
     "SearchMode": "pytools_hybrid.search",

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pytools_hybrid.search import FoundTool
+from toolrank import RECOMMENDED_CONFIDENCE
 
-__all__ = ["DOUBTFUL", "SENSES", "ChannelScore", "breakdown", "reason"]
+if TYPE_CHECKING:
+    from pytools_hybrid.search import FoundTool, SearchResponse
+
+__all__ = ["SENSES", "ChannelScore", "breakdown", "doubt", "reason"]
 
 SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
 """How each channel finds a tool, in words."""
 
-DOUBTFUL = 0.3
-"""Of less confidence than this, a tool that is listed first is seldom the right one."""
-
+_FEW = 20
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -47,6 +47,16 @@ def breakdown(found: FoundTool) -> dict[str, ChannelScore]:
     }
 
 
+def doubt(response: SearchResponse) -> str:
+    """Say that none of the tools of an answer may do what was asked, if so."""
+    # Among a few tools there is nothing to tell a good match from a poor one by.
+    if not response.tools or response.tool_count < _FEW:
+        return ""
+    if response.tools[0].confidence >= RECOMMENDED_CONFIDENCE:
+        return ""
+    return "none of these may do this; they are only the nearest"
+
+
 def reason(found: FoundTool) -> str:
     """Say in a line why a tool was found and stands where it does.
 
@@ -69,7 +79,7 @@ def reason(found: FoundTool) -> str:
             told.append("has failed before")
     if found.duplicates:
         told.append(f"stands for {len(found.duplicates)} more that say the same")
-    if found.confidence < DOUBTFUL:
+    if found.confidence < RECOMMENDED_CONFIDENCE:
         told.append("but it may not do this at all")
     return "; ".join(told) or "a part of the request brought it up"
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from toolrank import Evidence, Fingerprint, confidence, name_key
 
+from pytools_hybrid.search import MatchType
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
     from toolindex import ToolEntry
     from toolrank import Contribution, RankedHit
 
-__all__ = ["fingerprints", "hit_confidence"]
+__all__ = ["fingerprints", "hit_confidence", "match_type"]
 
 # "Get details" says too little to tell that two tools are the same.
 _TELLING_WORDS = 5
@@ -66,6 +68,21 @@ def hit_confidence(hit: RankedHit, channels: Set[str], scales: Sequence[float]) 
         )
         for contributions, scale in given
     )
+
+
+def match_type(hit: RankedHit) -> MatchType:
+    """Return what a hit was found by: for the request, or for the part that brought it up."""
+    if hit.explanation is not None and hit.explanation.pinned:
+        return MatchType.EXACT
+    given = hit.contributions or hit.part_contributions
+    by = {each.retriever for each in given}
+    if "fuzzy" in by:
+        return MatchType.FUZZY
+    # The list of the vectors holds every tool, near or far.
+    is_near = _contrast(given) > 0
+    if "bm25" in by:
+        return MatchType.BOTH if is_near else MatchType.WORDS
+    return MatchType.MEANING
 
 
 def _strength(contributions: Sequence[Contribution], scale: float) -> float:

@@ -22,7 +22,7 @@ from toolrank import (
     usage_prior,
 )
 
-from pytools_hybrid.judgement import fingerprints, hit_confidence
+from pytools_hybrid.judgement import fingerprints, hit_confidence, match_type
 from pytools_hybrid.search import (
     FoundTool,
     QueryVector,
@@ -205,16 +205,20 @@ class Searcher:
             depth *= 4
         scales = [reader.lexical_scale(asked.text) for asked in (query, *query.parts)]
         ran = {channel.retriever.name for channel in channels}
+        sureness = [hit_confidence(hit, ran, scales) for hit in distinct]
+        # The best that the channels gave is 1 for every request: alone it only orders an answer.
+        unit = sureness[0] / distinct[0].score if distinct and distinct[0].score else 0.0
         found = (
             FoundTool(
                 entry=entries[hit.id],
-                score=hit.score,
-                confidence=hit_confidence(hit, ran, scales),
+                score=hit.score * unit,
+                match_type=match_type(hit),
+                confidence=confidence,
                 duplicates=hit.duplicates,
                 contributions=hit.contributions,
                 explanation=hit.explanation,
             )
-            for hit in distinct
+            for hit, confidence in zip(distinct, sureness, strict=True)
         )
         sure = (tool for tool in found if tool.confidence >= request.min_confidence)
         return tuple(islice(sure, request.limit))

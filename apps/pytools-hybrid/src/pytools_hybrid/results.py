@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, Field
 
 from pytools_hybrid.plain_text import readable
+from pytools_hybrid.search import MatchType  # noqa: TC001 - the type of a field
 
 if TYPE_CHECKING:
     from pytools_hybrid.roots import Roots
     from pytools_hybrid.search import FoundTool, SearchResponse
 
 __all__ = ["ToolResult", "answer_meta", "tool_results"]
+
+# Each is a token of every answer.
+_DIGITS = 3
 
 
 class ToolResult(BaseModel):
@@ -22,7 +26,9 @@ class ToolResult(BaseModel):
     category: str = Field(description="As in 'github'")
     source: str = Field(description="'mcptools' or 'gentools'")
     description: str = Field(description="Docstring, or its summary")
-    score: float = Field(ge=0, le=1, description="Orders one answer")
+    score: float = Field(ge=0, le=1, description="The first's confidence; others as they fit")
+    confidence: float = Field(ge=0, le=1, description="How sure it is that the tool does this")
+    match_type: MatchType = Field(description="What it was found by")
     path: str = Field(description="Source file")
     id: str = Field(description="source:category:name")
     signature: str = Field(description="Of the function to call")
@@ -50,7 +56,6 @@ def answer_meta(response: SearchResponse) -> dict[str, Any]:
         "channels": list(response.channels),
         "lost": list(response.lost),
         "notes": list(response.notes),
-        "confidence": {str(it.entry.id): round(it.confidence, 6) for it in response.tools},
         "duplicates": {
             str(it.entry.id): list(it.duplicates) for it in response.tools if it.duplicates
         },
@@ -67,7 +72,9 @@ def _result(found: FoundTool, roots: Roots, detail: Literal["full", "summary"]) 
         category=entry.id.category,
         source=entry.id.source,
         description=readable(entry.description if detail == "full" else entry.summary),
-        score=round(found.score, 6),
+        score=round(found.score, _DIGITS),
+        confidence=round(found.confidence, _DIGITS),
+        match_type=found.match_type,
         path=roots.shown(entry.path),
         id=str(entry.id),
         signature=readable(entry.signature),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_LIMIT",
     "FoundTool",
+    "MatchType",
     "QueryVector",
     "RerankReport",
     "Scope",
@@ -62,6 +63,25 @@ class Scope(_Choice):
     ALL = "all"
     GENTOOLS = "gentools"
     MCPTOOLS = "mcptools"
+
+
+class MatchType(StrEnum):
+    """What a tool was found by."""
+
+    EXACT = "exact"
+    """The request is its name."""
+
+    WORDS = "words"
+    """It has words of the request."""
+
+    MEANING = "meaning"
+    """It means what the request means."""
+
+    BOTH = "both"
+    """Words and meaning."""
+
+    FUZZY = "fuzzy"
+    """It has words that are spelt like those of the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +127,10 @@ class FoundTool:
 
     Attributes:
         entry: The tool as the index has it.
-        score: In [0, 1]; orders the results of one search.
+        score: In [0, 1]; falls down the results of a search. That of the first is its
+            confidence, so that scores of different searches can be compared; that of another
+            is as much less as it fits less.
+        match_type: What it was found by.
         confidence: In [0, 1]; how sure it is that the tool answers the request, or the part of
             it that it answers best. It means about the same for every search and mode, and less
             where a filter leaves few tools to compare with.
@@ -121,6 +144,7 @@ class FoundTool:
 
     entry: ToolEntry
     score: float
+    match_type: MatchType
     confidence: float = 0.0
     duplicates: tuple[str, ...] = ()
     contributions: tuple[Contribution, ...] = ()

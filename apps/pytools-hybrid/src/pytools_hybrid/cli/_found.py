@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pytools_hybrid.explaining import DOUBTFUL
 from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, say
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ __all__ = ["Answer", "print_answers"]
 
 _BAR = 8
 _WIDE = 60
-_SURE = 0.5
-_FEW = 20
 _TERMS = 6
 
 
@@ -82,7 +79,6 @@ def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
             | {
                 "summary": found.entry.summary,
                 "tags": list(found.entry.tags),
-                "confidence": round(found.confidence, 6),
                 "duplicates": list(found.duplicates),
             }
             | (_explained(found, answer.terms) if answer.terms is not None else {})
@@ -124,10 +120,8 @@ def _as_lines(answers: Sequence[Answer], roots: Roots) -> Iterator[str]:
         if len(answers) > 1:
             yield f"# {answer.query}"
         for found in answer.response.tools:
-            yield f"{found.score:.2f}  {found.entry.id}"
+            yield f"{found.score:.2f}  {found.entry.id}  {found.match_type}"
             yield f"      {found.entry.summary}"
-            if doubt := _doubt(found, answer):
-                yield f"      {doubt}"
             if found.duplicates:
                 yield f"      the same as {', '.join(found.duplicates)}"
             yield f"      {roots.shown(found.entry.path)}"
@@ -182,21 +176,15 @@ def _as_tables(answers: Sequence[Answer], roots: Roots) -> Iterator[RenderableTy
             yield Text("\n".join(map(printable, answer.placement.lines())))
 
 
-def _doubt(found: FoundTool, answer: Answer) -> str:
-    # Among a few tools there is nothing to tell a good match from a poor one by.
-    if found.confidence >= DOUBTFUL or answer.response.tool_count < _FEW:
-        return ""
-    return f"may not do this at all (confidence {found.confidence:.2f})"
-
-
 def _score(found: FoundTool) -> Text:
     import shutil
     import sys
 
     from rich.text import Text
+    from toolrank import RECOMMENDED_CONFIDENCE
 
     score = found.score
-    style = "green" if found.confidence >= _SURE else "yellow"
+    style = "green" if found.confidence >= RECOMMENDED_CONFIDENCE else "yellow"
     text = Text(f"{score:.2f}", style=style)
     if shutil.get_terminal_size().columns >= _WIDE:
         line = "━" if sys.stdout.encoding.lower().startswith("utf") else "="
@@ -212,11 +200,10 @@ def _tool(found: FoundTool, roots: Roots, answer: Answer) -> RenderableType:
     text = Text.assemble(
         (printable(f"{id_.source}:{id_.category}:"), "dim"),
         (printable(id_.name), "bold cyan"),
+        (f"  {found.match_type}", "dim"),
         f"\n{printable(entry.summary)}",
         (f"\n{printable(roots.shown(entry.path))}", "dim"),
     )
-    if doubt := _doubt(found, answer):
-        text.append(f"\n{doubt}", style="yellow")
     if found.duplicates:
         text.append(f"\nthe same as {printable(', '.join(found.duplicates))}", style="dim")
     if answer.terms is not None:

@@ -42,7 +42,6 @@ class ChannelScoreModel(BaseModel):
 class FoundToolModel(ToolResult):
     """A tool that was found, and why."""
 
-    confidence: float = Field(ge=0, le=1, description="How sure it is that the tool does this")
     duplicates: list[str] = Field(description="Ids of tools that say the same and were left out")
     score_breakdown: dict[str, ChannelScoreModel] = Field(description="By channel")
     reason: str = Field(description="Why it was found, in a line")

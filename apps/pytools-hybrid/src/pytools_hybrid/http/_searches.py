@@ -145,7 +145,6 @@ class Searches:
         results = [
             result.model_dump()
             | {
-                "confidence": round(found.confidence, 6),
                 "duplicates": list(found.duplicates),
                 "score_breakdown": {
                     name: asdict(score) for name, score in breakdown(found).items()

@@ -26,10 +26,10 @@ def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def result_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Give the JSON Schema of a model that only programs read.
+    """Return the JSON Schema of a model that only programs read.
 
-    It names and types what there is; descriptions, ranges, and that what a list or a mapping
-    holds is text, are left out.
+    It names and types what there is. Descriptions, ranges, the values that a text can have, which
+    of it is always there, and that what a list or a mapping holds is text, are left out.
     """
     return _brief(arguments_schema(model))
 
@@ -64,7 +64,7 @@ def _brief(schema: Mapping[str, Any]) -> dict[str, Any]:
     brief: dict[str, Any] = {}
     for key, value in schema.items():
         match key:
-            case "description" | "minimum" | "maximum":
+            case "description" | "minimum" | "maximum" | "enum" | "required":
                 pass
             case "items" | "additionalProperties" if value == {"type": "string"}:
                 pass

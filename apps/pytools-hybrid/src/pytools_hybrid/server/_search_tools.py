@@ -53,6 +53,7 @@ class SearchArguments(Arguments):
 class SearchAnswer(BaseModel):
     """The tools found, best first."""
 
+    notes: list[str]
     result: list[ToolResult]
 
 
@@ -82,8 +83,8 @@ def search_tools(
         results = tool_results(response, search.roots, detail=asked.detail)
         texts = [_text(result) for result in results]
         if response.notes:
-            texts.append(one_line("; ".join(response.notes), _NOTE_CHARACTERS))
-        structured = SearchAnswer(result=results).model_dump()
+            texts.insert(0, one_line("; ".join(response.notes), _NOTE_CHARACTERS))
+        structured = SearchAnswer(notes=list(response.notes), result=results).model_dump()
         return answer(structured, texts, meta=answer_meta(response))
 
     return ServedTool(
