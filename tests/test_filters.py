@@ -42,3 +42,13 @@ def test_filters_hold_together_with_the_scope_and_say_where_nothing_passes(searc
 
     assert found == set()
     assert "passes the filters" in said
+
+
+def test_tools_without_data_pass_a_bound_on_their_use_unless_they_are_excluded(search):
+    every, _ = search("make a list")
+    bound = ("--max-latency-ms", "100", "--min-success-rate", "0.5")
+
+    passed, said = search("make a list", *bound)
+    assert passed == every
+    assert f"{len(every)} of these {len(every)} are used too little" in said
+    assert search("make a list", *bound, "--unknown", "exclude")[0] == set()

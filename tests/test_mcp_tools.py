@@ -73,14 +73,15 @@ async def test_the_arguments_of_search_tools_have_their_ranges_and_defaults(serv
 
         properties = tool.input_schema["properties"]
         assert list(properties) == [
-            "query", "mode", "scope", "limit", "categories", "tags", "threshold", "detail",
+            "query", "mode", "scope", "limit", "categories", "tags", "max_latency_ms",
+            "min_success_rate", "unknown", "threshold", "detail",
         ]  # fmt: skip
         assert tool.input_schema["required"] == ["query"]
         assert properties["mode"]["enum"] == ["hybrid", "bm25", "vector", "fuzzy"]
         assert properties["scope"]["enum"] == ["all", "gentools", "mcptools"]
         assert properties["detail"]["enum"] == ["full", "summary"]
         assert {name: it["default"] for name, it in properties.items() if "default" in it} == {
-            "mode": "hybrid", "scope": "all", "limit": 5, "detail": "full",
+            "mode": "hybrid", "scope": "all", "limit": 5, "unknown": "include", "detail": "full",
         }  # fmt: skip
         assert (properties["limit"]["minimum"], properties["limit"]["maximum"]) == (1, 50)
         assert (properties["threshold"]["minimum"], properties["threshold"]["maximum"]) == (0, 1)
@@ -131,6 +132,25 @@ async def test_each_result_says_how_sure_it_is_and_what_it_was_found_by(served):
         assert first["match_type"] == "both"
         assert all(0 <= it["score"] <= first["score"] for it in others)
         assert result.structured_content["notes"] == []
+
+
+async def test_tools_that_proved_slow_or_bad_are_left_out_and_those_without_data_on_demand(served):
+    async with served() as client:
+
+        async def search(**arguments):
+            query = {"query": "open an issue on github"}
+            return await client.call_tool("search_tools", query | arguments)
+
+        for _ in range(5):
+            report = {"tool_id": ISSUE, "success": True, "latency_ms": 900}
+            assert not (await client.call_tool("report_outcome", report)).is_error
+        good, fast = await search(min_success_rate=0.5), await search(max_latency_ms=100)
+        known = await search(min_success_rate=0.5, unknown="exclude")
+
+        assert names(good)[0] == ISSUE
+        assert "4 of these 5 are used too little" in good.content[0].text
+        assert ISSUE not in names(fast)
+        assert names(known) == [ISSUE]
 
 
 async def test_where_nothing_fits_well_the_answer_says_so_first(served):
@@ -190,7 +210,7 @@ async def test_wrong_arguments_get_an_error_that_says_what_is_allowed(served, tr
         "query is ['x']; give text.": {"query": ["x"]},
         "query is None; give text.": {"query": None},
         "There is no argument 'top_k'; there are query, mode, scope, limit, categories, tags, "
-        "threshold, detail.": {"top_k": 3},
+        "max_latency_ms, min_success_rate, unknown, threshold, detail.": {"top_k": 3},
         "mode is 'magic'; give one of hybrid, bm25, vector, fuzzy. "
         "limit is 0; give a whole number from 1 to 50.": {"mode": "magic", "limit": 0},
         "mode is 'a\\x1b[31m\\n'; give one of hybrid, bm25, vector, fuzzy.": {

@@ -184,7 +184,22 @@ async def test_tools_that_proved_slow_or_bad_are_left_out_when_asked(serve):
         every = await client.get(SEARCH, params={"query": "pdf", "top_k": 20})
         good = await client.get(SEARCH, params={"query": "pdf", "min_success_rate": 0.5})
         fast = await client.get(SEARCH, params={"query": "pdf", "max_latency_ms": 100})
+        known = await client.get(
+            SEARCH, params={"query": "pdf", "min_success_rate": 0.5, "unknown": "exclude"}
+        )
 
+    assert found(known) == ["mcptools:pdf:merge_pdfs"]
+    (merge,) = known.json()["results"]
+    assert (merge["success_rate"], merge["avg_latency_ms"]) == (1.0, 900.0)
+    assert known.json()["metadata"]["filters_applied"] == {
+        "min_success_rate": 0.5,
+        "unknown": "exclude",
+    }
+    assert known.json()["metadata"]["notes"] == []
+    assert "unknown=exclude" in good.json()["metadata"]["notes"][-1]
+    others = [it for it in good.json()["results"] if it["id"] != "mcptools:pdf:merge_pdfs"]
+    assert {(it["success_rate"], it["avg_latency_ms"]) for it in others} == {(None, None)}
+    assert all(isinstance(it["tags"], list) for it in others)
     assert {"mcptools:pdf:merge_pdfs", "mcptools:pdf:rotate_pages"} <= set(found(every))
     assert "mcptools:pdf:rotate_pages" not in found(good)
     assert "mcptools:pdf:merge_pdfs" not in found(fast)

@@ -80,7 +80,7 @@ def test_an_answer_is_new_as_vectors_come(settings, root):
 
 
 def test_an_answer_by_outcomes_is_new_after_each_outcome(settings, root):
-    proven = ToolFilter(min_success_rate=0.5, min_observations=1, unobserved="exclude")
+    proven = ToolFilter(min_success_rate=0.5, min_observations=1, unknown="exclude")
 
     async def job(search):
         answers = [ids(await search.search("report a bug", where=proven))]
@@ -90,6 +90,35 @@ def test_an_answer_by_outcomes_is_new_after_each_outcome(settings, root):
         return answers
 
     assert use(settings(), root, job) == [[], [CREATE], [CREATE], []]
+
+
+def test_a_bound_on_use_says_how_many_tools_passed_it_for_want_of_data(settings, root):
+    async def job(search):
+        for _ in range(5):
+            await search.record_outcome(CREATE, success=True, latency_ms=30.0)
+        return [
+            await search.search("report a bug", where=where)
+            for where in (
+                ToolFilter(),
+                ToolFilter(min_success_rate=0.5),
+                ToolFilter(max_latency_ms=100),
+                ToolFilter(max_latency_ms=100, unknown="exclude"),
+                ToolFilter(max_latency_ms=10, unknown="exclude"),
+            )
+        ]
+
+    unbound, good, fast, known, none = use(settings(), root, job)
+
+    assert unbound.notes == known.notes == ()
+    for response in (good, fast):
+        (note,) = response.notes
+        others = len(response) - 1
+        assert others > 0
+        assert note.startswith(f"{others} of these {len(response)} are used too little")
+        assert note.endswith("unknown=exclude leaves them out")
+    assert ids(known) == [CREATE]
+    assert ids(none) == []
+    assert known[0].outcomes == (5, 0, 5, 30.0)
 
 
 def test_answers_to_other_questions_are_not_confused(settings, root):

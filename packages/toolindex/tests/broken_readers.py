@@ -74,7 +74,7 @@ class NamesWithoutFilter(MemoryReader):
 
 class CountsOnlySuccesses(MemoryReader):
     def outcomes(self):
-        return {id_: (good, 0) for id_, (good, _) in super().outcomes().items() if good}
+        return {id_: it._replace(failures=0) for id_, it in super().outcomes().items()}
 
 
 class WorstFirst(MemoryReader):
@@ -269,7 +269,7 @@ class JudgesAtOnce(MemoryReader):
 
 class LetsTheUnknownThrough(MemoryReader):
     def admits(self, where, record):
-        return super().admits(replace(where, unobserved="include"), record)
+        return super().admits(replace(where, unknown="include"), record)
 
 
 class KnowsNoLatency(MemoryReader):
@@ -293,7 +293,7 @@ BROKEN = {
     with_reader(KnowsNoNames): "a tool is found by its name",
     with_reader(TakesWordsForNames): "a tool is found by its name",
     with_reader(NamesWithoutFilter): "a tool is found by its name",
-    with_reader(CountsOnlySuccesses): "successes and failures are counted",
+    with_reader(CountsOnlySuccesses): "successes, failures and latencies are summed up",
     with_reader(FindsAllWords): "tools that share words with a query are found, and no others",
     with_reader(ReadsNoSlips): "a tool is found by a word that is right, misspelt or cut short",
     with_reader(IsLikeEverything): "no word is like that one",
@@ -327,7 +327,7 @@ BROKEN = {
     with_reader(IncludesBeforeItExcludes): r"exclude=.*read.*lets all of its tools through",
     with_reader(ExcludesWhatFitsAll): r"exclude=.*bulk.*lets all of its tools through",
     with_reader(JudgesAtOnce): r"min_success_rate=0.5.*lets all of its tools through",
-    with_reader(LetsTheUnknownThrough): r"unobserved='exclude'.*lets all of its tools through",
+    with_reader(LetsTheUnknownThrough): r"unknown='exclude'.*lets all of its tools through",
     with_reader(KnowsNoLatency): r"max_latency_ms=50.*lets all of its tools through",
     with_reader(SeesNoOutcomes): "the usage generation is another after every change",
     with_reader(SearchesAnotherModel): "a model without vectors finds nothing",

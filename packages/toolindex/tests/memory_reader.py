@@ -15,6 +15,7 @@ from toolindex import (
     SearchRecord,
     ToolEntry,
     ToolFilter,
+    ToolOutcomes,
     VectorError,
     name_key,
 )
@@ -126,12 +127,18 @@ class MemoryReader:
     def lexical_scale(self, query: str) -> float:
         return float(len(words_of(query)))
 
-    def outcomes(self) -> dict[str, tuple[int, int]]:
-        counts: dict[str, tuple[int, int]] = {}
-        for outcome in self.state.outcomes:
-            successes, failures = counts.get(outcome.tool_id, (0, 0))
-            counts[outcome.tool_id] = successes + outcome.success, failures + (not outcome.success)
-        return counts
+    def outcomes(self) -> dict[str, ToolOutcomes]:
+        known: dict[str, ToolOutcomes] = {}
+        for id_ in {outcome.tool_id for outcome in self.state.outcomes}:
+            own = [outcome for outcome in self.state.outcomes if outcome.tool_id == id_]
+            successes, latencies = sum(it.success for it in own), latencies_of(own)
+            known[id_] = ToolOutcomes(
+                successes=successes,
+                failures=len(own) - successes,
+                timed=len(latencies),
+                mean_latency_ms=sum(latencies) / len(latencies) if latencies else None,
+            )
+        return known
 
     def best(self, found: Iterable[Found], depth: int, *, least: float = 0.0) -> list[Found]:
         hits = [hit for hit in found if hit.score > least]
@@ -203,7 +210,7 @@ class MemoryReader:
         if where.min_success_rate is None:
             return True
         if len(results) < where.min_observations:
-            return where.unobserved == "include"
+            return where.unknown == "include"
         return sum(results) / len(results) >= where.min_success_rate
 
     def is_fast_enough(self, where: ToolFilter, id_: str) -> bool:
@@ -211,7 +218,7 @@ class MemoryReader:
         if where.max_latency_ms is None:
             return True
         if len(latencies) < where.min_observations:
-            return where.unobserved == "include"
+            return where.unknown == "include"
         return (percentile(latencies, 50) or 0.0) <= where.max_latency_ms
 
 

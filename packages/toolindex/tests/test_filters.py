@@ -231,7 +231,7 @@ def test_a_success_rate_is_judged_from_enough_outcomes_on(fill, allowed):
     )
     bound = {"min_success_rate": 0.8}
     assert names(allowed(ToolFilter(**bound))) == {"good", "lately_bad", "new"}
-    assert names(allowed(ToolFilter(**bound, unobserved="exclude"))) == {"good"}
+    assert names(allowed(ToolFilter(**bound, unknown="exclude"))) == {"good"}
     assert names(allowed(ToolFilter(**bound, min_observations=4))) == {"good", "new"}
     assert names(allowed(ToolFilter(**bound, min_observations=10**30))) == {
         *("good", "bad", "lately_bad", "new")
@@ -249,7 +249,7 @@ def test_a_latency_is_the_median_of_the_successes_that_have_one(fill, allowed):
     )
     bound = {"max_latency_ms": 20.0, "min_observations": 3}
     assert names(allowed(ToolFilter(**bound))) == {"fast", "unmeasured", "failing"}
-    assert names(allowed(ToolFilter(**bound, unobserved="exclude"))) == {"fast"}
+    assert names(allowed(ToolFilter(**bound, unknown="exclude"))) == {"fast"}
     assert names(allowed(ToolFilter(max_latency_ms=0.0, min_observations=4))) == {
         *("slow", "unmeasured", "failing")
     }
@@ -261,7 +261,7 @@ def test_outcomes_of_a_tool_that_is_gone_change_nothing(pool, fill, allowed):
         connection.execute("INSERT INTO outcomes (at, tool_id, success) VALUES (0, 'gone', 1)")
     bound = {"min_success_rate": 1.0, "min_observations": 1}
     assert names(allowed(ToolFilter(**bound))) == {"new"}
-    assert names(allowed(ToolFilter(**bound, unobserved="exclude"))) == set()
+    assert names(allowed(ToolFilter(**bound, unknown="exclude"))) == set()
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_outcomes_of_a_tool_that_is_gone_change_nothing(pool, fill, allowed):
         ("max_latency_ms", math.nan, "0 or more"),
         ("max_latency_ms", math.inf, "0 or more"),
         ("min_observations", 0, "1 or more"),
-        ("unobserved", "maybe", "'include' or 'exclude'"),
+        ("unknown", "maybe", "'include' or 'exclude'"),
         ("categories", "mail", "in a list"),
         ("tags", "mail", "in a list"),
         ("include", "mcptools:*", "in a list"),
@@ -339,7 +339,7 @@ FILTERS = st.builds(
     min_success_rate=st.none() | st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 1),
     max_latency_ms=st.none() | st.sampled_from([0.0, 1.0, 2.0]),
     min_observations=st.integers(1, 6),
-    unobserved=st.sampled_from(["include", "exclude"]),
+    unknown=st.sampled_from(["include", "exclude"]),
     include=st.lists(PATTERNS, max_size=3),
     exclude=st.lists(PATTERNS, max_size=2),
 )
@@ -361,7 +361,7 @@ def passes(wanted, tool):
 
     def judge(observations, judgement):
         if len(observations) < wanted.min_observations:
-            return wanted.unobserved == "include"
+            return wanted.unknown == "include"
         return judgement()
 
     return (

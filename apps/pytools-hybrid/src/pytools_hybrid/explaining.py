@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from toolrank import RECOMMENDED_CONFIDENCE
 
 if TYPE_CHECKING:
+    from toolindex import ToolFilter
+
     from pytools_hybrid.search import FoundTool, SearchResponse
 
-__all__ = ["SENSES", "ChannelScore", "breakdown", "doubt", "reason"]
+__all__ = ["SENSES", "ChannelScore", "breakdown", "doubt", "reason", "unknown"]
 
 SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
 """How each channel finds a tool, in words."""
@@ -55,6 +57,17 @@ def doubt(response: SearchResponse) -> str:
     if response.tools[0].confidence >= RECOMMENDED_CONFIDENCE:
         return ""
     return "none of these may do this; they are only the nearest"
+
+
+def unknown(response: SearchResponse, where: ToolFilter) -> str:
+    """Say how many tools of an answer passed a bound on their use only for want of data, if any."""
+    count = sum(not where.can_judge(found.outcomes) for found in response.tools)
+    if not count:
+        return ""
+    return (
+        f"{count} of these {len(response.tools)} are used too little to know their success rate or "
+        "latency: unknown=exclude leaves them out"
+    )
 
 
 def reason(found: FoundTool) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from toolrank import (
     Channel,
@@ -34,7 +34,7 @@ from pytools_hybrid.search import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from toolindex import Candidate, StoreReader, ToolFilter, ToolStore
+    from toolindex import Candidate, StoreReader, ToolFilter, ToolOutcomes, ToolStore
     from toolrank import Fusion, RankedHit
 
 __all__ = ["Searcher"]
@@ -79,7 +79,7 @@ class Searcher:
         self._fuse = _FUSIONS[fusion]
         # An answer is a function of its key: no time after which it goes bad.
         self._answers: OrderedDict[object, tuple[FoundTool, ...]] = OrderedDict()
-        self._factors: tuple[tuple[int, int] | None, Mapping[str, float]] = None, {}
+        self._used: tuple[tuple[int, int] | None, _Usage] = None, _Usage({}, {})
         self._lock = Lock()
 
     def uses_vectors(self, mode: SearchMode) -> bool:
@@ -181,13 +181,14 @@ class Searcher:
     ) -> tuple[FoundTool, ...]:
         named = {hit.id: hit.score for hit in reader.named(request.text, where=request.where)}
         channels = self._channels(reader, request, vector)
+        usage = self._usage(reader)
         ranker = HybridRanker(
             channels,
             fuse=self._fuse,
             part_share=_PART_SHARE,
             group=_category,
             group_weight=_CATEGORY_WEIGHT,
-            usage=self._usage(reader),
+            usage=usage.factors,
         )
         query = _query(request, vector)
         depth = request.limit + _SPARE + len(named)
@@ -217,6 +218,7 @@ class Searcher:
                 duplicates=hit.duplicates,
                 contributions=hit.contributions,
                 explanation=hit.explanation,
+                outcomes=usage.outcomes.get(hit.id),
             )
             for hit, confidence in zip(distinct, sureness, strict=True)
         )
@@ -247,15 +249,16 @@ class Searcher:
             channels.append(Channel(meaning, weight, absent="last", judges=judges))
         return channels
 
-    def _usage(self, reader: StoreReader) -> Mapping[str, float]:
+    def _usage(self, reader: StoreReader) -> _Usage:
         # Of both, for another database may have counted as far as this one.
         state = reader.generation(), reader.usage_generation()
-        known, factors = self._factors
+        known, usage = self._used
         if known != state:
             outcomes = reader.outcomes()
-            factors = {id_: usage_prior(*counts) for id_, counts in outcomes.items()}
-            self._factors = state, factors
-        return factors
+            factors = {id_: usage_prior(it.successes, it.failures) for id_, it in outcomes.items()}
+            usage = _Usage(outcomes, factors)
+            self._used = state, usage
+        return usage
 
     def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[str, float]:
         """Give the channels that a search asks, with their say."""
@@ -268,6 +271,13 @@ class Searcher:
             return {"vector": 1.0}
         # A request must not go unanswered because its only channel is lost.
         return {"bm25": self._bm25_weight or 1.0}
+
+
+class _Usage(NamedTuple):
+    """What came of using tools, and the factors that this gives their scores, by id."""
+
+    outcomes: Mapping[str, ToolOutcomes]
+    factors: Mapping[str, float]
 
 
 class _AsksWords(Protocol):

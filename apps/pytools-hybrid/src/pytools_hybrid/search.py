@@ -13,7 +13,7 @@ from toolindex import Coverage, ToolFilter
 from toolrank import query_terms
 
 if TYPE_CHECKING:
-    from toolindex import ToolEntry
+    from toolindex import ToolEntry, ToolOutcomes
     from toolrank import Contribution, Explanation
 
     from pytools_hybrid.refresh import Filling
@@ -137,6 +137,7 @@ class FoundTool:
         duplicates: Ids of tools that say the same, left out for this one.
         contributions: What each channel gave.
         explanation: How the score came about.
+        outcomes: What came of using it, or None where nothing is known.
         moved_from: Its place before a language model moved it, from 1, or None where none did.
         root: The tree that it lies in, as `ToolSearch` was given it.
         path: Its file, below that tree.
@@ -149,6 +150,7 @@ class FoundTool:
     duplicates: tuple[str, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
+    outcomes: ToolOutcomes | None = None
     moved_from: int | None = None
     root: Path = Path()
     path: Path = Path()

@@ -19,7 +19,7 @@ from pytools_hybrid.bounding import left_out
 from pytools_hybrid.catalogue import categories, find_tool
 from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.errors import SettingsError, UnknownToolError
-from pytools_hybrid.explaining import doubt
+from pytools_hybrid.explaining import doubt, unknown
 from pytools_hybrid.kept_index import KeptIndex
 from pytools_hybrid.keys import without_keys
 from pytools_hybrid.placement import PLACES, Placement, compared_with, placed
@@ -175,8 +175,7 @@ class ToolSearch(KeptIndex):
             is_kept_up = self.settings.sync and not self.index.read_only and not is_failing
             if not response.is_complete and is_kept_up:
                 early = why
-        elif doubtful := doubt(response):
-            notes = (doubtful, *notes)
+        notes = tuple(filter(None, (doubt(response), unknown(response, request.where), *notes)))
         response = replace(
             response,
             tools=tuple(self._located(found) for found in response.tools),

@@ -13,8 +13,8 @@ The index: `ToolIndex`, `IndexReader`, `ToolEntry`, `ToolFilter`, `Coverage`, `L
 Sync: `StoredFiles`, `plan_sync`, `SyncPlan`, `StoredEntry`, `SyncReport`.
 Embedding: the `Embedder` protocol, `embed_pending`, `EmbeddingLimits`, `Backoff`,
 `EmbeddingReport`, `RefusedText`, `QueryVectors`, `PruneReport`.
-Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsage`, `QueryCount`,
-`percentile`.
+Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsage`,
+`ToolOutcomes`, `QueryCount`, `percentile`.
 Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageStore`,
 `VectorCache`, `PendingTexts` and `WorkLease`; `toolindex.testing.check_store` checks one.
 Threads: `finish_in_thread`, for calls of all these from async code.
@@ -67,7 +67,13 @@ if TYPE_CHECKING:
     from toolindex._query_vectors import QueryVectors
     from toolindex._reader import Coverage, IndexReader
     from toolindex._rows import FTS_COLUMNS, ToolEntry, name_key
-    from toolindex._statistics import QueryCount, ToolUsage, UsageStatistics, percentile
+    from toolindex._statistics import (
+        QueryCount,
+        ToolOutcomes,
+        ToolUsage,
+        UsageStatistics,
+        percentile,
+    )
     from toolindex._store import ToolIndex
     from toolindex._stored import StoredFiles
     from toolindex._sync import SyncReport
@@ -132,6 +138,7 @@ __all__ = [
     "ToolFilter",
     "ToolIndex",
     "ToolIndexError",
+    "ToolOutcomes",
     "ToolStore",
     "ToolUsage",
     "UsageError",
@@ -165,7 +172,7 @@ _HOMES = {
         "_query_vectors": "QueryVectors",
         "_reader": "Coverage IndexReader",
         "_rows": "FTS_COLUMNS ToolEntry name_key",
-        "_statistics": "QueryCount ToolUsage UsageStatistics percentile",
+        "_statistics": "QueryCount ToolOutcomes ToolUsage UsageStatistics percentile",
         "_store": "ToolIndex",
         "_stored": "StoredFiles",
         "_sync": "SyncReport",

@@ -14,6 +14,8 @@ from toolindex.errors import FilterError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from toolindex._statistics import ToolOutcomes
+
     # A condition in SQL, and the values of its placeholders.
     Condition = tuple[str, tuple[str | int | float, ...]]
 
@@ -49,9 +51,9 @@ class ToolFilter:
     filter can be the key of a cache.
 
     A bound on success or latency rests on the usage record, as far back as it is kept. A tool
-    with too few observations to be judged by it is let through or kept out as `unobserved`
-    says: with "include", the default, new tools are found until they have proved bad; with
-    "exclude", only tools that have proved good are.
+    with too few observations to be judged by it is let through or kept out as `unknown` says: with
+    "include", the default, new tools are found until they have proved bad; with "exclude", only
+    tools that have proved good are.
 
     A pattern is laid on the whole id, `source:category:name`. `*` is any characters, none
     included, `?` is one; every other character, `[` and `:` too, is itself.
@@ -68,7 +70,7 @@ class ToolFilter:
             The median is the nearest-rank one, as in `UsageStatistics`.
         min_observations: How many observations it takes to judge a tool: outcomes for the
             success rate, successful outcomes with a latency for the latency.
-        unobserved: What becomes of tools with fewer.
+        unknown: What becomes of tools with fewer.
         include: Only tools whose id fits any of these patterns; empty means all.
         exclude: Never tools whose id fits any of these patterns, also where `include` has it.
 
@@ -84,7 +86,7 @@ class ToolFilter:
     min_success_rate: float | None = None
     max_latency_ms: float | None = None
     min_observations: int = 5
-    unobserved: Literal["include", "exclude"] = "include"
+    unknown: Literal["include", "exclude"] = "include"
     include: Collection[str] = ()
     exclude: Collection[str] = ()
 
@@ -111,13 +113,25 @@ class ToolFilter:
             raise FilterError("max_latency_ms", f"is {latency}; give milliseconds, 0 or more")
         if self.min_observations < 1:
             raise FilterError("min_observations", f"is {self.min_observations}; give 1 or more")
-        if self.unobserved not in {"include", "exclude"}:
-            raise FilterError("unobserved", f"is {self.unobserved!r}; give 'include' or 'exclude'")
+        if self.unknown not in {"include", "exclude"}:
+            raise FilterError("unknown", f"is {self.unknown!r}; give 'include' or 'exclude'")
 
     @property
     def uses_outcomes(self) -> bool:
         """Whether it depends on the usage record, and so on more than the index's generation."""
         return self.min_success_rate is not None or self.max_latency_ms is not None
+
+    def can_judge(self, outcomes: ToolOutcomes | None) -> bool:
+        """Return whether a tool has the observations that this filter's bounds ask for.
+
+        Args:
+            outcomes: What came of using the tool; None where nothing is known of it.
+        """
+        successes, failures, timed, _ = outcomes or (0, 0, 0, None)
+        least = self.min_observations
+        return (self.min_success_rate is None or successes + failures >= least) and (
+            self.max_latency_ms is None or timed >= least
+        )
 
     def passes_id(self, tool_id: str) -> bool:
         """Tell whether an id passes `include` and `exclude`, without a look at the index.
@@ -172,7 +186,7 @@ class ToolFilter:
 
     def _judged(self, tools: str, bound: float) -> Condition:
         values = (min(self.min_observations, _LARGEST_INTEGER), bound)
-        if self.unobserved == "exclude":
+        if self.unknown == "exclude":
             return f"id IN ({tools.format(keeps=1)})", values
         return f"id NOT IN ({tools.format(keeps=0)})", values
 

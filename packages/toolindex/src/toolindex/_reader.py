@@ -11,6 +11,7 @@ from toolscan import ToolScanError
 
 from toolindex._meta import generation, is_complete
 from toolindex._rows import ENTRY_COLUMNS, to_entry
+from toolindex._statistics import ToolOutcomes
 from toolindex._usage import usage_generation
 from toolindex._vectors import kept_dimensions, kept_vectors, vector_table
 from toolindex.errors import DamagedDatabaseError
@@ -85,12 +86,14 @@ class IndexReader:
         """Give when a tool was last added or updated, in seconds since 1970; None without any."""
         return self.connection.execute("SELECT max(indexed_at) FROM entries").get  # type: ignore[no-any-return]
 
-    def outcomes(self) -> dict[str, tuple[int, int]]:
-        """Count the successes and failures of each tool for which any are known."""
+    def outcomes(self) -> dict[str, ToolOutcomes]:
+        """Return what came of using each tool for which any outcome is known."""
         rows = self.connection.execute(
-            "SELECT tool_id, sum(success), sum(1 - success) FROM outcomes GROUP BY tool_id"
+            "SELECT tool_id, sum(success), sum(1 - success), "
+            "count(latency_ms) FILTER (WHERE success), avg(latency_ms) FILTER (WHERE success) "
+            "FROM outcomes GROUP BY tool_id"
         )
-        return {id_: (int(successes), int(failures)) for id_, successes, failures in rows}
+        return {id_: ToolOutcomes(*counts) for id_, *counts in rows}
 
     def categories(self, where: ToolFilter) -> dict[tuple[str, str], int]:
         """Count the tools that a filter lets pass, by source and category, sorted by both."""

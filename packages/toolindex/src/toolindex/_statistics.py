@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "QueryCount",
+    "ToolOutcomes",
     "ToolUsage",
     "UsageStatistics",
     "compute_statistics",
@@ -32,6 +33,27 @@ class QueryCount:
 
     query: str
     count: int
+
+
+class ToolOutcomes(NamedTuple):
+    """What came of using one tool.
+
+    Attributes:
+        successes: How often it did its job.
+        failures: How often it did not.
+        timed: How many of the successes have a latency.
+        mean_latency_ms: The mean of those latencies; None without any.
+    """
+
+    successes: int
+    failures: int
+    timed: int = 0
+    mean_latency_ms: float | None = None
+
+    @property
+    def success_rate(self) -> float:
+        """The share of successes."""
+        return self.successes / (self.successes + self.failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolindex._pruning import PruneReport
     from toolindex._reader import Coverage
     from toolindex._rows import ToolEntry
-    from toolindex._statistics import ToolUsage, UsageStatistics
+    from toolindex._statistics import ToolOutcomes, ToolUsage, UsageStatistics
     from toolindex._stored import StoredFiles
     from toolindex._sync import SyncReport
     from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord
@@ -239,8 +239,8 @@ class StoreReader(Protocol):
         """Count the tools that a filter lets pass, by source and category; none has no entry."""
         ...
 
-    def outcomes(self) -> Mapping[str, tuple[int, int]]:
-        """Count the successes and failures of each tool for which any are known."""
+    def outcomes(self) -> Mapping[str, ToolOutcomes]:
+        """Return what came of using each tool for which any outcome is known."""
         ...
 
     def coverage(self, model_id: str) -> Coverage:

@@ -23,7 +23,7 @@ from pytools_hybrid.errors import RootUnreadableError, SettingsError
 from pytools_hybrid.terminal import Progress, print_sync
 
 if TYPE_CHECKING:
-    from toolindex import SyncReport
+    from toolindex import SyncReport, ToolFilter
 
     from pytools_hybrid.search import SearchResponse
     from pytools_hybrid.service import ToolSearch
@@ -77,6 +77,27 @@ def search(
             metavar="NAME", help="Only tools with this tag; given several times, with all of them."
         ),
     ] = None,
+    max_latency_ms: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MS",
+            min=0,
+            help="Only tools whose median latency is not known to be above this.",
+        ),
+    ] = None,
+    min_success_rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="Only tools whose share of successes is not known to be below this.",
+        ),
+    ] = None,
+    unknown: Annotated[
+        Literal["include", "exclude"],
+        typer.Option(help="Tools that are used too little to know their latency or successes."),
+    ] = "include",
     limit: Annotated[
         int | None,
         typer.Option(
@@ -133,11 +154,19 @@ def search(
         threshold=threshold,
     )
     roots = existing_roots(settings)
+    from toolindex import ToolFilter
+
+    where = ToolFilter(
+        categories=category or (),
+        tags=tag or (),
+        max_latency_ms=max_latency_ms,
+        min_success_rate=min_success_rate,
+        unknown=unknown,
+    )
     asked = _Asked(
         mode=mode,
         scope=scope,
-        categories=category,
-        tags=tag,
+        where=where,
         explains=explain,
         why=why,
         wants_stubs=output == "python",
@@ -167,20 +196,17 @@ class _Asked:
         *,
         mode: str,
         scope: str,
-        categories: list[str] | None,
-        tags: list[str] | None,
+        where: ToolFilter,
         explains: bool,
         why: str | None,
         wants_stubs: bool,
     ) -> None:
-        from toolindex import ToolFilter
-
         from pytools_hybrid.search import Scope, SearchMode
 
         self._how: dict[str, Any] = {
             "mode": SearchMode(mode),
             "scope": Scope(scope),
-            "where": ToolFilter(categories=categories or (), tags=tags or ()),
+            "where": where,
         }
         self._explains = explains
         self._why = why

@@ -43,6 +43,13 @@ class FoundToolModel(ToolResult):
     """A tool that was found, and why."""
 
     duplicates: list[str] = Field(description="Ids of tools that say the same and were left out")
+    tags: list[str] = Field(description="What the tool declares")
+    success_rate: float | None = Field(
+        ge=0, le=1, description="The share of successes among its outcomes; null without any"
+    )
+    avg_latency_ms: float | None = Field(
+        ge=0, description="The mean latency of its successes; null without any"
+    )
     score_breakdown: dict[str, ChannelScoreModel] = Field(description="By channel")
     reason: str = Field(description="Why it was found, in a line")
 

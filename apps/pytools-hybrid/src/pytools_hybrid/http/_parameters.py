@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -149,6 +149,10 @@ class ToolSearchQuery(_Query):
         Share | None,
         Field(description="Leave out tools whose share of successes is known and below this"),
     ] = None
+    unknown: Annotated[
+        Literal["include", "exclude"],
+        Field(description="Tools that are used too little to know their latency or successes"),
+    ] = "include"
 
 
 class DescribeQuery(_Query):

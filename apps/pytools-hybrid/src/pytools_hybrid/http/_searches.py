@@ -26,13 +26,23 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.http._limits import Slots
     from pytools_hybrid.http._metrics import Metrics
-    from pytools_hybrid.search import SearchResponse
+    from pytools_hybrid.search import FoundTool, SearchResponse
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.upkeep import Upkeep
 
 __all__ = ["Searches"]
 
 _LANGUAGES = {"python", "py", "python3"}
+
+
+def _use(found: FoundTool) -> dict[str, Any]:
+    outcomes = found.outcomes
+    latency = None if outcomes is None else outcomes.mean_latency_ms
+    return {
+        "tags": list(found.entry.tags),
+        "success_rate": None if outcomes is None else round(outcomes.success_rate, 6),
+        "avg_latency_ms": None if latency is None else round(latency, 3),
+    }
 
 
 class Searches:
@@ -73,13 +83,14 @@ class Searches:
             tags=asked.tags or (),
             max_latency_ms=asked.max_latency_ms,
             min_success_rate=asked.min_success_rate,
+            unknown=asked.unknown,
         )
         if asked.use_llm and self._search.settings.rerank_model is None:
             raise ProblemError(
                 409, "no language model to rerank with: start the server with --rerank"
             )
         given = asked.model_dump(
-            mode="json", exclude={"query", "top_k", "use_llm"}, exclude_none=True
+            mode="json", exclude={"query", "top_k", "use_llm"}, exclude_defaults=True
         )
         if asked.language is not None and asked.language.lower() not in _LANGUAGES:
             return await self._none_in(asked, given)
@@ -146,6 +157,7 @@ class Searches:
             result.model_dump()
             | {
                 "duplicates": list(found.duplicates),
+                **_use(found),
                 "score_breakdown": {
                     name: asdict(score) for name, score in breakdown(found).items()
                 },

@@ -46,6 +46,11 @@ class SearchArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 5
     categories: Annotated[list[str] | None, Field(description="Any of these")] = None
     tags: Annotated[list[str] | None, Field(description="All of these")] = None
+    max_latency_ms: Annotated[float | None, Field(ge=0)] = None
+    min_success_rate: Annotated[float | None, Field(ge=0, le=1)] = None
+    unknown: Annotated[
+        Literal["include", "exclude"], Field(description="Tools without data for these two")
+    ] = "include"
     threshold: Annotated[float | None, Field(ge=0, le=1, description="Least confidence")] = None
     detail: Literal["full", "summary"] = "full"
 
@@ -73,7 +78,13 @@ def search_tools(
             asked.query,
             mode=SearchMode(asked.mode),
             scope=Scope(asked.scope),
-            where=ToolFilter(categories=asked.categories or (), tags=asked.tags or ()),
+            where=ToolFilter(
+                categories=asked.categories or (),
+                tags=asked.tags or (),
+                max_latency_ms=asked.max_latency_ms,
+                min_success_rate=asked.min_success_rate,
+                unknown=asked.unknown,
+            ),
             limit=asked.limit,
             min_confidence=asked.threshold,
         )

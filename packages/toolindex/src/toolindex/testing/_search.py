@@ -45,15 +45,19 @@ _BULK = {
 def _check_outcomes(store: ToolStore) -> None:
     """What came of using a tool is counted, and nothing is said of tools without a record."""
     fill(store, TOOLS)
-    outcomes = [(_SEND, True), (_SEND, True), (_SEND, False), (_READ, False)]
+    outcomes = [
+        *((_SEND, True, None), (_SEND, True, 30.0), (_SEND, False, 90.0)),
+        (_READ, False, None),
+    ]
     store.usage.record_outcomes(
-        OutcomeRecord(at=1.0, tool_id=id_, success=success) for id_, success in outcomes
+        OutcomeRecord(at=1.0, tool_id=id_, success=success, latency_ms=latency)
+        for id_, success, latency in outcomes
     )
     with store.reading() as reader:
         expect(
             dict(reader.outcomes()),
-            {_SEND: (2, 1), _READ: (0, 1)},
-            "successes and failures are counted for each tool that has any",
+            {_SEND: (2, 1, 1, 30.0), _READ: (0, 1, 0, None)},
+            "successes, failures and latencies are summed up for each tool that has any",
         )
 
 
@@ -327,13 +331,13 @@ def _check_usage_filters(store: ToolStore) -> None:
     for where, expected in (
         (ToolFilter(categories=here, min_success_rate=0.5), {_READ, _MERGE, _SPLIT}),
         (ToolFilter(categories=here, min_success_rate=0.9), {_READ, _SPLIT}),
-        (ToolFilter(min_success_rate=0.5, unobserved="exclude"), {_READ, _MERGE}),
+        (ToolFilter(min_success_rate=0.5, unknown="exclude"), {_READ, _MERGE}),
         (
             ToolFilter(categories=here, max_latency_ms=50, min_observations=4),
             {_SEND, _MERGE, _SPLIT},
         ),
         (
-            ToolFilter(max_latency_ms=50, min_observations=1, unobserved="exclude"),
+            ToolFilter(max_latency_ms=50, min_observations=1, unknown="exclude"),
             {_SEND, _MERGE},
         ),
     ):
