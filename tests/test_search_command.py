@@ -25,9 +25,10 @@ def test_it_answers_from_the_example_tools_when_nothing_else_is_there(run, examp
 
     assert result.returncode == 0
     assert "using the example tools in examples/tools" in result.stderr
-    score, identifier = result.stdout.splitlines()[0].split()
+    score, identifier, found_by = result.stdout.splitlines()[0].split()
     assert identifier == "mcptools:github:create_issue"
     assert 0 < float(score) <= 1
+    assert found_by == "both"
     assert "Open a new issue" in result.stdout.splitlines()[1]
     assert result.stdout.splitlines()[2].strip() == (
         "examples/tools/mcptools/github/create_issue.py"

@@ -94,7 +94,7 @@ def tree(root: Path, queries: Path) -> Collection:
     records = sorted(scan(root).records, key=lambda record: str(record.id))
     place = {str(record.id): row for row, record in enumerate(records)}
     texts = [
-        embedding_text(r.id, r.description, (p.alias or p.name for p in r.parameters))
+        embedding_text(r.id, r.description, (p.alias or p.name for p in r.parameters), tags=r.tags)
         for r in records
     ]
     judged = [

@@ -117,7 +117,7 @@ toolscan reads the file once, as bytes, and looks at its syntax tree. Nothing is
     print("stands for the tool in vector search:\n")
     names = [parameter.name for parameter in found.parameters]
     print("```text")
-    print(toolscan.embedding_text(found.id, found.description, names))
+    print(toolscan.embedding_text(found.id, found.description, names, tags=found.tags))
     print("```\n")
 
 

@@ -196,7 +196,10 @@ class MemoryStore:
         done = {*state.vectors.get(model_id, {}), *self.place.refusals[model_id]}
         texts = {
             record.text_hash: embedding_text(
-                record.id, record.description, (p.alias or p.name for p in record.parameters)
+                record.id,
+                record.description,
+                (p.alias or p.name for p in record.parameters),
+                tags=record.tags,
             )
             for record in state.records.values()
             if record.text_hash not in done

@@ -153,13 +153,17 @@ def test_a_file_that_is_moved_keeps_its_vectors(
 
 def test_a_pending_text_is_the_one_that_its_hash_stands_for(index, tmp_path, write_tool):
     """The scanner makes the hash of a text, and the index makes that text from some columns."""
-    write_tool(tmp_path, "mail", "send", "Send a message.")
+    file = write_tool(tmp_path, "mail", "send", "Send a message.")
+    declared = "__tags__ = ['post']\n__use_cases__ = ['write to Ada']\n"
+    file.write_text(declared + file.read_text("utf-8"), encoding="utf-8")
     scanned = scan(tmp_path)
     index.sync(scanned, reader_version="1")
     (record,) = scanned.records
     assert record.parameters
     names = (p.alias or p.name for p in record.parameters)
-    text = embedding_text(record.id, record.description, names)
+    text = embedding_text(record.id, record.description, names, tags=record.tags)
+    assert "post" in text
+    assert "write to Ada" in text
     assert index.pending("m", limit=9) == {record.text_hash: text}
 
 

@@ -127,6 +127,13 @@ def test_tags_and_use_cases_are_read_where_the_module_declares_them(source, tags
     assert record.use_cases == use_cases
 
 
+def test_use_cases_that_the_docstring_lacks_are_added_to_the_description(tool):
+    module = '"""M.\n\nUse cases:\n- paint a wall\n- paint\n  a door\n"""\n'
+    record = tool(f"{module}def run():\n    'Paint. For who wants to paint a wall.'\n")
+    assert record.description == "Paint. For who wants to paint a wall.\n\nUse cases: paint a door"
+    assert record.summary == "Paint."
+
+
 def test_the_parser_of_sections_is_imported_only_where_there_is_one(tmp_path):
     (tmp_path / "mcptools" / "c").mkdir(parents=True)
     (tmp_path / "mcptools" / "c" / "t.py").write_text("def run(a):\n    'Does it.'\n")

@@ -14,6 +14,18 @@ def test_the_embedded_text_is_name_category_description_and_the_names_of_paramet
     )
 
 
+def test_tags_that_the_description_lacks_come_before_the_parameters():
+    tool = ToolId(source="mcptools", category="git_hub", name="createIssue")
+    text = embedding_text(tool, "Opens an Issue.", ["body"], tags=["issue", "bug tracker", "work"])
+    assert text == "create issue (git hub): Opens an Issue. bug tracker, work body"
+
+
+def test_a_tag_and_a_use_case_make_another_text_hash(tool):
+    plain = "def run():\n    'Does it.'\n"
+    sources = (plain, f"__tags__ = ['x']\n{plain}", f"__use_cases__ = ['do more']\n{plain}")
+    assert len({tool(source).text_hash for source in sources}) == 3
+
+
 def test_a_name_without_words_stands_for_itself():
     tool = ToolId(source="s", category="+", name="…")
     assert embedding_text(tool, "d", ()) == "… (+): d"

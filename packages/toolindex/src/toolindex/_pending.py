@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ def pending_texts(connection: apsw.Connection, model_id: str, *, limit: int) -> 
     # By rowid, so that the vectors of neighbours are stored together.
     rows = connection.execute(
         f"WITH pending AS MATERIALIZED ({_PENDING}) "  # noqa: S608
-        "SELECT e.text_hash, e.id, e.description, e.parameters "
+        "SELECT e.text_hash, e.id, e.description, e.parameters, e.tags "
         "FROM pending CROSS JOIN entries AS e ON e.rowid = "
         "(SELECT min(rowid) FROM entries WHERE entries.text_hash = pending.text_hash) "
         "ORDER BY e.rowid",
@@ -52,9 +53,12 @@ def pending_texts(connection: apsw.Connection, model_id: str, *, limit: int) -> 
     )
     return {
         str(text_hash): embedding_text(
-            ToolId.parse(str(id_)), str(description), parameter_names(str(parameters))
+            ToolId.parse(str(id_)),
+            str(description),
+            parameter_names(str(parameters)),
+            tags=json.loads(str(tags)),
         )
-        for text_hash, id_, description, parameters in rows
+        for text_hash, id_, description, parameters, tags in rows
     }
 
 

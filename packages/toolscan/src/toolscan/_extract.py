@@ -51,21 +51,29 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
     params = parameters(function, held, scope, written, entrypoint.description)
     signature = _signature(function, written)
     documents = f"{entrypoint.description}\n\n{docstring(module.body)}"
+    tags = _declared(namespace, "__tags__") or listed(documents, "Tags")
+    use_cases = _declared(namespace, "__use_cases__") or listed(documents, "Use[ -][Cc]ases")
+    description = _with_use_cases(entrypoint.description, use_cases)
     return ToolRecord(
         id=tool,
         path=path,
         entrypoint=entrypoint.name,
         signature=signature,
         summary=entrypoint.summary,
-        description=entrypoint.description,
+        description=description,
         parameters=params,
         returns=written.written(function.returns) if function.returns else "",
-        tags=_declared(namespace, "__tags__") or listed(documents, "Tags"),
-        use_cases=_declared(namespace, "__use_cases__") or listed(documents, "Use[ -][Cc]ases"),
+        tags=tags,
+        use_cases=use_cases,
         is_async=isinstance(function, ast.AsyncFunctionDef),
         file_hash=hash_bytes(source.data),
         text_hash=hash_text(
-            embedding_text(tool, entrypoint.description, (p.alias or p.name for p in params))
+            embedding_text(
+                tool,
+                description,
+                (p.alias or p.name for p in params),
+                tags=tags,
+            )
         ),
         stamp=source.stamp,
         params_class=held.node.name if held else "",
@@ -106,6 +114,13 @@ def _declared(namespace: Namespace, name: str) -> tuple[str, ...]:
     items = cast("list[object]", value) if isinstance(value, list) else [value]
     texts = (item.strip() for item in items if isinstance(item, str))
     return tuple(dict.fromkeys(text for text in texts if text))
+
+
+def _with_use_cases(description: str, use_cases: tuple[str, ...]) -> str:
+    """Add the use cases that the description does not tell: they are searched as it is."""
+    told = " ".join(description.split())
+    missing = [text for text in use_cases if " ".join(text.split()) not in told]
+    return f"{description}\n\nUse cases: {'; '.join(missing)}" if missing else description
 
 
 def _definitions(module: ast.Module, signature: str, written: ModuleText) -> str:

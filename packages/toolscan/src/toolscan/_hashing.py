@@ -17,16 +17,24 @@ TEXT_VERSION = 2
 """Version of the template of `embedding_text`; a new one makes every stored text hash differ."""
 
 
-def embedding_text(id: ToolId, description: str, parameter_names: Iterable[str]) -> str:  # noqa: A002
-    """Give the text that stands for a tool in vector search.
+def embedding_text(
+    id: ToolId,  # noqa: A002
+    description: str,
+    parameter_names: Iterable[str],
+    *,
+    tags: Iterable[str] = (),
+) -> str:
+    """Return the text that stands for a tool in vector search.
 
     A pure function of what an index stores, so that an embedding can be made later without the
-    file. Parameters come last, by their names alone: a model that cuts long texts, or weighs
-    beginnings more, then loses what says least.
+    file. Tags that the description has are not said again. Parameters come last, by their names
+    alone: a model that cuts long texts, or weighs beginnings more, then loses what says least.
     """
     name, category = _words(id.name), _words(id.category)
+    said = description.casefold()
+    labels = ", ".join(tag for tag in tags if tag.casefold() not in said)
     parameters = ", ".join(map(_words, parameter_names))
-    return f"{name} ({category}): {description}" + (f" {parameters}" if parameters else "")
+    return " ".join(filter(None, (f"{name} ({category}): {description}", labels, parameters)))
 
 
 def _words(identifier: str) -> str:

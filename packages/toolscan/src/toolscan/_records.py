@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 """Raised when the same bytes give another record than before, a new `TEXT_VERSION` included:
 what was stored must then be read again."""
 
@@ -109,7 +109,7 @@ class ToolRecord:
         signature: The `def` line of the entry point, on one line.
         summary: First sentence of the description, on one line.
         description: The cleaned docstring; that of `run_parsed` followed by that of `run`
-            where both say something of their own.
+            where both say something of their own; use cases declared elsewhere at its end.
         parameters: What the entry point takes; for `params: Params`, the fields of `Params`.
         returns: The return annotation as written, "" where there is none.
         tags: From `__tags__` or a `Tags:` section.
