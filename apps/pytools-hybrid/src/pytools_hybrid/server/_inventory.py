@@ -22,8 +22,8 @@ _log = logging.getLogger("pytools_hybrid")
 _PATIENCE_SECONDS = 1.0
 # Names of folders are nobody's to trust, and long ones say no more.
 _NAME_CHARACTERS = 40
-# About 150 tokens.
-_LISTED_CHARACTERS = 260
+# About 110 tokens.
+_LISTED_CHARACTERS = 190
 
 
 class Inventory:

@@ -49,7 +49,7 @@ class SearchArguments(Arguments):
     max_latency_ms: Annotated[float | None, Field(ge=0)] = None
     min_success_rate: Annotated[float | None, Field(ge=0, le=1)] = None
     unknown: Annotated[
-        Literal["include", "exclude"], Field(description="Tools without data for these two")
+        Literal["include", "exclude"], Field(description="Without data for these")
     ] = "include"
     threshold: Annotated[float | None, Field(ge=0, le=1, description="Least confidence")] = None
     detail: Literal["full", "summary"] = "full"
