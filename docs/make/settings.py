@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.aliases import ALIASES
 from pytools_hybrid.settings import Settings, flag, variable
 
 if TYPE_CHECKING:
@@ -30,6 +31,22 @@ REST = """\
 
 A list is written with commas in a variable (several roots with what your PATH has between its
 folders), as a list in a file, and as a flag again and again.
+
+`PYTOOLS_FIELD_WEIGHTS` is `name=5,parameters=0.75`; in a file it is a table, `[field_weights]`.
+
+## Other names
+
+What other versions and programs call a setting is taken too, as a variable (`PYTOOLS_TOP_K`), as a
+key of a file, and where it is an argument of a search over MCP and HTTP. Where one place gives a
+setting under two names, with different values, that is an error; of a flag that is given twice the
+last one counts. Python's `search` takes `top_k` too.
+
+@ALIASES@
+
+Older names of providers are taken for those that pydantic-ai has now: `google-gla:` for `google:`,
+`google-vertex:` for `google-cloud:`.
+
+## Variables that are no settings
 
 Three variables are no settings: `PYTOOLS_CONFIG` names the settings file, and
 [imported tools](guides/import.md) read `PYTOOLS_SERVERS`, the configuration of their servers, and
@@ -65,6 +82,14 @@ limit = 3  (PYTOOLS_LIMIT; PYTOOLS_LIMIT)
 A variable that begins with `PYTOOLS_` and is no setting is told on stderr, with the one that may
 have been meant; a key of a file that is none is an error. The token is never printed."""
 
+_MEANINGS = {
+    "model": "the flag is `--model`",
+    "database_path": "the flag is `--database-path`",
+    "top_k": "the flag is `--top-k`",
+    "min_confidence": "the flag is `--min-confidence`",
+    "alpha": "the share of meaning, from 0 to 1, and what is left for words; the flag is `--alpha`",
+}
+
 
 def main() -> None:
     """Print the page."""
@@ -77,12 +102,20 @@ def main() -> None:
         cells = (name, given, variable(name), _default(field))
         shown = [f"`{cell}`" if cell else "" for cell in cells]
         print(f"| {' | '.join(shown)} | {field.description} |")
-    print(REST)
+    print(REST.replace("@ALIASES@", _aliases()))
+
+
+def _aliases() -> str:
+    rows = [
+        f"| `{alias}` | `{'`, `'.join(names)}` | {_MEANINGS.get(alias, '')} |"
+        for alias, names in ALIASES.items()
+    ]
+    return "\n".join(["| other name | is | |", "|---|---|---|", *rows])
 
 
 def _default(field: FieldInfo) -> str:
     value = field.default
-    if value is None or value == ():
+    if value is None or value in ((), {}):
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -74,7 +74,7 @@ async def a_search_is_a_sequence_of_tools(root: Path) -> None:
             scope=Scope.ALL,
             where=ToolFilter(tags=["pdf"]),
             limit=3,
-            min_confidence=0.2,
+            threshold=0.2,
         )
 
 

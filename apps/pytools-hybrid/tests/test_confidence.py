@@ -105,14 +105,14 @@ def test_a_result_says_what_it_was_found_by(ask, text, values, found_by):
 
 @pytest.mark.parametrize("mode", SearchMode)
 def test_what_no_tool_answers_finds_nothing_that_is_worth_trying(answers, mode):
-    found = answers(UNANSWERABLE, mode=mode, min_confidence=RECOMMENDED_CONFIDENCE)
+    found = answers(UNANSWERABLE, mode=mode, threshold=RECOMMENDED_CONFIDENCE)
 
     assert found == {text: {} for text in UNANSWERABLE}
 
 
 @pytest.mark.parametrize("mode", SearchMode)
 def test_what_a_tool_clearly_answers_finds_that_tool(answers, mode):
-    found = answers(CLEAR, mode=mode, min_confidence=RECOMMENDED_CONFIDENCE)
+    found = answers(CLEAR, mode=mode, threshold=RECOMMENDED_CONFIDENCE)
 
     assert {text: next(iter(tools), None) for text, tools in found.items()} == CLEAR
 
@@ -121,7 +121,7 @@ def test_what_a_tool_clearly_answers_finds_that_tool(answers, mode):
 def test_a_threshold_leaves_out_those_below_it_and_no_other(answers, mode):
     everything = answers([*CLEAR, *UNANSWERABLE], mode=mode, limit=50)
     for threshold in (0.1, 0.3, 0.9):
-        found = answers(everything, mode=mode, limit=50, min_confidence=threshold)
+        found = answers(everything, mode=mode, limit=50, threshold=threshold)
 
         assert found == {
             text: {id_: sure for id_, sure in tools.items() if sure >= threshold}
@@ -149,7 +149,7 @@ def test_tools_that_are_sure_are_not_kept_out_by_others_that_rank_above_them(set
             await search.refresh()
             await search.embed_pending()
             everything = await search.search("create an issue", limit=50)
-            sure = await search.search("create an issue", limit=2, min_confidence=0.3)
+            sure = await search.search("create an issue", limit=2, threshold=0.3)
         return everything, sure
 
     everything, sure = asyncio.run(job())

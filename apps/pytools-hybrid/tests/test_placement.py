@@ -65,7 +65,7 @@ def test_a_tool_that_the_filters_leave_out_is_told_as_that(place):
 
 
 def test_too_little_confidence_is_told(place):
-    placement = place("merge pdf documents", "plan_route", min_confidence=0.9)
+    placement = place("merge pdf documents", "plan_route", threshold=0.9)
 
     assert any("at least 0.9 was asked for" in reason for reason in placement.reasons)
 

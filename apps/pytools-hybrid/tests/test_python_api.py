@@ -278,7 +278,7 @@ def test_a_key_that_a_reranking_model_repeats_is_not_shown(toolbox, settings, mo
 
     monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
     monkeypatch.setattr(
-        "pytools_hybrid.service.Reranking", lambda _name: Reranking(FunctionModel(fail))
+        "pytools_hybrid.service.Reranking", lambda _name, **_: Reranking(FunctionModel(fail))
     )
     chosen = settings(embedding_model="none", rerank_model="test")
     with BlockingToolSearch(toolbox, chosen) as tools:

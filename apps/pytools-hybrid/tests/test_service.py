@@ -85,7 +85,7 @@ def test_a_limit_out_of_range_is_refused(settings, root, limit):
 @pytest.mark.parametrize("confidence", [-0.1, 1.1, float("nan")])
 def test_a_confidence_out_of_range_is_refused(settings, root, confidence):
     async def job(search):
-        await search.search("anything", min_confidence=confidence)
+        await search.search("anything", threshold=confidence)
 
     with pytest.raises(ValueError, match="between 0 and 1"):
         use(settings(), root, job)

@@ -230,8 +230,9 @@ class BlockingToolSearch:
         scope: Scope = Scope.ALL,
         where: ToolFilter | None = None,
         limit: int | None = None,
-        min_confidence: float | None = None,
+        threshold: float | None = None,
         rerank: bool | None = None,
+        top_k: int | None = None,
     ) -> SearchResponse:
         """Find the tools that fit a request, best first."""
         return self._call(
@@ -241,8 +242,9 @@ class BlockingToolSearch:
             scope=scope,
             where=where,
             limit=limit,
-            min_confidence=min_confidence,
+            threshold=threshold,
             rerank=rerank,
+            top_k=top_k,
         )
 
     def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
@@ -258,7 +260,7 @@ class BlockingToolSearch:
         scope: Scope = Scope.ALL,
         where: ToolFilter | None = None,
         limit: int | None = None,
-        min_confidence: float | None = None,
+        threshold: float | None = None,
     ) -> Placement:
         """Say where a tool stands for a request, and why it does not stand higher."""
         return self._call(
@@ -269,7 +271,7 @@ class BlockingToolSearch:
             scope=scope,
             where=where,
             limit=limit,
-            min_confidence=min_confidence,
+            threshold=threshold,
         )
 
     def prepare_reranking(self) -> None:

@@ -96,8 +96,8 @@ class ToolCorpus:
         query: str,
         tools: Iterable[ToolDefinition],
         *,
-        limit: int = 10,
-        min_confidence: float = 0.0,
+        limit: int | None = None,
+        threshold: float | None = None,
     ) -> list[str]:
         """Give the names of the tools that fit a request, best first.
 
@@ -106,18 +106,21 @@ class ToolCorpus:
         Args:
             query: The request in plain language; any string is answered.
             tools: Those to choose from.
-            limit: How many at most; more than `MAX_LIMIT` are never given.
-            min_confidence: Leave tools out that are less sure to answer the request, from 0 for
-                all to 1.
+            limit: How many at most, and never more than `MAX_LIMIT`; None for what the settings
+                say.
+            threshold: Leave tools out that are less sure to answer the request, from 0 for all to
+                1; None for what the settings say.
 
         Raises:
             DatabaseError: There is no room for the index in the folder for temporary files.
         """
+        limit = self.settings.limit if limit is None else limit
+        threshold = self.settings.threshold if threshold is None else threshold
         held = identified(tools)
         if not held or limit < 1:
             return []
         request = SearchRequest(
-            text=cut_query(query), limit=min(limit, MAX_LIMIT), min_confidence=min_confidence
+            text=cut_query(query), limit=min(limit, MAX_LIMIT), min_confidence=threshold
         )
         store, searcher = await asyncio.to_thread(self._open)
         here = self._in_this_loop(store, searcher)
@@ -139,7 +142,7 @@ class ToolCorpus:
         with self._opening:
             if self._opened is None:
                 folder = Path(tempfile.mkdtemp(prefix="pytools-hybrid-"))
-                store = SQLiteStore(folder / "corpus.db")
+                store = SQLiteStore(folder / "corpus.db", field_weights=self.settings.field_weights)
                 self._remove = weakref.finalize(self, _remove, store, folder)
                 settings = self.settings
                 searcher = Searcher(

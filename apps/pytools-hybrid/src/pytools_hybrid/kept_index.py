@@ -95,6 +95,7 @@ class KeptIndex:
             bm25_weight=settings.bm25_weight,
             vec_weight=settings.vec_weight,
             fusion=settings.fusion,
+            rrf_k=settings.rrf_k,
         )
         sync = TreeSync(
             index,
@@ -130,7 +131,8 @@ class KeptIndex:
 
     async def _opened(self) -> SQLiteStore:
         loop = asyncio.get_running_loop()
-        opening = loop.run_in_executor(None, open_store, self._database, self.roots)
+        weights = self.settings.field_weights
+        opening = loop.run_in_executor(None, open_store, self._database, self.roots, weights)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EXTRAS",
     "check_provider",
+    "current_name",
     "did_you_mean",
     "has_pydantic_ai",
     "is_provider",
@@ -39,7 +40,14 @@ _THEIR_EXTRAS = frozenset(
     {"anthropic", "bedrock", "groq", "huggingface", "mistral", "openrouter", "xai"}
 )
 _GATEWAY = "gateway/"
+_RENAMED = {"google-gla": "google", "google-vertex": "google-cloud"}
 _COMPARED = 100
+
+
+def current_name(model: str) -> str:
+    """Return a model's name with the one that its provider has now."""
+    provider, colon, name = model.partition(":")
+    return f"{_RENAMED.get(provider, provider)}{colon}{name}"
 
 
 def has_pydantic_ai() -> bool:

@@ -44,10 +44,7 @@ _CACHED_RESULTS = 512
 _UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
 _PART_SHARE = 0.3
 _CATEGORY_WEIGHT = 0.3
-_FUSIONS: dict[str, Fusion] = {
-    "linear": partial(linear_fusion, units=_UNITS),
-    "rrf": reciprocal_rank_fusion,
-}
+_LINEAR: Fusion = partial(linear_fusion, units=_UNITS)
 # To fill the list again where near-identical tools have been put together.
 _SPARE = 5
 # One word in forty may differ.
@@ -63,6 +60,7 @@ class Searcher:
         bm25_weight: The weight of words in hybrid mode.
         vec_weight: The weight of meaning in hybrid mode.
         fusion: How the channels' rankings become one.
+        rrf_k: The constant k where they do so by rank.
     """
 
     def __init__(
@@ -72,11 +70,12 @@ class Searcher:
         bm25_weight: float,
         vec_weight: float,
         fusion: Literal["linear", "rrf"],
+        rrf_k: float = 60.0,
     ) -> None:
         self._store = store
         self._bm25_weight = bm25_weight
         self._vec_weight = vec_weight
-        self._fuse = _FUSIONS[fusion]
+        self._fuse = _LINEAR if fusion == "linear" else partial(reciprocal_rank_fusion, rrf_k=rrf_k)
         # An answer is a function of its key: no time after which it goes bad.
         self._answers: OrderedDict[object, tuple[FoundTool, ...]] = OrderedDict()
         self._used: tuple[tuple[int, int] | None, _Usage] = None, _Usage({}, {})

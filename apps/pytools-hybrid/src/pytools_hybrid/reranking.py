@@ -7,9 +7,16 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from toolrank import EXACT_CONFIDENCE, Candidate, LLMReranker, RankedHit, RankingArgumentError
+from toolrank import (
+    EXACT_CONFIDENCE,
+    Candidate,
+    LLMReranker,
+    RankedHit,
+    RankingArgumentError,
+    clear_lead,
+)
 
-from pytools_hybrid.providers import what_to_do
+from pytools_hybrid.providers import current_name, what_to_do
 from pytools_hybrid.search import RerankReport
 
 if TYPE_CHECKING:
@@ -32,19 +39,29 @@ _PAUSES = (1.0, 5.0, 30.0, 120.0)
 class Reranking:
     """Has a language model order the first tools of an answer.
 
-    The model is asked for every request that does not name its first tool, for whoever switches
-    this on wants it; the same question is asked once. Whatever it does or fails to do, every
+    The model is not asked where the request names its first tool or the lead is clear; the same
+    question is asked once. Whatever it does or fails to do, every
     tool is there. A model that fails is left alone for a while, so that searches do not wait
     for it one after the other.
 
     Args:
         model: A pydantic-ai model, or the name of one. Nothing is imported or connected before
             the first use.
+        certain: It is not asked where the first score is above this.
+        gap: Nor where the first is more than this above the third.
         timeout_s: How long an answer may take.
     """
 
-    def __init__(self, model: Model | str, *, timeout_s: float = 10.0) -> None:
-        self._model = model
+    def __init__(
+        self,
+        model: Model | str,
+        *,
+        certain: float = 1.0,
+        gap: float = 1.0,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._model = current_name(model) if isinstance(model, str) else model
+        self._certain, self._gap = certain, gap
         self._name = model if isinstance(model, str) else model.model_name
         self._timeout_s = timeout_s
         # What asks the model, or why nothing can.
@@ -99,7 +116,7 @@ class Reranking:
         report = RerankReport(
             model=self._name,
             applied=outcome is not None and outcome.applied,
-            reason=failure or (outcome.reason if outcome else _why_not(response.tools)),
+            reason=failure or (outcome.reason if outcome else self._why_not(response.tools)),
             milliseconds=1000 * (time.perf_counter() - started),
             **usage,
         )
@@ -109,7 +126,7 @@ class Reranking:
         self, text: str, tools: tuple[FoundTool, ...]
     ) -> tuple[RerankOutcome | None, str]:
         """Give what the model made of the tools, if it was asked, and what failed, if anything."""
-        if _why_not(tools):
+        if self._why_not(tools):
             return None, ""
         now = asyncio.get_running_loop().time()
         if now < self._paused_until:
@@ -147,19 +164,18 @@ class Reranking:
             return what_to_do(self._name, error.__cause__)
         return " ".join(str(error).split())[:_REASON_LENGTH]
 
+    def _why_not(self, tools: tuple[FoundTool, ...]) -> str:
+        """Return why no model need be asked; nothing if one must be."""
+        if len(tools) < 2:
+            return "fewer than two tools"
+        if tools[0].confidence >= EXACT_CONFIDENCE:
+            return "the request names the first tool"
+        return clear_lead([it.score for it in tools], certain=self._certain, gap=self._gap)
+
     def _load(self) -> LLMReranker:
         return LLMReranker(
             self._model, when="always", candidates=_CANDIDATES, timeout_s=self._timeout_s
         )
-
-
-def _why_not(tools: tuple[FoundTool, ...]) -> str:
-    """Say why no model need be asked; nothing if one must be."""
-    if len(tools) < 2:
-        return "fewer than two tools"
-    if tools[0].confidence >= EXACT_CONFIDENCE:
-        return "the request names the first tool"
-    return ""
 
 
 def _moved(before: int, now: int) -> int | None:

@@ -92,7 +92,13 @@ class ToolSearch(KeptIndex):
             include=self.settings.include, exclude=self.settings.exclude
         )
         model = self.settings.rerank_model
-        self._reranking = None if model is None else Reranking(model)
+        self._reranking = (
+            None
+            if model is None
+            else Reranking(
+                model, certain=self.settings.rerank_certain, gap=self.settings.rerank_gap
+            )
+        )
         self._follows = follow
 
     async def search(
@@ -103,8 +109,9 @@ class ToolSearch(KeptIndex):
         scope: Scope = Scope.ALL,
         where: ToolFilter | None = None,
         limit: int | None = None,
-        min_confidence: float | None = None,
+        threshold: float | None = None,
         rerank: bool | None = None,
+        top_k: int | None = None,
     ) -> SearchResponse:
         """Find the tools that fit a request, best first.
 
@@ -114,32 +121,34 @@ class ToolSearch(KeptIndex):
             scope: Whose tools.
             where: Which tools, besides.
             limit: How many at most, 1 to `MAX_LIMIT`; None for what the settings say.
-            min_confidence: Leave tools out that are less sure to answer the request, from 0 for
+            threshold: Leave tools out that are less sure to answer the request, from 0 for
                 all to 1; `toolrank.RECOMMENDED_CONFIDENCE` finds nothing for most requests that
                 no tool answers. None for what the settings say.
             rerank: Whether a language model puts the first tools in order; None for whether
                 the settings name one.
+            top_k: Another name of `limit`.
 
         Raises:
-            ValueError: The limit or the confidence is out of range, or there is no such mode or
+            ValueError: The limit or the threshold is out of range, or there is no such mode or
                 scope.
             SettingsError: The settings name no model to rerank with.
             DatabaseError: The index cannot be read.
             RetrievalError: A search table is missing.
         """
+        if None not in (limit, top_k) and limit != top_k:
+            raise ValueError("top_k is another name of limit, which differs; give one")
+        limit = top_k if limit is None else limit
         limit = self.settings.limit if limit is None else limit
-        min_confidence = self.settings.threshold if min_confidence is None else min_confidence
+        threshold = self.settings.threshold if threshold is None else threshold
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
-        if not 0 <= min_confidence <= 1:
-            raise ValueError(f"min_confidence must be between 0 and 1, got {min_confidence}")
+        if not 0 <= threshold <= 1:
+            raise ValueError(f"threshold must be between 0 and 1, got {threshold}")
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
             raise SettingsError("--rerank / PYTOOLS_RERANK_MODEL", "names no model to rerank with")
         started, at = time.perf_counter(), time.time()
-        request = self._request(
-            query, mode, scope, where, limit=limit, min_confidence=min_confidence
-        )
+        request = self._request(query, mode, scope, where, limit=limit, min_confidence=threshold)
         wide = request if reranking is None else reranking.widened(request)
 
         def answer() -> Coroutine[None, None, SearchResponse]:
@@ -204,7 +213,7 @@ class ToolSearch(KeptIndex):
         scope: Scope = Scope.ALL,
         where: ToolFilter | None = None,
         limit: int | None = None,
-        min_confidence: float | None = None,
+        threshold: float | None = None,
     ) -> Placement:
         """Say where a tool stands for a request, and why it does not stand higher.
 
@@ -216,7 +225,7 @@ class ToolSearch(KeptIndex):
             where: As for `search`.
             limit: How many tools were asked for: one that is not among them is compared with the
                 last one that is.
-            min_confidence: As for `search`.
+            threshold: As for `search`.
 
         Raises:
             UnknownToolError: No tool is called that.
@@ -242,7 +251,7 @@ class ToolSearch(KeptIndex):
             passes=await self._look(
                 lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
             ),
-            min_confidence=(self.settings.threshold if min_confidence is None else min_confidence),
+            min_confidence=self.settings.threshold if threshold is None else threshold,
         )
 
     async def prepare_reranking(self) -> None:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from pytools_hybrid import language_models
+from pytools_hybrid.aliases import ALIASES, AliasError, resolved
 from pytools_hybrid.embedding._create import check_model_name
 from pytools_hybrid.embedding._static import MODEL_NAME
+from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.roots import Roots
 
 if TYPE_CHECKING:
@@ -28,10 +37,36 @@ PREFIX = "PYTOOLS_"
 """What the environment variables of settings begin with."""
 
 _COLONS = 2
+_MOST_WEIGHT = 1000
 # NoDecode: not as JSON, but as names with commas between them.
 _Names = Annotated[tuple[str, ...], NoDecode]
 # And as paths, with what PATH has between them.
 _Paths = Annotated[tuple[Path, ...], NoDecode]
+# And as `name=5,description=1`.
+_Weights = Annotated[dict[str, float], NoDecode]
+_FIELDS = ("name", "description", "parameters", "category", "tags")
+
+
+class _Environment(EnvSettingsSource):
+    """The variables of settings, also under the aliases' names."""
+
+    def __call__(self) -> dict[str, Any]:
+        names = {alias: f"{PREFIX}{alias}".lower() for alias in ALIASES}
+        found = {alias: self.env_vars.get(name) for alias, name in names.items()}
+        try:
+            return resolved(super().__call__() | {name: it for name, it in found.items() if it})
+        except AliasError as error:
+            raise SettingsError(f"{PREFIX}{error.alias.upper()}", str(error)) from None
+
+
+class _Given(InitSettingsSource):
+    """What a program gives, also under the aliases' names."""
+
+    def __call__(self) -> dict[str, Any]:
+        try:
+            return resolved(super().__call__())
+        except AliasError as error:
+            raise SettingsError(error.alias, str(error)) from None
 
 
 class SettingFields(BaseSettings):
@@ -44,6 +79,19 @@ class SettingFields(BaseSettings):
         extra="forbid",
         frozen=True,
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read what is given before the environment, each under all names."""
+        given = init_settings()
+        return _Given(settings_cls, init_kwargs=given), _Environment(settings_cls)
 
     root: _Paths = Field(
         (),
@@ -91,6 +139,14 @@ class SettingFields(BaseSettings):
     fusion: Literal["linear", "rrf"] = Field(
         "linear", description="how words and meaning become one ranking: by strength, or by rank"
     )
+    rrf_k: float = Field(
+        60.0, ge=0, le=1_000_000, description="k of `rrf`: a larger one weighs the first ranks less"
+    )
+    field_weights: _Weights = Field(
+        {},
+        description="weights of the parts of a tool among its words, as `name=5,parameters=0.75`; "
+        "those not named: name 5, parameters 0.75, description, category and tags 1",
+    )
     threshold: float = Field(
         0.0,
         ge=0,
@@ -101,6 +157,16 @@ class SettingFields(BaseSettings):
     limit: int = Field(5, ge=1, le=50, description="results at most, where a search does not say")
     rerank_model: str | None = Field(
         None, description="a language model of pydantic-ai that orders the first results"
+    )
+    rerank_certain: float = Field(
+        0.9, ge=0, le=1, description="no reranking where the first score is above; 1 for never"
+    )
+    rerank_gap: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="no reranking where the first score is more than this above the third; 1 for "
+        "never",
     )
     usage_log: bool = Field(
         default=True,
@@ -144,6 +210,25 @@ class SettingFields(BaseSettings):
         if not names:
             raise ValueError("it names nothing; leave it out, or give names with commas between")
         return names
+
+    @field_validator("field_weights", mode="before")
+    @classmethod
+    def _with_signs(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        pairs = [part.partition("=") for part in value.split(",")]
+        if not all(sign for _, sign, _ in pairs):
+            raise ValueError("give weights as name=5,description=1")
+        return {name.strip(): weight.strip() for name, _, weight in pairs}
+
+    @field_validator("field_weights")
+    @classmethod
+    def _are_weights(cls, value: dict[str, float]) -> dict[str, float]:
+        if unknown := sorted(value.keys() - set(_FIELDS)):
+            raise ValueError(f"there is no {unknown[0]!r}; there are {', '.join(_FIELDS)}")
+        if not all(0 <= weight <= _MOST_WEIGHT for weight in value.values()):
+            raise ValueError(f"a weight is a number from 0 to {_MOST_WEIGHT}")
+        return value
 
     @field_validator("include", "exclude")
     @classmethod

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from pydantic import PrivateAttr, ValidationError
 
+from pytools_hybrid.aliases import ALIASES, AliasError, resolved
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.roots import Roots, RootsLike
 from pytools_hybrid.setting_fields import DEFAULT_MODEL, PREFIX, SettingFields
@@ -30,6 +31,7 @@ _FLAGS = {
     "PYTOOLS_DIR": "--root",
     "PYTOOLS_DB_PATH": "--db",
     "PYTOOLS_EMBEDDING_MODEL": "--embedding-model",
+    "PYTOOLS_ALPHA": "--alpha",
     "PYTOOLS_DEVICE": "--device",
     "PYTOOLS_LIMIT": "--limit",
     "PYTOOLS_THRESHOLD": "--threshold",
@@ -123,7 +125,7 @@ class Settings(SettingFields):
         Returns:
             The nearest setting by variable, or an empty string where none is near.
         """
-        known = {*map(variable, cls.model_fields), *_OTHER_VARIABLES}
+        known = {*map(variable, (*cls.model_fields, *ALIASES)), *_OTHER_VARIABLES}
         given = (name for name in os.environ if name.upper().startswith(PREFIX))
         unknown = sorted(
             name
@@ -156,8 +158,18 @@ class Settings(SettingFields):
         given = {name: value for name, value in flags.items() if value not in (None, [], ())}
         set_variables = {name.upper() for name, value in os.environ.items() if value}
         origins = {
-            name: variable(name) for name in cls.model_fields if variable(name) in set_variables
-        } | {name: flag(name) or "the caller" for name in given}
+            name: variable(alias)
+            for alias, names in (*ALIASES.items(), *((name, (name,)) for name in cls.model_fields))
+            for name in names
+            if variable(alias) in set_variables
+        }
+        try:
+            flagged = {name: flag(name) or "the caller" for name in resolved(given)}
+        except AliasError as error:
+            raise SettingsError(flag(error.alias) or error.alias, str(error)) from None
+        if "alpha" in given:
+            flagged |= dict.fromkeys(ALIASES["alpha"], "--alpha")
+        given, origins = resolved(given), origins | flagged
         if _OTHER_ROOT in set_variables:
             origins.setdefault("root", _OTHER_ROOT)
         named = file or _named_file()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytools_hybrid.aliases import ALIASES, AliasError, resolved
 from pytools_hybrid.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -88,11 +89,16 @@ def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:
     values: dict[str, Any] = {}
     for key, value in content.items():
         name = key.replace("-", "_")
-        if name not in known:
+        if name not in known and name not in ALIASES:
             raise SettingsError(f"{path}: {key}", _unknown(name, known))
         if name in values:
             raise SettingsError(f"{path}: {key}", f"is there twice, also as {name}")
-        values[name] = _below(base, value) if name in _PATHS else value
+        values[name] = value
+    try:
+        values = resolved(values)
+    except AliasError as error:
+        raise SettingsError(f"{path}: {error.alias}", str(error)) from None
+    values |= {name: _below(base, values[name]) for name in _PATHS & values.keys()}
     if isinstance(root := values.get("root"), str):
         # What separates folders in a variable is a part of the name here.
         values["root"] = [root]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -44,7 +44,7 @@ from pytools_hybrid.incumbent import set_aside_incumbent
 from pytools_hybrid.roots import Roots
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from toolindex import Coverage, ToolFilter
     from toolrank import Hit, VectorMatrix
@@ -72,8 +72,13 @@ _COLUMN_WEIGHTS = {
 }
 # Who types part of a word means a name: docs/decisions/0010.
 _FUZZY_COLUMN_WEIGHTS = {**_COLUMN_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
-_WEIGHTS = tuple(_COLUMN_WEIGHTS[column] for column in FTS_COLUMNS)
-_FUZZY_WEIGHTS = tuple(_FUZZY_COLUMN_WEIGHTS[column] for column in FTS_COLUMNS)
+_FIELDS = {
+    "name": "name_words",
+    "description": "description",
+    "parameters": "parameter_words",
+    "category": "category_words",
+    "tags": "tag_words",
+}
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 # Up to 32 MB; reading larger tables for each search costs little more than the products do.
@@ -90,6 +95,23 @@ _NAMED = 50
 _FILTERS = 16
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ColumnWeights:
+    """The weights of the columns of the full-text table, in their order."""
+
+    words: tuple[float, ...]
+    fuzzy: tuple[float, ...]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, float]) -> _ColumnWeights:
+        set_ = {_FIELDS[field]: weight for field, weight in fields.items()}
+        words, fuzzy = _COLUMN_WEIGHTS | set_, _FUZZY_COLUMN_WEIGHTS | set_
+        return cls(
+            words=tuple(words[column] for column in FTS_COLUMNS),
+            fuzzy=tuple(fuzzy[column] for column in FTS_COLUMNS),
+        )
+
+
 class SQLiteReader(IndexReader):
     """One state of the index, with the candidates that a search asks it for.
 
@@ -99,6 +121,7 @@ class SQLiteReader(IndexReader):
         filters: What filters let through, by the state that they were asked in.
         matrices: Vector tables in memory, by the state that they were read from and their name.
         looks: Counts the states that vectors were searched in: the first ones go without numpy.
+        weights: How much words count in each column.
     """
 
     def __init__(
@@ -108,12 +131,14 @@ class SQLiteReader(IndexReader):
         filters: _Filters,
         matrices: _Matrices,
         looks: Iterator[int],
+        weights: _ColumnWeights,
     ) -> None:
         super().__init__(reader.connection, reader.counts)
         self._postings = postings
         self._filters = filters
         self._matrices = matrices
         self._looks = looks
+        self._weights = weights
         self._uses_numpy: bool | None = None
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
@@ -153,7 +178,7 @@ class SQLiteReader(IndexReader):
         retriever = FuzzyRetriever(
             self.connection,
             table=FTS_TABLE,
-            weights=_FUZZY_WEIGHTS,
+            weights=self._weights.fuzzy,
             content=_CONTENT,
             where=self._filter(where),
             postings=self._remembered(),
@@ -166,7 +191,7 @@ class SQLiteReader(IndexReader):
         return BM25Retriever(
             self.connection,
             table=FTS_TABLE,
-            weights=_WEIGHTS,
+            weights=self._weights.words,
             content=_CONTENT,
             where=where,
             postings=self._remembered(),
@@ -264,10 +289,24 @@ class SQLiteReader(IndexReader):
 
 
 class SQLiteStore(ToolIndex):
-    """A `toolindex.ToolIndex` that can be searched: the `toolindex.ToolStore` we ship."""
+    """A `toolindex.ToolIndex` that can be searched: the `toolindex.ToolStore` we ship.
 
-    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
+    Args:
+        path: As for `toolindex.ToolIndex`.
+        read_only: As for it.
+        field_weights: How much words count in the parts of a tool that are named here ("name",
+            "description", "parameters", "category", "tags"), in place of the defaults.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        field_weights: Mapping[str, float] | None = None,
+    ) -> None:
         super().__init__(path, read_only=read_only)
+        self._weights = _ColumnWeights.of(field_weights or {})
         self._looks = count()
         self._postings: _Postings = {}
         self._filters: _Filters = {}
@@ -291,7 +330,9 @@ class SQLiteStore(ToolIndex):
     def reading(self) -> Generator[SQLiteReader]:
         """Look at one state of the index, whatever others write meanwhile."""
         with super().reading() as reader:
-            yield SQLiteReader(reader, self._postings, self._filters, self._matrices, self._looks)
+            yield SQLiteReader(
+                reader, self._postings, self._filters, self._matrices, self._looks, self._weights
+            )
 
 
 @cache
@@ -304,10 +345,17 @@ def has_numpy() -> bool:
     return True
 
 
-def open_store(database: Path, root: RootsLike) -> SQLiteStore:
+def open_store(
+    database: Path, root: RootsLike, field_weights: Mapping[str, float] | None = None
+) -> SQLiteStore:
     """Open the store of some trees, for reading only where nothing can be written.
 
     The database of freeact's own search, where one lies at the path, is set aside.
+
+    Args:
+        database: Its file.
+        root: The trees.
+        field_weights: As for `SQLiteStore`.
 
     Raises:
         DatabaseError: It can be neither written nor read, or is that of other trees.
@@ -318,7 +366,7 @@ def open_store(database: Path, root: RootsLike) -> SQLiteStore:
             database,
             aside,
         )
-    store = _opened(database)
+    store = _opened(database, field_weights)
     if store.damaged is not None:
         _log.warning("%s was damaged; it was kept as %s and is made anew", database, store.damaged)
     name = os.fsencode(Roots.of(root).full_names).decode("utf-8", "backslashreplace")
@@ -336,15 +384,15 @@ def open_store(database: Path, root: RootsLike) -> SQLiteStore:
     return store
 
 
-def _opened(database: Path) -> SQLiteStore:
+def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
     try:
-        return SQLiteStore(database)
+        return SQLiteStore(database, field_weights=field_weights)
     except (DatabaseBusyError, ForeignDatabaseError, NewerSchemaError, TooManyFilesError):
         raise
     except DatabaseError as error:
         # A medium that cannot be written can still be searched.
         try:
-            store = SQLiteStore(database, read_only=True)
+            store = SQLiteStore(database, read_only=True, field_weights=field_weights)
         except DatabaseError:
             raise error from None
         _log.warning(

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         LLMReranker,
         RerankOutcome,
         RerankWhen,
+        clear_lead,
     )
     from toolrank._rewrite import MAX_REWRITES, LLMQueryRewriter, RewriteOutcome
     from toolrank._sql import Content
@@ -130,6 +131,7 @@ __all__ = [
     "VectorMatrix",
     "VectorRetriever",
     "VectorRows",
+    "clear_lead",
     "confidence",
     "group_duplicates",
     "lexical_strength",
@@ -161,7 +163,7 @@ _HOMES = {
         "_query": "MAX_TERMS STOP_WORDS match_expression query_terms quoted_phrases",
         "_ranker": "PART_DEPTH Channel HybridRanker",
         "_records": "Contribution Explanation Filter Hit Query RankedHit",
-        "_rerank": "Candidate CrossEncoderReranker LLMReranker RerankOutcome RerankWhen",
+        "_rerank": "Candidate CrossEncoderReranker LLMReranker RerankOutcome RerankWhen clear_lead",
         "_rewrite": "MAX_REWRITES LLMQueryRewriter RewriteOutcome",
         "_sql": "Content",
         "_vector": "MAX_NEIGHBOURS VectorRetriever",

@@ -22,13 +22,18 @@ if TYPE_CHECKING:
     from toolrank._language_model import ModelOrName
     from toolrank._records import RankedHit
 
-__all__ = ["Candidate", "CrossEncoderReranker", "LLMReranker", "RerankOutcome", "RerankWhen"]
+__all__ = [
+    "Candidate",
+    "CrossEncoderReranker",
+    "LLMReranker",
+    "RerankOutcome",
+    "RerankWhen",
+    "clear_lead",
+]
 
 RerankWhen: TypeAlias = Literal["auto", "always", "never"]
 """When to ask: where the lead is not clear, each time, or not at all."""
 
-_CLEAR_GAP = 0.10
-_NEAR_CERTAIN = 0.90
 _TEXT_LENGTH = 600
 _QUERY_LENGTH = 2000
 
@@ -72,6 +77,23 @@ class RerankOutcome:
     applied: bool
     reason: str
     usage: ModelUsage = NO_USAGE
+
+
+def clear_lead(scores: Sequence[float], *, certain: float = 0.90, gap: float = 0.10) -> str:
+    """Return why a ranking needs no reranker; an empty string where it may.
+
+    Args:
+        scores: The scores of a ranking, best first; two at least.
+        certain: The first is good enough above this.
+        gap: The lead is clear where the first is more than this above the third, or above the
+            second where there are two.
+    """
+    first, last = scores[0], scores[:3][-1]
+    if first > certain:
+        return f"the first is near-certain ({first:.2f})"
+    if first - last > gap:
+        return f"the lead is clear ({first:.2f} to {last:.2f})"
+    return ""
 
 
 class LLMReranker:
@@ -152,12 +174,7 @@ class LLMReranker:
             return "fewer than two candidates"
         if self._when == "always":
             return ""
-        scores = [candidate.hit.score for candidate in shown[:3]]
-        if scores[0] > _NEAR_CERTAIN:
-            return f"the first is near-certain ({scores[0]:.2f})"
-        if scores[0] - scores[-1] > _CLEAR_GAP:
-            return f"the lead is clear ({scores[0]:.2f} to {scores[-1]:.2f})"
-        return ""
+        return clear_lead([candidate.hit.score for candidate in shown])
 
 
 class CrossEncoderReranker:

@@ -22,8 +22,8 @@ def retrieval_functions(
     registry: Mapping[str, BaseTool | Callable[..., Any]],
     corpus: ToolCorpus | None = None,
     *,
-    limit: int = 5,
-    min_confidence: float = 0.0,
+    limit: int | None = None,
+    threshold: float | None = None,
 ) -> tuple[Callable[[str], list[str]], Callable[[str], Awaitable[list[str]]]]:
     """Give `retrieve_tools_function` and `retrieve_tools_coroutine` of `create_agent`.
 
@@ -31,7 +31,7 @@ def retrieval_functions(
         registry: The `tool_registry` of the agent; it may change while the agent runs.
         corpus: What ranks; one of its own by default.
         limit: How many tools a search gives at most.
-        min_confidence: As for `ToolCorpus.rank`.
+        threshold: As for `ToolCorpus.rank`.
     """
     corpus = corpus or ToolCorpus()
 
@@ -51,7 +51,7 @@ def retrieval_functions(
                     input_schema=told.get("parameters"),
                 )
             )
-        names = await corpus.rank(query, definitions, limit=limit, min_confidence=min_confidence)
+        names = await corpus.rank(query, definitions, limit=limit, threshold=threshold)
         return [held[name] for name in names]
 
     def retrieve_tools(query: str) -> list[str]:

@@ -48,7 +48,7 @@ class ClientToolSearch:
         tools: Sequence[ToolParam],
         corpus: ToolCorpus | None = None,
         *,
-        limit: int = 5,
+        limit: int | None = None,
         name: str = "search_tools",
     ) -> None:
         if any(tool["name"] == name for tool in tools):

@@ -22,7 +22,7 @@ class HybridSearchTransform(BaseSearchTransform):
 
     Args:
         corpus: What ranks; one of its own by default.
-        min_confidence: As for `ToolCorpus.rank`.
+        threshold: As for `ToolCorpus.rank`.
         options: What `BaseSearchTransform` takes: `max_results`, `always_visible` and more.
     """
 
@@ -30,12 +30,12 @@ class HybridSearchTransform(BaseSearchTransform):
         self,
         corpus: ToolCorpus | None = None,
         *,
-        min_confidence: float = 0.0,
+        threshold: float | None = None,
         **options: Any,  # noqa: ANN401 - the base's own
     ) -> None:
         super().__init__(**options)
         self._corpus = corpus or ToolCorpus()
-        self._min_confidence = min_confidence
+        self._threshold = threshold
 
     def _make_search_tool(self) -> Tool:
         async def search_tools(
@@ -61,6 +61,6 @@ class HybridSearchTransform(BaseSearchTransform):
                 for name, tool in held.items()
             ],
             limit=self._max_results,
-            min_confidence=self._min_confidence,
+            threshold=self._threshold,
         )
         return [held[name] for name in names]

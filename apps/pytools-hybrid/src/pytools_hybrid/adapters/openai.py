@@ -46,7 +46,7 @@ class ClientToolSearch:
         tools: Sequence[FunctionToolParam],
         corpus: ToolCorpus | None = None,
         *,
-        limit: int = 5,
+        limit: int | None = None,
     ) -> None:
         self._tools = {tool["name"]: tool for tool in tools}
         self._limit = limit

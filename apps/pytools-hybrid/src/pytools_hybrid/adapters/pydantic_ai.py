@@ -50,14 +50,14 @@ def toolset(hits: Iterable[FoundTool]) -> FunctionToolset[Any]:
 
 
 def search_strategy(
-    corpus: ToolCorpus | None = None, *, limit: int = 10, min_confidence: float = 0.0
+    corpus: ToolCorpus | None = None, *, limit: int | None = None, threshold: float | None = None
 ) -> Callable[[RunContext[Any], Sequence[str], Sequence[HeldTool]], Awaitable[list[str]]]:
     """Give the `strategy` of `pydantic_ai.capabilities.ToolSearch`, over deferred tools.
 
     Args:
         corpus: What ranks; one of its own by default.
         limit: How many tools a search gives at most; `max_results` there has its say too.
-        min_confidence: As for `ToolCorpus.rank`.
+        threshold: As for `ToolCorpus.rank`.
     """
     corpus = corpus or ToolCorpus()
 
@@ -73,8 +73,7 @@ def search_strategy(
             for tool in tools
         ]
         ranked = [
-            await corpus.rank(query, held, limit=limit, min_confidence=min_confidence)
-            for query in queries
+            await corpus.rank(query, held, limit=limit, threshold=threshold) for query in queries
         ]
         # The first of each query, then the second of each.
         places = chain.from_iterable(zip_longest(*ranked))

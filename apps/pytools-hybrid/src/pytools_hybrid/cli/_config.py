@@ -75,10 +75,12 @@ def _resolved(settings: Settings) -> dict[str, Any]:
 
 
 def _shown(value: JsonValue) -> str:
-    if value is None or value == []:
+    if value is None or value in ([], {}):
         return "-"
     if isinstance(value, list):
         return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ",".join(f"{key}={each}" for key, each in value.items())
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -100,6 +102,13 @@ def _print_table(rows: list[tuple[str, str, Any, str]]) -> None:
     print_rich([table])
 
 
+def _as_toml_value(value: JsonValue) -> str:
+    if isinstance(value, dict):
+        pairs = [f"{key} = {_as_toml_value(each)}" for key, each in value.items()]
+        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _as_toml(rows: list[tuple[str, str, Any, str]]) -> str:
     from pytools_hybrid.settings import EXPOSING
 
@@ -116,7 +125,7 @@ def _as_toml(rows: list[tuple[str, str, Any, str]]) -> str:
             paths = [os.path.abspath(it) for it in ([value] if isinstance(value, str) else value)]  # noqa: PTH100
             value = paths[0] if name == "db_path" else paths
         # JSON writes numbers, booleans, texts and lists of them as TOML does.
-        line = f"{name} = {'' if value is None else json.dumps(value, ensure_ascii=False)}"
+        line = f"{name} = {'' if value is None else _as_toml_value(value)}"
         is_default = origin == _DEFAULT or name in EXPOSING
         lines.append(f"# {line}".rstrip() if is_default else line)
     return "\n".join([*lines, ""])

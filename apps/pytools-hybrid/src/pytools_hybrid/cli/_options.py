@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Database", "Device", "Exclude", "Include", "Model", "Rerank", "Root"]
+__all__ = ["Alpha", "Database", "Device", "Exclude", "Include", "Model", "Rerank", "Root"]
 
 
 Root = Annotated[
@@ -26,6 +26,7 @@ Database = Annotated[
     Path | None,
     typer.Option(
         "--db",
+        "--database-path",
         metavar="FILE",
         readable=False,
         help="The index file. [env: PYTOOLS_DB_PATH; default: a file for each root in your "
@@ -36,12 +37,23 @@ Model = Annotated[
     str | None,
     typer.Option(
         "--embedding-model",
+        "--model",
         metavar="MODEL",
         help="'wordllama' (offline), 'none', or a pydantic-ai model such as "
         "'openai:text-embedding-3-small'. [env: PYTOOLS_EMBEDDING_MODEL; default: wordllama]",
     ),
 ]
 
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="The share of meaning against words in hybrid mode; 0 for words alone, 1 for meaning "
+        "alone. [env: PYTOOLS_ALPHA; default: 0.5]",
+    ),
+]
 Device = Annotated[
     str | None,
     typer.Option(

@@ -11,6 +11,7 @@ from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._embedding import embed
 from pytools_hybrid.cli._found import Answer, print_answers
 from pytools_hybrid.cli._options import (
+    Alpha,
     Database,
     Exclude,
     Include,
@@ -101,12 +102,19 @@ def search(
     limit: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, max=50, help="Results at most. [env: PYTOOLS_LIMIT; default: 5]"
+            "--limit",
+            "--top-k",
+            metavar="N",
+            min=1,
+            max=50,
+            help="Results at most. [env: PYTOOLS_LIMIT; default: 5]",
         ),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
+            "--threshold",
+            "--min-confidence",
             metavar="SHARE",
             min=0,
             max=1,
@@ -115,14 +123,15 @@ def search(
             "PYTOOLS_THRESHOLD; default: 0]",
         ),
     ] = None,
+    alpha: Alpha = None,
     rerank: Rerank = None,
     include: Include = None,
     exclude: Exclude = None,
     output: Annotated[
-        Literal["table", "json", "ids", "python"],
+        Literal["table", "json", "ids", "python", "types"],
         typer.Option(
             help="For people; for programs; ids alone, for others to read; or import lines and "
-            "signatures, for a prompt."
+            "signatures, for a prompt, which types is another name of."
         ),
     ] = "table",
     explain: Annotated[
@@ -141,6 +150,7 @@ def search(
 
     The index is brought up to date before, and holds only what is on disk.
     """
+    output = "python" if output == "types" else output
     if why is not None and output in {"ids", "python"}:
         raise SettingsError("--why", f"has no place in --output {output}; use table or json")
     settings = settings_from(
@@ -152,6 +162,7 @@ def search(
         exclude=exclude,
         limit=limit,
         threshold=threshold,
+        alpha=alpha,
     )
     roots = existing_roots(settings)
     from toolindex import ToolFilter

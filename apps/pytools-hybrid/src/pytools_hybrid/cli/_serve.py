@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._options import Database, Exclude, Include, Model, Rerank, Root
+from pytools_hybrid.cli._options import Alpha, Database, Exclude, Include, Model, Rerank, Root
 from pytools_hybrid.cli._run import is_folder, settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import say
@@ -39,6 +39,7 @@ def serve(
             "list_tools, which need no index; or all. [env: PYTOOLS_TOOLS; default: search]"
         ),
     ] = None,
+    alpha: Alpha = None,
     rerank: Rerank = None,
     include: Include = None,
     exclude: Exclude = None,
@@ -88,6 +89,7 @@ def serve(
         db_path=db,
         embedding_model=embedding_model,
         tools=tools,
+        alpha=alpha,
         rerank_model=rerank,
         include=include,
         exclude=exclude,

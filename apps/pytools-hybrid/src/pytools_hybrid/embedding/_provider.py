@@ -11,7 +11,7 @@ from pytools_hybrid.embedding._failures import kind_of, retry_after_of
 from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS, limits_of
 from pytools_hybrid.embedding._ollama import OLLAMA, ollama_model, ollama_problem
 from pytools_hybrid.keys import without_keys
-from pytools_hybrid.providers import what_to_do
+from pytools_hybrid.providers import current_name, what_to_do
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ProviderEmbedder"]
 
-_RENAMED_PROVIDERS = {"google-gla": "google", "google-vertex": "google-cloud"}
 _REQUEST_SECONDS = 60.0
 
 
@@ -57,7 +56,7 @@ class ProviderEmbedder:
         self._chosen = dimensions
         self._device = device
         self._named = (
-            _current_name(model) if isinstance(model, str) else f"{model.system}:{model.model_name}"
+            current_name(model) if isinstance(model, str) else f"{model.system}:{model.model_name}"
         )
         self._found: int | None = None
         self.limits: EmbeddingLimits = limits_of(
@@ -177,7 +176,7 @@ class ProviderEmbedder:
             return Embedder(TestEmbeddingModel(dimensions=self._chosen or 8))
         model: str | EmbeddingModel = self._model
         if isinstance(model, str):
-            model = self._model_of(_current_name(model))
+            model = self._model_of(current_name(model))
             # Our cut is an estimate: those providers that can do so cut off the rest.
             settings["truncate"] = True
         # Checked now: a model that cannot be made is told apart from a request that fails.
@@ -196,8 +195,3 @@ class ProviderEmbedder:
 
 def _has_failed(task: asyncio.Task[PydanticAIEmbedder]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
-
-
-def _current_name(model: str) -> str:
-    provider, colon, name = model.partition(":")
-    return f"{_RENAMED_PROVIDERS.get(provider, provider)}{colon}{name}"

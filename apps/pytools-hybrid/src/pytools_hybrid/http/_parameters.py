@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from pytools_hybrid.aliases import AliasError, renamed
 from pytools_hybrid.catalogue import MAX_NAMES
 from pytools_hybrid.description import DetailLevel
 from pytools_hybrid.http._limits import MAX_QUERY
@@ -119,6 +120,10 @@ class ToolSearchQuery(_Query):
     top_k: Annotated[
         Results, Field(description="Results at most; the default may be set otherwise")
     ] = 5
+    threshold: Annotated[
+        Share | None,
+        Field(description="The least confidence; without it, as the server is set"),
+    ] = None
     use_llm: Annotated[
         Flag | None,
         Field(
@@ -198,12 +203,17 @@ def read_query(model: type[Q], request: Request) -> Q:
     given: dict[str, list[str]] = {}
     for name, value in request.query_params.multi_items():
         given.setdefault(name, []).append(value)
-    errors = [
+    errors: list[FieldError] = []
+    try:
+        given = renamed(given, fields)
+    except AliasError as error:
+        errors.append(FieldError(parameter=error.alias, detail=str(error)))
+    lists = {name for name, field in fields.items() if Names in get_args(field.annotation)}
+    errors += [
         FieldError(parameter=name[:_SHOWN], detail=f"is not known; known are {_listed(fields)}")
         for name in given
-        if name not in fields
+        if name not in fields and not errors
     ]
-    lists = {name for name, field in fields.items() if Names in get_args(field.annotation)}
     errors += [
         FieldError(parameter=name, detail=f"is given {len(values)} times; give it once")
         for name, values in given.items()

@@ -70,7 +70,7 @@ class Searches:
             mode=asked.mode,
             scope=asked.scope,
             limit=asked.limit if "limit" in asked.model_fields_set else None,
-            min_confidence=asked.threshold if "threshold" in asked.model_fields_set else None,
+            threshold=asked.threshold if "threshold" in asked.model_fields_set else None,
         )
         given = asked.model_dump(mode="json", exclude={"q", "limit", "mode"}, exclude_defaults=True)
         return self._answer(asked.q, response, filters=given, milliseconds=milliseconds)
@@ -99,6 +99,7 @@ class Searches:
             asked.query,
             where=where,
             limit=asked.top_k if "top_k" in asked.model_fields_set else None,
+            threshold=asked.threshold,
             rerank=asked.use_llm,
         )
         return self._answer(asked.query, response, filters=given, milliseconds=milliseconds)
@@ -112,7 +113,7 @@ class Searches:
         mode: SearchMode = SearchMode.HYBRID,
         scope: Scope = Scope.ALL,
         where: ToolFilter | None = None,
-        min_confidence: float | None = None,
+        threshold: float | None = None,
         rerank: bool | None = None,
     ) -> tuple[SearchResponse, float]:
         async with self._slots.taken():
@@ -129,7 +130,7 @@ class Searches:
                     scope=scope,
                     where=where,
                     limit=limit,
-                    min_confidence=min_confidence,
+                    threshold=threshold,
                     rerank=rerank,
                 )
             except Exception:

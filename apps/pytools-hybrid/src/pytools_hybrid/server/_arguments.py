@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from pytools_hybrid.aliases import AliasError, renamed
 from pytools_hybrid.catalogue import MAX_NAME, MAX_NAMES
 from pytools_hybrid.server._schemas import arguments_schema
 
@@ -52,7 +54,11 @@ class Arguments(BaseModel):
         if not isinstance(given, dict):
             return given
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
-        return {name: it for name, it in given.items() if it is not None or name in required}
+        told = {name: it for name, it in given.items() if it is not None or name in required}
+        # Given under both names, the alias is an argument that there is not.
+        with suppress(AliasError):
+            told = renamed(told, cls.model_fields)
+        return told
 
     # Limits in the schema would be read by every agent. The types of errors are pydantic's.
     @field_validator("categories", "tags", mode="before", check_fields=False)

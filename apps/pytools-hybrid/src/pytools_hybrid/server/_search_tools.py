@@ -86,7 +86,7 @@ def search_tools(
                 unknown=asked.unknown,
             ),
             limit=asked.limit,
-            min_confidence=asked.threshold,
+            threshold=asked.threshold,
         )
         if response.early:
             # Who reads the structured content alone would take an empty list for an answer.

@@ -1,0 +1,77 @@
+"""Other names by which settings and arguments are known: the only place that has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+__all__ = ["ALIASES", "AliasError", "renamed", "resolved"]
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "top_k": ("limit",),
+    "min_confidence": ("threshold",),
+    "dimensions": ("embedding_dim",),
+    "database_path": ("db_path",),
+    "model": ("embedding_model",),
+    "alpha": ("bm25_weight", "vec_weight"),
+}
+"""What each alias stands for; `alpha` is the share of meaning, and words have the rest."""
+
+
+class AliasError(ValueError):
+    """A name and an alias of it say different things, or an alias has no sense.
+
+    Attributes:
+        alias: The alias.
+    """
+
+    def __init__(self, alias: str, message: str) -> None:
+        super().__init__(message)
+        self.alias = alias
+
+
+def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by their own names, of one source: flags, the environment or a file.
+
+    Raises:
+        AliasError: A setting is given under two names, with different values.
+    """
+    values = {name: value for name, value in given.items() if name not in ALIASES}
+    for alias, names in ALIASES.items():
+        if alias not in given:
+            continue
+        meant = _shares(given[alias]) if alias == "alpha" else {names[0]: given[alias]}
+        for name, value in meant.items():
+            if name in values and str(values[name]) != str(value):
+                raise AliasError(alias, f"is another name of {name}, which differs; give one")
+            values[name] = value
+    return values
+
+
+def renamed(given: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """Return the arguments of a call by the names that it has for them.
+
+    Raises:
+        AliasError: An argument is given under two names, with different values.
+    """
+    values = dict(given)
+    for alias, (name, *_) in ALIASES.items():
+        for other, own in ((alias, name), (name, alias)):
+            if other in values and other not in fields and own in fields:
+                value = values.pop(other)
+                if own in values and values[own] != value:
+                    raise AliasError(other, f"is another name of {own}, which differs; give one")
+                values[own] = value
+    return values
+
+
+def _shares(alpha: object) -> dict[str, float]:
+    try:
+        share = float(alpha)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise AliasError("alpha", "give a number from 0 (words alone) to 1 (meaning alone)")
+    return {"bm25_weight": round(1 - share, 12), "vec_weight": share}

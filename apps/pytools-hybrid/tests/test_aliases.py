@@ -1,0 +1,173 @@
+"""One name for each setting and argument in every interface, and the older ones as aliases."""
+
+import asyncio
+
+import pytest
+from pytools_hybrid import BlockingToolSearch, Settings, SettingsError
+from pytools_hybrid.aliases import ALIASES, AliasError, renamed
+from pytools_hybrid.http._parameters import SearchQuery, ToolSearchQuery
+from pytools_hybrid.providers import current_name
+from pytools_hybrid.ranking import Searcher
+from pytools_hybrid.reranking import Reranking
+from pytools_hybrid.search import SearchRequest
+from pytools_hybrid.server._search_tools import SearchArguments
+from pytools_hybrid.store import SQLiteStore
+from toolindex import ToolFilter
+
+GIVEN = {
+    "top_k": ("2", {"limit": 2}),
+    "min_confidence": ("0.25", {"threshold": 0.25}),
+    "dimensions": ("512", {"embedding_dim": 512}),
+    "model": ("none", {"embedding_model": "none"}),
+    "alpha": ("0.7", {"bm25_weight": 0.3, "vec_weight": 0.7}),
+}
+
+
+@pytest.mark.parametrize("alias", GIVEN)
+def test_an_alias_is_taken_from_the_environment_a_file_a_flag_and_a_program(
+    alias, monkeypatch, tmp_path
+):
+    text, meant = GIVEN[alias]
+    value = text if alias == "model" else float(text) if "." in text else int(text)
+    assert Settings.from_flags({alias: value}).model_dump(include=set(meant)) == meant
+    assert Settings(**{alias: value}).model_dump(include=set(meant)) == meant
+    file = tmp_path / "pytools.toml"
+    file.write_text(f"{alias.replace('_', '-')} = {value!r}\n", encoding="utf-8")
+    in_file = Settings.from_flags({})
+    assert in_file.model_dump(include=set(meant)) == meant
+    file.unlink()
+    monkeypatch.setenv(f"PYTOOLS_{alias.upper()}", text)
+    from_environment = Settings.from_flags({})
+    assert from_environment.model_dump(include=set(meant)) == meant
+    assert from_environment.origins.keys() == meant.keys()
+    assert Settings.unknown_variables() == {}
+
+
+def test_the_path_of_the_database_in_a_file_starts_from_the_file(tmp_path):
+    (tmp_path / "pytools.toml").write_text('database-path = "a.db"\n', encoding="utf-8")
+    assert Settings.from_flags({}).db_path == tmp_path / "a.db"
+
+
+def test_a_flag_comes_before_a_variable_whatever_their_names(monkeypatch):
+    monkeypatch.setenv("PYTOOLS_TOP_K", "9")
+    monkeypatch.setenv("PYTOOLS_BM25_WEIGHT", "5")
+    settings = Settings.from_flags({"limit": 2, "alpha": 1})
+    assert (settings.limit, settings.bm25_weight, settings.vec_weight) == (2, 0.0, 1.0)
+
+
+def test_a_name_and_its_alias_that_differ_in_one_place_are_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTOOLS_LIMIT", "3")
+    monkeypatch.setenv("PYTOOLS_TOP_K", "3")
+    assert Settings.from_flags({}).limit == 3
+    monkeypatch.setenv("PYTOOLS_TOP_K", "4")
+    with pytest.raises(SettingsError, match="PYTOOLS_TOP_K: is another name of limit, which diff"):
+        Settings.from_flags({})
+    monkeypatch.delenv("PYTOOLS_TOP_K")
+    (tmp_path / "pytools.toml").write_text("alpha = 0.5\nvec_weight = 2\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"pytools.toml: alpha: .*vec_weight, which differs"):
+        Settings.from_flags({})
+
+
+@pytest.mark.parametrize("alpha", ["-0.1", "1.5", "nan", "much"])
+def test_alpha_is_a_share(monkeypatch, alpha):
+    monkeypatch.setenv("PYTOOLS_ALPHA", alpha)
+    with pytest.raises(SettingsError, match="PYTOOLS_ALPHA: give a number from 0"):
+        Settings.from_flags({})
+
+
+def test_over_mcp_and_http_the_other_names_are_taken_too():
+    asked = SearchArguments.model_validate({"query": "x", "top_k": 3, "min_confidence": 0.2})
+    assert (asked.limit, asked.threshold) == (3, 0.2)
+    assert renamed({"q": "x", "top_k": ["3"]}, SearchQuery.model_fields)["limit"] == ["3"]
+    long = renamed({"query": "x", "limit": ["3"]}, ToolSearchQuery.model_fields)
+    assert ToolSearchQuery(query="x", top_k=int(long["top_k"][0]), threshold=0.2).top_k == 3
+    with pytest.raises(ValueError, match="top_k"):
+        SearchArguments.model_validate({"query": "x", "limit": 2, "top_k": 3})
+    with pytest.raises(AliasError, match="another name of limit, which differs"):
+        renamed({"limit": ["2"], "top_k": ["3"]}, SearchQuery.model_fields)
+
+
+def test_in_python_top_k_is_another_name_of_limit(settings, root):
+    with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
+        assert len(tools.search("open merge turn show", top_k=1)) == 1
+        with pytest.raises(ValueError, match="top_k is another name of limit"):
+            tools.search("open", top_k=1, limit=2)
+
+
+def test_no_alias_is_the_name_of_a_setting_and_all_stand_for_some():
+    fields = Settings.model_fields.keys()
+    assert not ALIASES.keys() & fields
+    assert {name for names in ALIASES.values() for name in names} <= fields
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("google-gla:gemini-embedding-001", "google:gemini-embedding-001"),
+        ("google-vertex:gemini-2.5-flash", "google-cloud:gemini-2.5-flash"),
+        ("openai:gpt-5-mini", "openai:gpt-5-mini"),
+        ("test", "test"),
+    ],
+)
+def test_older_names_of_providers_are_taken_for_those_of_now(old, new):
+    assert current_name(old) == new
+    assert Reranking(old)._model == new
+
+
+def test_field_weights_are_set_by_name_and_the_others_keep_theirs(
+    monkeypatch, tmp_path, root, settings
+):
+    monkeypatch.setenv("PYTOOLS_FIELD_WEIGHTS", "name=0, description=2.5")
+    assert Settings.from_flags({}).field_weights == {"name": 0.0, "description": 2.5}
+    monkeypatch.delenv("PYTOOLS_FIELD_WEIGHTS")
+    (tmp_path / "pytools.toml").write_text("[field_weights]\nname = 0\n", encoding="utf-8")
+    weights = Settings.from_flags({}).field_weights
+    assert weights == {"name": 0.0}
+    with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
+        path = tools._tools.index.path
+
+    def found(**how):
+        with SQLiteStore(path, **how) as store, store.reading() as reader:
+            hits = reader.lexical("merge", where=ToolFilter(), depth=9)
+            return {hit.id: hit.score for hit in hits}
+
+    by_default, without_names = found(), found(field_weights=weights)
+    assert set(by_default) == {"mcptools:pdf:merge_pdfs"}
+    assert without_names.get("mcptools:pdf:merge_pdfs", 0) < by_default["mcptools:pdf:merge_pdfs"]
+    assert found(field_weights={}) == by_default
+
+
+@pytest.mark.parametrize("wrong", ["nam=3", "name", "name=x", "name=-1", "name=inf"])
+def test_field_weights_that_cannot_be_are_an_error(monkeypatch, wrong):
+    monkeypatch.setenv("PYTOOLS_FIELD_WEIGHTS", wrong)
+    with pytest.raises(SettingsError, match="PYTOOLS_FIELD_WEIGHTS"):
+        Settings.from_flags({})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ({"certain": 0.1, "gap": 1.0}, "the first is near-certain"),
+        ({"certain": 1.0, "gap": 0.01}, "the lead is clear"),
+    ],
+)
+def test_no_model_is_asked_where_the_ranking_is_sure(root, settings, numbers, reason):
+    with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
+        found = tools.search("open report show history several turn title into address")
+    assert len(found) > 1
+    request = SearchRequest(text="x")
+    report = asyncio.run(Reranking("nobody:nothing", **numbers).rerank(request, found)).rerank
+    assert reason in report.reason
+    assert not report.applied
+    assert report.requests == 0
+
+
+def test_the_rules_for_leaving_reranking_out_are_settings_and_on():
+    assert (Settings().rerank_certain, Settings().rerank_gap) == (0.9, 0.1)
+
+
+def test_the_k_of_rank_fusion_is_a_setting(tmp_path):
+    with SQLiteStore(tmp_path / "index.db") as store:
+        searcher = Searcher(store, bm25_weight=1, vec_weight=1, fusion="rrf", rrf_k=5)
+    assert searcher._fuse.keywords == {"rrf_k": 5}
+    assert Settings().rrf_k == 60
