@@ -10,9 +10,12 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import closing
+from pathlib import Path
 
 import apsw
 import pytest
+from toolindex import kept_path
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so"
@@ -48,19 +51,19 @@ def start(counted, environment, many):
 
 def kept_texts(database):
     """Give how many vectors are kept, also where no run has come so far as to make a table."""
-    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
+    file = kept_path(database)
+    if not file.exists():
+        return 0
+    with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         if not connection.execute("SELECT count(*) FROM sqlite_schema").get:
             return 0
         return connection.execute("SELECT count(*) FROM embeddings").get
-    finally:
-        connection.close()
 
 
 def assert_sound(database):
-    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
-    assert connection.pragma("integrity_check") == "ok"
-    connection.close()
+    for file in filter(Path.exists, (database, kept_path(database))):
+        with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            assert connection.pragma("integrity_check") == "ok"
 
 
 def wait_for_its_work(process, counted):

@@ -40,6 +40,6 @@ async def test_the_last_search_before_the_end_is_written_down(
                 while True:
                     os.kill(start["pid"], 0)
                     await anyio.sleep(0.02)
-    with closing(apsw.Connection(str(tmp_path / "index.db"))) as connection:
+    with closing(apsw.Connection(str(tmp_path / "index.db-kept"))) as connection:
         queries = connection.execute("SELECT query FROM searches").fetchall()
     assert queries == [("the last question",)]

@@ -422,7 +422,7 @@ def test_a_damaged_index_is_told_with_the_command_that_makes_it_anew(indexed, ro
 
 def test_an_index_of_a_later_version_wants_an_upgrade(indexed, roots, commands):
     with closing(sqlite3.connect(indexed)) as connection:
-        connection.execute("PRAGMA user_version = 9999")
+        connection.execute("PRAGMA user_version = 99")
 
     verdict = look_at_database(indexed, roots, commands)
 

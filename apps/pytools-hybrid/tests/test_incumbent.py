@@ -16,7 +16,7 @@ import sqlite_vec
 from pytools_hybrid import ToolSearch
 from pytools_hybrid.incumbent import set_aside_incumbent
 from pytools_hybrid.store import open_store
-from toolindex import DatabaseError, ToolIndex
+from toolindex import DatabaseError, ToolIndex, kept_path
 
 VECTORS = """
                     CREATE VIRTUAL TABLE IF NOT EXISTS entries_vec USING vec0(
@@ -366,7 +366,7 @@ def test_two_searches_of_one_tree_in_one_process_keep_their_log(settings, root):
             assert run(VISIT, database) == 0
             assert database.with_name(f"{database.name}-wal").stat().st_ino == before
             assert await one.record_outcome("mcptools:github:create_issue", success=True)
-        with closing(sqlite3.connect(database)) as connection:
+        with closing(sqlite3.connect(kept_path(database))) as connection:
             return connection.execute("SELECT count(*) FROM outcomes").fetchone()
 
     assert asyncio.run(main()) == (1,)

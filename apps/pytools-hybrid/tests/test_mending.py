@@ -7,6 +7,7 @@ from contextlib import closing
 import apsw
 import pytest
 from pytools_hybrid import ToolSearch
+from toolindex import kept_path
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="Windows keeps open files from being renamed"
@@ -68,7 +69,7 @@ def test_many_searches_that_find_the_index_broken_are_all_answered_by_one_new_in
 
 WRONG = {
     "a number that is none": "UPDATE meta SET value = 'x' WHERE key = 'generation'",
-    "another number that is none": "INSERT INTO meta VALUES ('usage_generation', 'x')",
+    "another number that is none": "UPDATE kept.counters SET value = 'x'",
     "parameters that are no JSON": "UPDATE entries SET parameters = '{'",
     "tags of another kind": "UPDATE entries SET tags = '7'",
     "an id that is none": "UPDATE entries SET id = 'x' || rowid",
@@ -93,6 +94,7 @@ def test_an_index_with_values_that_cannot_be_is_mended_by_a_search_or_a_refresh(
             await search.refresh()
             await search.embed_pending()
         with closing(apsw.Connection(str(settings().db_path))) as connection:
+            connection.execute("ATTACH ? AS kept", (str(kept_path(settings().db_path)),))
             connection.execute(statement)
         async with ToolSearch(root, settings(), refresh=False) as search:
             for _ in range(searches):

@@ -9,7 +9,7 @@ import pytest
 from pytools_hybrid import DetailLevel, Scope, SearchMode, ToolSearch
 from pytools_hybrid.recorder import Recorder, Recording
 from pytools_hybrid.store import SQLiteStore
-from toolindex import SearchRecord, ToolFilter, ToolIndexError
+from toolindex import SearchRecord, ToolFilter, ToolIndexError, kept_path
 
 
 def use(settings, root, job):
@@ -24,7 +24,8 @@ def use(settings, root, job):
 
 
 def rows(settings, sql="SELECT query FROM searches ORDER BY rowid"):
-    with closing(apsw.Connection(str(settings.db_path), flags=apsw.SQLITE_OPEN_READONLY)) as opened:
+    kept, flags = str(kept_path(settings.db_path)), apsw.SQLITE_OPEN_READONLY
+    with closing(apsw.Connection(kept, flags=flags)) as opened:
         return [row if len(row) > 1 else row[0] for row in opened.execute(sql)]
 
 
@@ -213,7 +214,7 @@ def test_a_usage_record_that_is_damaged_is_set_aside_and_begun_anew(by_words, ro
 
     use(by_words(), root, fill)
     (page,) = rows(by_words(), f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
-    with by_words().db_path.open("r+b") as file:
+    with kept_path(by_words().db_path).open("r+b") as file:
         file.seek((page - 1) * PAGE)
         file.write(b"\xff" * PAGE)
 

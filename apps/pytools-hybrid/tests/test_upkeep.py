@@ -247,3 +247,32 @@ def test_a_language_model_that_cannot_be_used_is_told_before_the_first_search(
                 await asyncio.sleep(0.01)
 
     asyncio.run(main())
+
+
+def test_under_constant_change_vectors_that_no_tool_needs_stay_within_their_bound(
+    settings, root, write_tool
+):
+    spares = 5_000
+
+    async def main():
+        async with ToolSearch(root, settings(), refresh=False) as search:
+            await search.refresh()
+            await search.embed_pending()
+            (model,) = await search._look(lambda reader: reader.models())
+            gone = {f"gone {number}": [1.0] * 256 for number in range(spares)}
+            await asyncio.to_thread(search.index.put_vectors, model, gone)
+            counts = []
+            for number in range(12):
+                write_tool("mcptools/pdf/merge_pdfs.py", f"Join PDF documents, take {number}.")
+                await search.refresh()
+                await search.embed_pending()
+                counts.append(await search._look(count_kept))
+            return counts, (await search.coverage()).tools
+
+    counts, tools = asyncio.run(main())
+
+    assert max(counts) == spares + tools
+
+
+def count_kept(reader):
+    return reader.connection.execute("SELECT count(*) FROM embeddings").get

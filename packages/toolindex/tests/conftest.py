@@ -47,6 +47,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def kept(path: Path) -> Path:
+    """Where what cannot be made again from the tools is."""
+    return path.with_name("search.db-kept")
+
+
+@pytest.fixture
 def index(path: Path) -> Iterator[ToolIndex]:
     """An empty index."""
     with ToolIndex(path) as opened:
@@ -176,6 +182,7 @@ def check_sound() -> Callable[[Path], None]:
         with closing(apsw.Connection(str(path))) as connection:
             connection.enable_load_extension(True)
             connection.load_extension(sqlite_vec.loadable_path())
+            connection.execute("ATTACH ? AS kept", (f"{path}-kept",))
             assert connection.execute("PRAGMA integrity_check").get == "ok"
             connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('integrity-check')")
             # Rank 1 compares the full-text table with the content table, row by row.

@@ -3,7 +3,7 @@
 import apsw
 import pytest
 import sqlite_vec
-from toolindex import DamagedDatabaseError, SearchRecord, ToolFilter, ToolIndex
+from toolindex import DamagedDatabaseError, SearchRecord, ToolFilter, ToolIndex, kept_path
 from toolscan import scan
 
 MODEL = "test-model"
@@ -31,6 +31,7 @@ def change(index):
         connection = apsw.Connection(str(index.path))
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())
+        connection.execute("ATTACH ? AS kept", (str(kept_path(index.path)),))
         connection.execute(sql)
         connection.close()
 

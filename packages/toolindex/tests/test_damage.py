@@ -5,7 +5,7 @@ from contextlib import closing
 
 import apsw
 import pytest
-from toolindex import DamagedDatabaseError, DatabaseError, ForeignDatabaseError, ToolIndex
+from toolindex import DamagedDatabaseError, DatabaseError, ToolIndex
 
 ONE = {"mcptools:mail:send": "Send a message."}
 MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
@@ -13,7 +13,7 @@ PAGE = 16384
 VECTOR = struct.pack("<4f", 1.0, 0.0, 0.0, 0.0)
 
 WRONG = {
-    "a table that is gone": ("DROP TABLE outcomes", "SELECT at FROM outcomes"),
+    "a table that is gone": ("DROP TABLE entries", "SELECT id FROM entries"),
     "a column that is gone": (
         "ALTER TABLE entries DROP COLUMN summary",
         "SELECT summary FROM entries",
@@ -60,13 +60,16 @@ def test_a_statement_that_fails_for_another_reason_tells_nothing(index, path):
     assert index.set_aside() is None
 
 
-@pytest.mark.parametrize("table", ["embeddings", "entries", "models"])
-def test_a_broken_page_is_found_behind_a_statement_that_fails(path, fill, table):
+@pytest.mark.parametrize(
+    ("suffix", "table"), [("", "entries"), ("", "models"), ("-kept", "embeddings")]
+)
+def test_a_broken_page_is_found_behind_a_statement_that_fails(path, fill, suffix, table):
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
-    with closing(apsw.Connection(str(path))) as other:
+    broken = path.with_name(f"{path.name}{suffix}")
+    with closing(apsw.Connection(str(broken))) as other:
         page = other.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get
-    with path.open("r+b") as file:
+    with broken.open("r+b") as file:
         file.seek((page - 1) * PAGE)
         file.write(b"\xff" * PAGE)
     with ToolIndex(path) as index, pytest.raises(DamagedDatabaseError):
@@ -84,7 +87,7 @@ def test_what_lies_at_the_path_by_then_is_what_is_judged(path, fill):
                 garbage.replace(path)
                 reader.connection.execute("SELECT chunk FROM meta")
 
-        with pytest.raises(ForeignDatabaseError):
+        with pytest.raises(DamagedDatabaseError):
             ask_while_it_is_replaced()
         assert index.set_aside() is None
     assert path.read_bytes() == b"not a database" * 999

@@ -1,5 +1,6 @@
 """Databases of older versions: brought up to date when they are opened, and nothing is lost."""
 
+import hashlib
 import json
 import random
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 import sqlite_vec
-from toolindex import Coverage, DatabaseError, NewerSchemaError, ToolIndex
+from toolindex import Coverage, DatabaseError, NewerSchemaError, OutcomeRecord, ToolIndex
 from toolindex._migrations import SCHEMA_VERSION, migrate
 from toolindex._rows import row_values
 from toolscan import FileStamp, Parameter, ScanReport
@@ -22,8 +23,9 @@ SEND = ("mcptools:mail:send", "mcptools/mail/send.py")
 READ = ("mcptools:mail:read", "mcptools/mail/read.py")
 STAMP = {"size": 1, "mtime_ns": 2, "ctime_ns": 3, "inode": 4}
 UNIT = struct.pack("<2f", 1.0, 0.0)
+QUERY = hashlib.sha256(b"send a mail").hexdigest()
 # How many columns `entries` has in each version.
-COLUMNS = {1: 19, 2: 22, 3: 25, 4: 27, 5: 27}
+COLUMNS = {1: 19, 2: 22, 3: 25, 4: 27, 5: 27, 6: 27}
 ODD_RECORDS = (
     ("mcptools:mail:createHTTPMessage2", "Send it."),
     ("mcptools:メール:送信する", "メールを送信します。ส่งข้อความ"),
@@ -124,7 +126,24 @@ def write_version_4(connection):
     insert(connection, "refusals", refusal)
 
 
-WRITERS = {1: write_version_1, 2: write_version_2, 3: write_version_3, 4: write_version_4}
+def write_version_5(connection):
+    write_version_4(connection)
+    outcome = (1.0, SEND[0], 1, 2.0, "s")
+    connection.executemany(
+        "INSERT INTO outcomes (at, tool_id, success, latency_ms, search_id) VALUES (?, ?, ?, ?, ?)",
+        [outcome] * 3,
+    )
+    connection.execute("INSERT INTO query_embeddings VALUES ('m', ?, 1.0, ?)", (QUERY, UNIT))
+    connection.execute("INSERT INTO meta VALUES ('usage_generation', '3')")
+
+
+WRITERS = {
+    1: write_version_1,
+    2: write_version_2,
+    3: write_version_3,
+    4: write_version_4,
+    5: write_version_5,
+}
 
 
 def layout(path):
@@ -214,10 +233,40 @@ def test_an_older_index_can_be_given_aliases(old, matches, check_sound):
     check_sound(old)
 
 
-@pytest.mark.parametrize("old", [3], indirect=True)
+@pytest.mark.parametrize("old", [3, 4, 5], indirect=True)
 def test_the_usage_record_of_an_older_index_is_kept(old):
     with ToolIndex(old) as index:
         assert index.usage.statistics().searches == 1
+
+
+@pytest.mark.parametrize("old", [5], indirect=True)
+def test_all_that_an_index_of_one_file_kept_is_in_the_second(old):
+    check_kept(old)
+    # Where an index is removed and an older one put back, what it has is added.
+    check_kept(old)
+    before = old.read_bytes()
+    with ToolIndex(old) as index:
+        index.usage.record_outcomes([OutcomeRecord(at=2.0, tool_id=SEND[0], success=False)])
+    old.unlink()
+    old.write_bytes(before)
+    with ToolIndex(old) as index:
+        assert index.usage.of_tool(SEND[0]).observations == 4
+
+
+def check_kept(path):
+    with ToolIndex(path) as index:
+        assert index.usage.of_tool(SEND[0]).observations == 3
+        assert index.usage.statistics().first_accepted == 1
+        assert list(index.query_vectors.get("m", "send a mail")) == [1.0, 0.0]
+        with index.reading() as reader:
+            kept = reader.connection.execute(
+                "SELECT text_hash, model_id, vector FROM embeddings"
+            ).fetchall()
+            refused = reader.connection.execute(
+                "SELECT model_id, text_hash, reason FROM refusals"
+            ).fetchall()
+        assert kept == [("text of send", "m", UNIT)]
+        assert refused == [("m", "text of read", "too odd")]
 
 
 @pytest.mark.parametrize("broken", ["{", "[1]", '["a"]', '[{"alias": 1}]', "\udcff"])
@@ -280,6 +329,7 @@ IN_THE_WAY = {
     2: "CREATE TABLE entries_3 (x)",
     3: "ALTER TABLE entries ADD COLUMN aliases",
     4: "ALTER TABLE refusals ADD COLUMN times",
+    5: "DROP TABLE outcomes",
 }
 
 
@@ -379,7 +429,7 @@ def test_a_migration_can_be_cut_off_before_each_of_its_statements(
         assert layout(cut) == layout(old)
 
 
-# Version 5 needs no room: a column more is a line in the schema.
+# Version 5 needs no room: a column more is a line in the schema. Version 6 frees some.
 @pytest.mark.parametrize("old", [1, 2, 3], indirect=True)
 def test_an_index_that_has_no_room_for_a_step_stays_as_it_was(old):
     with closing(apsw.Connection(str(old))) as connection:

@@ -80,10 +80,10 @@ def test_an_empty_file_becomes_an_index(path, fill, contents):
         assert contents(index) == ONE
 
 
-def test_a_closed_index_is_one_file_and_no_lock_is_left_beside_it(path, fill):
+def test_a_closed_index_is_two_files_and_no_lock_is_left_beside_them(path, fill):
     with ToolIndex(path) as index, index.lease("files").held(timeout=0):
         fill(index, ONE)
-    assert [file.name for file in path.parent.iterdir()] == ["search.db"]
+    assert {file.name for file in path.parent.iterdir()} == {"search.db", "search.db-kept"}
 
 
 @pytest.mark.parametrize("journal_mode", ["delete", "wal"])
@@ -179,8 +179,9 @@ def test_a_damaged_index_is_said_to_be_damaged(path, fill, contents):
     with path.open("r+b") as file:
         file.seek(16384)
         file.write(b"\xff" * (size - 2 * 16384))
-    with ToolIndex(path) as index, pytest.raises(DatabaseError, match="damaged; open it where"):
-        contents(index)
+    reading = ToolIndex(path, read_only=True)
+    with reading, pytest.raises(DatabaseError, match="damaged; open it where"):
+        contents(reading)
 
 
 def test_reading_only_needs_an_index_that_exists(path, tmp_path):

@@ -140,20 +140,20 @@ def test_a_batch_is_written_whole_or_not_at_all(usage, rows):
 
 
 def test_the_generation_moves_on_when_outcomes_are_written_or_deleted(usage):
-    assert usage.generation() == 0
+    first = usage.generation()
     usage.record_searches([search("1")])
     usage.record_searches([])
     usage.record_outcomes([])
     usage.clear()
-    assert usage.generation() == 0
+    assert usage.generation() == first
     usage.record_outcomes([outcome(), outcome()])
-    assert usage.generation() == 1
+    second = usage.generation()
     usage.retain(max_age_days=1, max_rows=2)
-    assert usage.generation() == 1
+    assert usage.generation() == second
     usage.retain(max_age_days=1, max_rows=1)
-    assert usage.generation() == 2
+    third = usage.generation()
     usage.clear()
-    assert usage.generation() == 3
+    assert len({first, second, third, usage.generation()}) == 4
 
 
 def test_nothing_is_written_through_a_pool_for_reading(pool, usage):

@@ -239,7 +239,7 @@ class Searcher:
             meaning = _Meaning(reader, request.where, vector.model_id)
             coverage = reader.coverage(vector.model_id)
             # The best of a few tools says little of the best of all: docs/decisions/0017.
-            weight = weights["vector"] * (coverage.vectors / coverage.tools) ** 2
+            weight = weights["vector"] * (coverage.vectors / max(coverage.tools, 1)) ** 2
             judges = (
                 partial(reader.with_vectors, model_id=vector.model_id)
                 if coverage.vectors < coverage.tools

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from toolindex import DamagedDatabaseError, embed_pending
+from toolindex import DamagedDatabaseError, ToolIndexError, embed_pending
 
 from pytools_hybrid.embedding import create_embedder
 
@@ -76,6 +76,13 @@ class VectorWork:
                 self.failure = str(error)
                 raise
 
+    async def _prune(self) -> None:
+        """Forget what the last changes left behind: under constant change no quiet hour comes."""
+        try:
+            await asyncio.to_thread(self._store.prune)
+        except ToolIndexError as error:
+            _log.info("old vectors are not forgotten yet: %s", error)
+
     async def refused(self) -> dict[str, str]:
         """Give the tools whose text the model has refused, by id, with its reasons.
 
@@ -93,6 +100,7 @@ class VectorWork:
         report = await embed_pending(
             self._store, embedder, limits=embedder.limits, progress=progress
         )
+        await self._prune()
         refused = await self.refused()
         self.failure = f"{len(refused)} refused by the model" if refused else ""
         for tool_id, reason in refused.items() if report.refused else ():

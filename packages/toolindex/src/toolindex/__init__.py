@@ -20,7 +20,8 @@ Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageS
 Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
-The file: `application_id` says whose it is; nothing else may open it beside this package.
+The files: `kept_path` says where the second one is, `application_id` whose a file is; nothing else
+may open them beside this package.
 sqlite-vec: `load_sqlite_vec` says why it cannot be loaded, where it cannot.
 """
 
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from toolindex._filters import ToolFilter
     from toolindex._header import application_id
     from toolindex._lease import Lease
+    from toolindex._parts import kept_path
     from toolindex._plan import StoredEntry, SyncPlan, plan_sync
     from toolindex._pruning import PruneReport
     from toolindex._query_vectors import QueryVectors
@@ -152,6 +154,7 @@ __all__ = [
     "application_id",
     "embed_pending",
     "finish_in_thread",
+    "kept_path",
     "load_sqlite_vec",
     "name_key",
     "percentile",
@@ -167,6 +170,7 @@ _HOMES = {
         "_filters": "ToolFilter",
         "_header": "application_id",
         "_lease": "Lease",
+        "_parts": "kept_path",
         "_plan": "StoredEntry SyncPlan plan_sync",
         "_pruning": "PruneReport",
         "_query_vectors": "QueryVectors",

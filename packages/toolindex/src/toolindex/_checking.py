@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from toolindex._meta import bump_generation, forget_reader
+from toolindex._pairing import vectors_changed
 from toolindex._vectors import fill, vector_tables, writable_tables
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
         connection.execute(f"DELETE FROM {table_of_vectors} WHERE model_id = ?", (forget,))  # noqa: S608
     for table in tables:
         fill(connection, table)
+    vectors_changed(connection)
     forget_reader(connection)
     bump_generation(connection)
 

@@ -1,4 +1,4 @@
-"""The connections to one database file, which may be removed or replaced at any moment."""
+"""The connections to one index, whose files may be removed or replaced at any moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import apsw
 from toolindex._damage import diagnosed
 from toolindex._lease import Lease
 from toolindex._opening import BUSY_TIMEOUT_MS, open_connection
+from toolindex._parts import beside, kept_path
 from toolindex._places import explained, refuse_without_locks
+from toolindex._recognition import is_index
 from toolindex._recovery import finish_renewal
 from toolindex.errors import (
     DamagedDatabaseError,
@@ -25,7 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
+    from toolindex._opening import Opened
+
 __all__ = ["ConnectionPool"]
+
+# Device and inode of the index, and of the file beside it; None for what is not there.
+_Identity = tuple[tuple[int, int] | None, tuple[int, int] | None]
 
 _RESCUE_SECONDS = 60.0
 _OPENINGS = 20
@@ -46,15 +53,27 @@ class _File(NamedTuple):
         return self.device, self.inode
 
 
+class _Files(NamedTuple):
+    """The two files of an index, as far as they are there."""
+
+    main: _File | None
+    kept: _File | None
+
+    @property
+    def identity(self) -> _Identity:
+        """What stays when they are written."""
+        return self.main and self.main.identity, self.kept and self.kept.identity
+
+
 class ConnectionPool:
-    """The connections to one database file, each lent to one thread at a time.
+    """The connections to one index, each lent to one thread at a time.
 
     One connection shared by threads would serialise them, and opening one per statement
     would load the extension again each time, so idle connections wait here for the next
     borrower. A file that was removed or replaced is opened, or made, anew.
 
     Args:
-        path: The database file; it is created, with the folders above it, unless reading only.
+        path: The index; its files are created, with the folders above, unless reading only.
         read_only: Never write, and work on a medium that cannot be written.
 
     Attributes:
@@ -63,15 +82,17 @@ class ConnectionPool:
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
+        self._kept = kept_path(path)
         self.read_only: bool = read_only
         self.closed: bool = False
         self.extension_problem: str = ""
         self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         # A connection on another file than the one that is there now is not lent again.
         self._epoch = 0
-        self._file: _File | None = None
+        self._files = _Files(None, None)
         self._is_immutable = False
-        self._damaged: tuple[int, int] | None = None
+        self._damaged: _Identity | None = None
+        self._suspect = path
 
     @contextmanager
     def read(self) -> Generator[apsw.Connection]:
@@ -134,15 +155,21 @@ class ConnectionPool:
         self.closed = True
         self.drop_idle()
 
-    def damaged_file(self) -> tuple[int, int] | None:
-        """Tell which file was found damaged, if it is the one that is still there."""
-        return self._damaged if self._leads_to(self._damaged) else None
+    def damage(self) -> tuple[_Identity, Path] | None:
+        """Return which files were found damaged, if they are the ones that are still there.
+
+        Returns:
+            What identifies the two, and the one that the error was about.
+        """
+        if self._damaged is None or not self._lead_to(self._damaged):
+            return None
+        return self._damaged, self._suspect
 
     def try_writing(self) -> bool:
         """Write from now on, if the file can be written by now; whether that is so."""
         if self.read_only:
             try:
-                open_connection(self.path, read_only=False).connection.close()
+                self._open_writable(self._look()).connection.close()
             except DatabaseError:
                 return False
             self.read_only = False
@@ -160,17 +187,17 @@ class ConnectionPool:
 
     @contextmanager
     def _lend(self) -> Generator[apsw.Connection]:
-        connection, epoch, file = self._take()
+        connection, epoch, files = self._take()
         try:
             yield connection
         except (DatabaseError, apsw.Error) as error:
             if isinstance(error, DamagedDatabaseError):
-                self._damaged = file
-            # What it remembers of the file may be as wrong as the file, or a transaction
+                self._note_damage(error, files)
+            # What it remembers of the files may be as wrong as they are, or a transaction
             # that could not be rolled back may still be open on it.
             connection.close()
-            if isinstance(error.__cause__, apsw.IOError) and not self._leads_to(file):
-                # It was found damaged, and another has been put in its place, log and all.
+            if isinstance(error.__cause__, apsw.IOError) and not self._lead_to(files):
+                # One was found damaged, and another has been put in its place, log and all.
                 raise DamagedDatabaseError(self.path) from error
             raise
         except BaseException:
@@ -178,40 +205,51 @@ class ConnectionPool:
             raise
         self._give_back(connection, epoch)
 
-    def _take(self) -> tuple[apsw.Connection, int, tuple[int, int] | None]:
+    def _take(self) -> tuple[apsw.Connection, int, _Identity]:
         if self.closed:
             raise DatabaseError(self.path, "the index has been closed")
         for _ in range(_OPENINGS):
             found = self._look()
-            if self._has_changed(found):
-                self._finish_log()
+            if self._have_changed(found):
+                self._finish_logs()
                 self.drop_idle()
-            self._file = found
-            epoch, file = self._epoch, found.identity if found else None
+            self._files = found
+            epoch, files = self._epoch, found.identity
             try:
-                return self._idle.get_nowait(), epoch, file
+                return self._idle.get_nowait(), epoch, files
             except queue.Empty:
                 pass
             try:
-                return self._open(), epoch, file
-            except DamagedDatabaseError:
-                self._damaged = file
+                return self._open(found), epoch, files
+            except DamagedDatabaseError as error:
+                # The file beside the index may just have been made.
+                self._note_damage(error, found._replace(kept=self._look().kept).identity)
                 raise
             except DatabaseError:
                 # Another may have been putting a new one in its place at this moment.
-                if file is None or self._leads_to(file):
+                if found.main is None or self._lead_to(files):
                     raise
         raise DatabaseBusyError(self.path)
 
-    def _open(self) -> apsw.Connection:
-        if self._file is None and not self.read_only:
-            return self._make()
-        opened = open_connection(self.path, read_only=self.read_only)
+    def _note_damage(self, error: DamagedDatabaseError, files: _Identity) -> None:
+        self._damaged, self._suspect = files, error.path
+
+    def _open(self, found: _Files) -> apsw.Connection:
+        opened = (
+            open_connection(self.path, read_only=True)
+            if self.read_only
+            else self._open_writable(found)
+        )
         self._is_immutable = opened.is_immutable
         self.extension_problem = opened.extension_problem
         return opened.connection
 
-    def _make(self) -> apsw.Connection:
+    def _open_writable(self, found: _Files) -> Opened:
+        if found.main is None or (found.kept is None and is_index(self.path)):
+            return self._make()
+        return open_connection(self.path, read_only=False)
+
+    def _make(self) -> Opened:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -229,9 +267,8 @@ class ConnectionPool:
                     raise
                 # What kept a lock from being made says more than SQLite does.
                 raise explained(self.path, lease.obstacle) from error
-        self.extension_problem = opened.extension_problem
-        self._file = self._look()
-        return opened.connection
+        self._files = self._look()
+        return opened
 
     def _give_back(self, connection: apsw.Connection, epoch: int) -> None:
         if epoch != self._epoch:
@@ -242,7 +279,7 @@ class ConnectionPool:
         if self.closed:
             self.close()
 
-    def _finish_log(self) -> None:
+    def _finish_logs(self) -> None:
         """Empty the log beside a file that was replaced: SQLite would take it for the new one's."""
         with suppress(queue.Empty, apsw.Error):
             connection = self._idle.get_nowait()
@@ -252,24 +289,30 @@ class ConnectionPool:
             finally:
                 connection.close()
 
-    def _leads_to(self, file: tuple[int, int] | None) -> bool:
-        found = self._look()
-        return found is not None and found.identity == file
+    def _lead_to(self, files: _Identity) -> bool:
+        return self._look().identity == files
 
-    def _look(self) -> _File | None:
+    def _look(self) -> _Files:
+        return _Files(self._look_at(self.path), self._look_at(self._kept))
+
+    def _look_at(self, path: Path) -> _File | None:
         try:
-            status = self.path.stat()
+            status = path.stat()
         except (OSError, ValueError):
             return None
         log_size = 0
         if self._is_immutable:
             with suppress(OSError):
-                log_size = self.path.with_name(f"{self.path.name}-wal").stat().st_size
+                log_size = beside(path)[0].stat().st_size
         return _File(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, log_size)
 
-    def _has_changed(self, found: _File | None) -> bool:
-        """Tell whether the idle connections would read something else than the file there is."""
-        before = self._file
+    def _have_changed(self, found: _Files) -> bool:
+        """Tell whether the idle connections would read something else than the files there are."""
+        return self._has_changed(self._files.main, found.main) or self._has_changed(
+            self._files.kept, found.kept
+        )
+
+    def _has_changed(self, before: _File | None, found: _File | None) -> bool:
         if before is None or found is None:
             return before is not found
         if self._is_immutable:

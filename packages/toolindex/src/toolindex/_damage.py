@@ -9,49 +9,62 @@ from typing import TYPE_CHECKING
 import apsw
 
 from toolindex._migrations import expected_columns
-from toolindex._opening import open_connection, translated
+from toolindex._opening import open_part, translated
+from toolindex._parts import INDEX, PARTS
 from toolindex._vectors import vector_tables
 from toolindex.errors import DamagedDatabaseError, DatabaseError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["diagnosed"]
+    from toolindex._parts import Part
+
+__all__ = ["diagnosed", "is_damaged"]
 
 # What SQLite and sqlite-vec say when something of ours is not as it was made. They say the same
 # when a file could not be opened or memory was short: sqlite-vec keeps no cause of its failures.
+_TABLES = "|".join(table for part in PARTS for table in sorted(part.tables))
 _SUSPICION = re.compile(
-    r"no such table: (main\.)?(meta|entries|embeddings|models|refusals|query_embeddings|searches|"
-    r"outcomes)|no such column|has no column|no such module|vectors blob|vector data|chunk|"
-    r"validity|sqlite-vec|vtable constructor|fts5: ",
+    rf"no such table: ((main|kept)\.)?({_TABLES})|no such column|has no column|no such module|"
+    r"vectors blob|vector data|chunk|validity|sqlite-vec|vtable constructor|fts5: ",
     re.IGNORECASE,
 )
 
 
-def diagnosed(path: Path, error: apsw.Error) -> DatabaseError:
-    """Give the error of this package for one of the driver's, on a database that was open.
+def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
+    """Return the error of this package for one of the driver's, on an index that was open.
 
     Args:
-        path: The database file.
-        error: What the driver raised. If it could mean damage, the database is looked through.
+        index: The index.
+        error: What the driver raised. If it could mean damage, both files are looked through.
     """
-    meaning = translated(path, error, is_open=True)
+    meaning = translated(index, error, is_open=True)
     if type(meaning) is not DatabaseError or not isinstance(error, apsw.SQLError):
         return meaning
     if not _SUSPICION.search(str(error)):
         return meaning
     try:
-        return DamagedDatabaseError(path) if _is_damaged(path) else meaning
+        for part in PARTS:
+            if is_damaged(index, part):
+                return DamagedDatabaseError(part.path(index))
     except DatabaseError as cannot_tell:
         return cannot_tell
     except OSError:  # What the schema should be could not be read.
         return meaning
+    return meaning
 
 
-def _is_damaged(path: Path) -> bool:
-    expected = expected_columns()
+def is_damaged(index: Path, part: Part) -> bool:
+    """Look one of the files of an index through.
+
+    Raises:
+        DatabaseError: Whether it is damaged cannot be told.
+    """
+    if not part.path(index).exists():
+        return False
+    expected = expected_columns(part)
     try:
-        connection = open_connection(path, read_only=True).connection
+        connection = open_part(index, part)
     except DamagedDatabaseError:
         return True
     with closing(connection):
@@ -61,15 +74,18 @@ def _is_damaged(path: Path) -> bool:
             connection.execute("BEGIN")
             if connection.execute("PRAGMA integrity_check(1)").get != "ok":
                 return True
+            if connection.pragma("user_version") != part.version:
+                return False
             for table, columns in expected.items():
                 connection.execute(f"SELECT {', '.join(columns)} FROM {table} LIMIT 0")  # noqa: S608
-            for vectors in vector_tables(connection):
-                _read_through(connection, vectors.name)
+            if part is INDEX:
+                for vectors in vector_tables(connection):
+                    _read_through(connection, vectors.name)
         except (apsw.SQLError, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError):
             # Our own statements are right, and no file was lacking.
             return True
         except apsw.Error as error:
-            raise translated(path, error, is_open=True) from error
+            raise translated(index, error, part, is_open=True) from error
     return False
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import apsw
 
 from toolindex._descriptors import are_exhausted
+from toolindex._pairing import move_out
+from toolindex._parts import INDEX
 from toolindex._rows import entry_segments, name_key, parameters_from_json
 from toolindex.errors import (
     DamagedDatabaseError,
@@ -21,34 +23,39 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "expected_columns", "migrate"]
+    from toolindex._parts import Part
 
-APPLICATION_ID = 0x7079746C
-"""SQLite's mark in the file header that says whose database this is (`pytl`)."""
+__all__ = ["SCHEMA_VERSION", "check_tables", "expected_columns", "migrate", "sql_of"]
 
-SCHEMA_VERSION = 5
-"""The newest schema this version reads; a database's own is its `user_version`."""
+SCHEMA_VERSION = INDEX.version
 
-_TABLES = frozenset(
-    {"meta", "entries", "entries_fts", "embeddings", "models", "query_embeddings", "searches"}
-    | {"outcomes", "refusals"}
-)
+_ONE_FILE = 5
+"""The last version that kept all in one file."""
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 
 
-def migrate(connection: apsw.Connection, path: Path, *, read_only: bool) -> None:
+def migrate(
+    connection: apsw.Connection, path: Path, part: Part = INDEX, *, read_only: bool
+) -> None:
     """Make the tables of an empty database, or add what a later version brought.
 
     Each step is one transaction: a kill leaves a whole older version, which the next open
     brings on.
+
+    Args:
+        connection: A connection whose main database is the part. An index needs the other part
+            attached.
+        path: The file.
+        part: Which part of an index it is.
+        read_only: Whether nothing may be written.
 
     Raises:
         DatabaseError: The database is empty or of an older version, and may not be written.
         DamagedDatabaseError: Tables are missing.
         NewerSchemaError: A later version wrote it.
     """
-    is_ours = connection.pragma("application_id") == APPLICATION_ID
-    while (version := _version(connection)) < SCHEMA_VERSION:
+    is_ours = connection.pragma("application_id") == part.application_id
+    while (version := _version(connection)) < part.version:
         if version < 0 or (version == 0 and is_ours):
             raise DamagedDatabaseError(path)
         if read_only:
@@ -59,49 +66,95 @@ def migrate(connection: apsw.Connection, path: Path, *, read_only: bool) -> None
                 else "the index is of an older version; open it once where it can be written",
             )
         try:
-            _step(connection, version)
+            _step(connection, part, version)
         except (apsw.SQLError, ValueError, TypeError, AttributeError) as error:
             # sqlite-vec says no more than that it failed.
             if are_exhausted(error):
                 raise TooManyFilesError(path) from error
             # Our own statements are right: what they are for is not as it was made.
             raise DamagedDatabaseError(path) from error
-    if version > SCHEMA_VERSION:
-        raise NewerSchemaError(path, found=version, supported=SCHEMA_VERSION)
-    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-    if not _TABLES.issubset(name for (name,) in tables):
+    if version > part.version:
+        raise NewerSchemaError(path, found=version, supported=part.version)
+    check_tables(connection, path, part, schema="main")
+
+
+def check_tables(connection: apsw.Connection, path: Path, part: Part, *, schema: str) -> None:
+    """Check that a part has its tables.
+
+    Raises:
+        DamagedDatabaseError: Tables are missing.
+    """
+    tables = connection.execute(f"SELECT name FROM {schema}.sqlite_schema WHERE type = 'table'")  # noqa: S608
+    if not part.tables.issubset(name for (name,) in tables):
         raise DamagedDatabaseError(path)
 
 
-def expected_columns() -> dict[str, tuple[str, ...]]:
-    """Give the columns that each table of this version's schema has, by table."""
+def expected_columns(part: Part) -> dict[str, tuple[str, ...]]:
+    """Return the columns that each table of a part has in this version's schema, by table."""
     with closing(apsw.Connection(":memory:")) as connection:
-        for _ in connection.execute(_sql("schema.sql")):
+        for _ in connection.execute(sql_of(part.sql)):
             pass
         return {
             table: tuple(name for (name,) in connection.execute(_COLUMNS, (table,)))
-            for table in sorted(_TABLES)
+            for table in sorted(part.tables)
         }
+
+
+def sql_of(name: str) -> str:
+    """Return the statements that one of the files of this package holds."""
+    from importlib import resources
+
+    return resources.files("toolindex").joinpath(name).read_text("utf-8")
 
 
 def _version(connection: apsw.Connection) -> int:
     return int(connection.pragma("user_version"))
 
 
-def _step(connection: apsw.Connection, version: int) -> None:
+def _step(connection: apsw.Connection, part: Part, version: int) -> None:
+    if part is INDEX and version == _ONE_FILE:
+        while _moves_out(connection):
+            pass
+        return
+    with _transaction(connection):
+        # Another process may have taken the step between the look and the lock.
+        if _version(connection) != version:
+            return
+        if version == 0:
+            connection.execute(sql_of(part.sql))
+            connection.execute(f"PRAGMA application_id = {part.application_id}")
+            reached = part.version
+        else:
+            reached = version + 1
+            with _functions(connection):
+                connection.execute(sql_of(f"{part.steps}/{reached:04}.sql"))
+        connection.execute(f"PRAGMA user_version = {reached}")
+
+
+def _moves_out(connection: apsw.Connection) -> bool:
+    """Copy what the other file is to hold, or delete it here once all of it is there.
+
+    One transaction may change one of the files only: SQLite writes the two one after the other,
+    and a kill in between must find every row in one of them.
+
+    Returns:
+        Whether anything was copied, so that there may be more.
+    """
+    with _transaction(connection):
+        if _version(connection) != _ONE_FILE:
+            return False
+        if move_out(connection):
+            return True
+        connection.execute(sql_of("migrations/0006.sql"))
+        connection.execute(f"PRAGMA user_version = {_ONE_FILE + 1}")
+    return False
+
+
+@contextmanager
+def _transaction(connection: apsw.Connection) -> Generator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have taken the step between the look and the lock.
-        if _version(connection) == version:
-            if version == 0:
-                connection.execute(_sql("schema.sql"))
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                reached = SCHEMA_VERSION
-            else:
-                reached = version + 1
-                with _functions(connection):
-                    connection.execute(_sql(f"migrations/{reached:04}.sql"))
-            connection.execute(f"PRAGMA user_version = {reached}")
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -126,9 +179,3 @@ def _segments(name: str, description: str, parameters: str, category: str, tags:
     return entry_segments(
         name, description, parameters_from_json(parameters), category, json.loads(tags)
     )
-
-
-def _sql(name: str) -> str:
-    from importlib import resources
-
-    return resources.files("toolindex").joinpath(name).read_text("utf-8")

@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
 from toolindex._descriptors import are_exhausted
 from toolindex._extension import load_sqlite_vec
-from toolindex._header import application_id
-from toolindex._migrations import APPLICATION_ID, SCHEMA_VERSION, migrate
-from toolindex._places import explained, refuse_special_files, refuse_without_locks, without_locks
+from toolindex._migrations import check_tables, migrate, sql_of
+from toolindex._pairing import are_paired, pair
+from toolindex._parts import INDEX, KEPT, PARTS, beside
+from toolindex._places import explained, refuse_without_locks, without_locks
+from toolindex._recognition import broken, recognise, refuse_other_formats
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
     DatabaseError,
-    ForeignDatabaseError,
-    NewerSchemaError,
     TooManyFilesError,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["BUSY_TIMEOUT_MS", "Opened", "open_connection", "translated"]
+    from toolindex._parts import Part
+
+__all__ = ["BUSY_TIMEOUT_MS", "Opened", "make_kept", "open_connection", "open_part", "translated"]
 
 BUSY_TIMEOUT_MS = 5_000
 """How long a statement waits for a lock that another process holds."""
 
 _RETRY_SECONDS = 0.005
 _LOG_BYTES = 32 << 20
+# Large pages pay for vectors; the size is fixed by the first write.
+_PAGE_BYTES = 16384
 _LOCK_FAILURES = (
     apsw.SQLITE_IOERR_LOCK,
     apsw.SQLITE_IOERR_RDLOCK,
@@ -44,7 +49,7 @@ class Opened(NamedTuple):
 
     Attributes:
         connection: The connection.
-        is_immutable: Whether it reads the file as it lies, however others change it.
+        is_immutable: Whether it reads the files as they lie, however others change them.
         extension_problem: Why sqlite-vec cannot be loaded, or an empty string.
     """
 
@@ -53,48 +58,74 @@ class Opened(NamedTuple):
     extension_problem: str
 
 
-def open_connection(path: Path, *, read_only: bool) -> Opened:
+def open_connection(index: Path, *, read_only: bool) -> Opened:
     """Open a connection to an index, made or brought up to date where that is needed.
 
+    The file that holds what cannot be made again is attached as `kept`. A name of a table without
+    a schema means the one table of that name, in whichever file.
+
     Args:
-        path: The database file.
+        index: The index.
         read_only: Never write, and work on a medium that cannot be written.
 
     Raises:
-        DatabaseError: The file cannot be opened.
-        DamagedDatabaseError: It is an index, and broken.
+        DatabaseError: A file cannot be opened.
+        DamagedDatabaseError: It is ours, and broken.
         ForeignDatabaseError: It is something else than an index.
         NewerSchemaError: A later version wrote it.
         TooManyFilesError: This process has too many files open.
     """
-    try:
-        _refuse_other_formats(path)
+    with _explained(index):
         if read_only:
-            return _open_read_only(path)
-        return _configured(apsw.Connection(str(path)), path)
-    except apsw.Error as error:
-        raise translated(path, error) from error
-    except ValueError as error:
-        raise DatabaseError(path, f"SQLite does not open such a path ({error})") from error
-    except OSError as error:
-        if are_exhausted(error):
-            raise TooManyFilesError(path) from error
-        raise explained(path, error) from error
+            return _open_read_only(index, PARTS)
+        return _open_writable(index)
 
 
-def translated(path: Path, error: apsw.Error, *, is_open: bool = False) -> DatabaseError:
-    """Give the error of this package for one of the driver's.
+def open_part(index: Path, part: Part) -> apsw.Connection:
+    """Open one of the files of an index alone, for reading only, of whichever version it is.
+
+    Raises:
+        DatabaseError: As for `open_connection`.
+    """
+    with _explained(index, part):
+        return _open_read_only(index, (part,)).connection
+
+
+def make_kept(file: Path) -> apsw.Connection:
+    """Open the file that holds what cannot be made again, alone, made or brought up to date.
+
+    Raises:
+        apsw.Error: It cannot be written.
+        DatabaseError: It is damaged, of another, or of a later version.
+    """
+    connection = apsw.Connection(str(file))
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        _tune(connection, "main")
+        migrate(connection, file, KEPT, read_only=False)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def translated(
+    index: Path, error: apsw.Error, part: Part = INDEX, *, is_open: bool = False
+) -> DatabaseError:
+    """Return the error of this package for one of the driver's.
 
     Damage is what the driver says in so many words; see `diagnosed` for what it leaves open.
 
     Args:
-        path: The database file.
+        index: The index.
         error: What the driver raised.
-        is_open: Whether the file was recognised as an index before.
+        part: Which of its files it is about.
+        is_open: Whether the file was recognised as ours before.
     """
+    path = part.path(index)
     match error:
         case apsw.NotADBError() | apsw.CorruptError():
-            return DamagedDatabaseError(path) if is_open else _broken(path)
+            return DamagedDatabaseError(path) if is_open else broken(index, part)
         case apsw.FullError():
             return DatabaseError(path, "the disk is full; free some space and run again")
         case apsw.BusyError() | apsw.LockedError():
@@ -119,94 +150,161 @@ def translated(path: Path, error: apsw.Error, *, is_open: bool = False) -> Datab
             return DatabaseError(path, f"SQLite failed ({error})")
 
 
-def _open_read_only(path: Path) -> Opened:
-    uri = path.absolute().as_uri()
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+@contextmanager
+def _explained(index: Path, part: Part = INDEX) -> Generator[None]:
+    path = part.path(index)
     try:
-        connection = apsw.Connection(f"{uri}?mode=ro", flags=flags)
-        return _configured(connection, path, read_only=True)
+        yield
+    except apsw.Error as error:
+        raise translated(index, error, part) from error
+    except ValueError as error:
+        raise DatabaseError(path, f"SQLite does not open such a path ({error})") from error
+    except OSError as error:
+        if are_exhausted(error):
+            raise TooManyFilesError(path) from error
+        raise explained(path, error) from error
+
+
+def _open_writable(index: Path) -> Opened:
+    refuse_other_formats(index, INDEX)
+    connection = apsw.Connection(str(index))
+    try:
+        # Closing would move what a killed process left in the log into the file, which
+        # is not ours to do before we know whose file it is.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(index))
+        extension_problem = load_sqlite_vec(connection)
+        _recognise(connection, index, INDEX)
+        _attach(connection, index)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
+        _tune(connection, *(part.schema for part in PARTS))
+        migrate(connection, index, read_only=False)
+        if not extension_problem and not are_paired(connection):
+            _pair(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return Opened(connection, is_immutable=False, extension_problem=extension_problem)
+
+
+def _recognise(connection: apsw.Connection, index: Path, part: Part) -> None:
+    try:
+        recognise(connection, index, part, schema="main")
+    except apsw.BusyError:
+        # Nobody need wait for a lock that nobody can have.
+        refuse_without_locks(part.path(index))
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        recognise(connection, index, part, schema="main")
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+
+
+def _attach(connection: apsw.Connection, index: Path) -> None:
+    file = KEPT.path(index)
+    refuse_other_formats(index, KEPT)
+    try:
+        connection.execute("ATTACH ? AS kept", (str(file),))
+        recognise(connection, index, KEPT, schema="kept")
+        if connection.pragma("user_version", schema="kept") != KEPT.version:
+            # Unqualified names in its statements would mean tables of the index.
+            connection.execute("DETACH kept")
+            make_kept(file).close()
+            connection.execute("ATTACH ? AS kept", (str(file),))
+        check_tables(connection, file, KEPT, schema="kept")
+    except apsw.Error as error:
+        raise translated(index, error, KEPT) from error
+
+
+def _pair(connection: apsw.Connection) -> None:
+    # Another that writes just now has paired them, or the next one that opens them does.
+    with suppress(apsw.BusyError):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if not are_paired(connection):
+                pair(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _open_read_only(index: Path, parts: tuple[Part, ...]) -> Opened:
+    try:
+        return _opened_as(index, parts, is_immutable=False)
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
         if are_exhausted(error):
             raise
         # WAL needs a shared-memory file beside the database. Where none can be made, the file is
         # read as it lies, unless its last changes are outside of it; whoever lends the
         # connection has to see to it that the file has not changed since.
-        if _has_changes_beside_it(path):
-            raise DatabaseError(
-                path,
-                f"the last changes are in {path.name}-wal, which can only be read where "
-                "files can be written; open the index once there",
-            ) from None
-        connection = apsw.Connection(f"{uri}?immutable=1", flags=flags)
-        return _configured(connection, path, read_only=True, is_immutable=True)
+        for file in (part.path(index) for part in parts):
+            if _has_changes_beside_it(file):
+                raise DatabaseError(
+                    file,
+                    f"the last changes are in {file.name}-wal, which can only be read where "
+                    "files can be written; open the index once there",
+                ) from None
+        return _opened_as(index, parts, is_immutable=True)
 
 
-def _configured(
-    connection: apsw.Connection, path: Path, *, read_only: bool = False, is_immutable: bool = False
-) -> Opened:
+def _opened_as(index: Path, parts: tuple[Part, ...], *, is_immutable: bool) -> Opened:
+    first, mode = parts[0], "immutable=1" if is_immutable else "mode=ro"
+    refuse_other_formats(index, first)
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(_uri(first.path(index), mode), flags=flags)
     try:
-        # Closing would move what a killed process left in the log into the file, which
-        # is not ours to do before we know whose file it is.
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(path))
-        extension_problem = load_sqlite_vec(connection)
-        try:
-            _recognise(connection, path)
-        except apsw.BusyError:
-            # Nobody need wait for a lock that nobody can have.
-            refuse_without_locks(path)
-            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            _recognise(connection, path)
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
-        if not read_only:
-            # Large pages pay for vectors; the size is fixed by the first write.
-            connection.execute("PRAGMA page_size = 16384")
-            _switch_to_wal(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
-        migrate(connection, path, read_only=read_only)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(index))
+        extension_problem = load_sqlite_vec(connection) if first is INDEX else ""
+        _recognise(connection, index, first)
+        if parts == PARTS:
+            migrate(connection, index, read_only=True)
+            _attach_for_reading(connection, index, mode)
     except BaseException:
         connection.close()
         raise
     return Opened(connection, is_immutable, extension_problem)
 
 
-def _refuse_other_formats(path: Path) -> None:
-    refuse_special_files(path)
-    # SQLite takes some files of a few bytes for empty databases, and would write over them; and
-    # a log beside a file of another kind would be taken for its content.
-    with suppress(FileNotFoundError):
-        if path.stat().st_size and application_id(path) is None:
-            raise ForeignDatabaseError(path)
-
-
-def _broken(path: Path) -> DatabaseError:
-    """Tell whose database SQLite found broken."""
-    with suppress(OSError, apsw.Error):
-        if application_id(path) == APPLICATION_ID:
-            return DamagedDatabaseError(path)
-    return ForeignDatabaseError(path)
-
-
-def _recognise(connection: apsw.Connection, path: Path) -> None:
-    # Before anything is written: even a change of journal mode would touch a file
-    # that belongs to somebody else.
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if not tables:
+def _attach_for_reading(connection: apsw.Connection, index: Path, mode: str) -> None:
+    file = KEPT.path(index)
+    if not file.exists():
+        # Nothing is kept yet, and no file can be made for it here.
+        with closing(apsw.Connection(":memory:")) as empty:
+            empty.execute(sql_of(KEPT.sql))
+            content = empty.serialize("main")
+        connection.execute("ATTACH ':memory:' AS kept")
+        connection.deserialize("kept", content)
         return
-    if connection.pragma("application_id") != APPLICATION_ID:
-        raise ForeignDatabaseError(path)
-    version = connection.pragma("user_version")
-    if version > SCHEMA_VERSION:
-        raise NewerSchemaError(path, found=version, supported=SCHEMA_VERSION)
+    refuse_other_formats(index, KEPT)
+    try:
+        connection.execute("ATTACH ? AS kept", (_uri(file, mode),))
+        recognise(connection, index, KEPT, schema="kept")
+        if connection.pragma("user_version", schema="kept") != KEPT.version:
+            raise DatabaseError(
+                file, "the file is of an older version; open it once where it can be written"
+            )
+        check_tables(connection, file, KEPT, schema="kept")
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise DamagedDatabaseError(file) from error
 
 
-def _switch_to_wal(connection: apsw.Connection) -> None:
+def _uri(file: Path, mode: str) -> str:
+    return f"{file.absolute().as_uri()}?{mode}"
+
+
+def _tune(connection: apsw.Connection, *schemas: str) -> None:
+    for schema in schemas:
+        connection.execute(f"PRAGMA {schema}.page_size = {_PAGE_BYTES}")
+        _switch_to_wal(connection, schema)
+        connection.execute(f"PRAGMA {schema}.synchronous = NORMAL")
+        connection.execute(f"PRAGMA {schema}.journal_size_limit = {_LOG_BYTES}")
+
+
+def _switch_to_wal(connection: apsw.Connection, schema: str) -> None:
     # Of two that make one database at once, SQLite refuses one here without any waiting.
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA {schema}.journal_mode = WAL")
         except apsw.BusyError:
             if time.monotonic() > deadline:
                 raise
@@ -215,8 +313,8 @@ def _switch_to_wal(connection: apsw.Connection) -> None:
             return
 
 
-def _has_changes_beside_it(path: Path) -> bool:
-    log = path.with_name(f"{path.name}-wal")
+def _has_changes_beside_it(file: Path) -> bool:
+    log, _ = beside(file)
     with suppress(OSError):  # It comes and goes as others open and close.
         return log.stat().st_size > 0
     return False

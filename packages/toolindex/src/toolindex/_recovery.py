@@ -1,16 +1,19 @@
-"""A damaged database: kept under another name, and what can still be read of it taken over."""
+"""A damaged file: kept under another name, and what can still be read of it taken over."""
 
 from __future__ import annotations
 
 import struct
 from contextlib import closing, suppress
 from math import hypot
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from toolindex._opening import BUSY_TIMEOUT_MS, open_connection, translated
-from toolindex.errors import DatabaseError
+from toolindex._damage import is_damaged
+from toolindex._opening import BUSY_TIMEOUT_MS, make_kept, open_connection, translated
+from toolindex._parts import PARTS, beside, kept_path
+from toolindex._usage import to_outcome, to_search
+from toolindex.errors import DatabaseError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +24,7 @@ __all__ = ["finish_renewal", "renew", "take_over"]
 _TABLES = {
     "embeddings": "text_hash, model_id, vector, stored_at",
     "refusals": "model_id, text_hash, reason, at, times",
+    "query_embeddings": "model_id, query_hash, used_at, vector",
     "searches": "id, at, query, mode, parameters, results, latency_ms, degraded",
     "outcomes": "rowid, at, tool_id, success, latency_ms, search_id",
 }
@@ -30,71 +34,72 @@ _PASSING = (apsw.CantOpenError, apsw.NoMemError, apsw.BusyError, apsw.LockedErro
 _UNWRITABLE = (*_PASSING, apsw.FullError, apsw.IOError, apsw.ReadOnlyError)
 
 
-def renew(path: Path) -> Path:
-    """Put a new database, with what can be read of the damaged one, in its place.
+def renew(index: Path, *, suspect: Path) -> Path:
+    """Put a new file in the place of whichever of the two is damaged.
 
-    The new one is complete before the damaged one is renamed: a kill at any moment leaves one of
-    the two, and `finish_renewal` completes what is left to be done. Whoever calls holds the lease
-    under which databases are made.
+    What cannot be made again is in a new file before its damaged one is renamed: a kill at any
+    moment leaves one of the two, and `finish_renewal` completes what is left to be done. Whoever
+    calls holds the lease under which files are made.
+
+    Args:
+        index: The index.
+        suspect: The file to set aside where neither is found damaged.
 
     Returns:
-        The damaged one's new name: `search.db.corrupt-20261122T101500`.
+        The damaged file's new name: `search.db.corrupt-20261122T101500`.
 
     Raises:
         DatabaseError: It cannot be renamed, or no other can be made.
     """
-    new, aside = _new(path), _name_aside(path)
-    try:
-        for file in (new, *_beside(new)):
-            file.unlink(missing_ok=True)
-        connection = open_connection(new, read_only=False).connection
-        with closing(connection), connection:
-            try:
-                take_over(connection, path)
-            except apsw.Error as error:
-                # Told while the new one is open: closed, it gives back the files that are lacking.
-                raise translated(path, error, is_open=True) from error
-        path.rename(aside)
-        for old, kept in zip(_beside(path), _beside(aside), strict=True):
-            with suppress(FileNotFoundError):
-                old.rename(kept)
-        finish_renewal(path)
-    except OSError as error:
-        raise DatabaseError(path, f"is damaged, and cannot be set aside ({error})") from error
-    except apsw.Error as error:
-        raise translated(new, error) from error
+    damaged = [file for part in PARTS if is_damaged(index, part) for file in [part.path(index)]]
+    kept, aside = kept_path(index), index
+    for file in sorted(damaged or [suspect], key=lambda file: file != kept):
+        try:
+            if file == kept:
+                for old in (_new(kept), *beside(_new(kept))):
+                    old.unlink(missing_ok=True)
+                _rescue(kept, into=_new(kept))
+                aside = _set_aside(kept)
+                finish_renewal(index)
+            else:
+                # One of an older version holds all that there is.
+                _rescue(index, into=kept)
+                aside = _set_aside(index)
+        except OSError as error:
+            raise DatabaseError(file, f"is damaged, and cannot be set aside ({error})") from error
+    open_connection(index, read_only=False).connection.close()
     return aside
 
 
-def finish_renewal(path: Path) -> None:
-    """Move a database that was made anew to its place, if a kill has kept it from there.
+def finish_renewal(index: Path) -> None:
+    """Move a file that was made anew to its place, if a kill has kept it from there.
 
     Raises:
         DatabaseError: Nothing can be made where it is to be.
     """
-    try:
-        _new(path).replace(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        reason = f"cannot be made there ({error.strerror}); choose another path"
-        raise DatabaseError(path, reason) from error
+    for file in (part.path(index) for part in PARTS):
+        try:
+            if not file.exists():
+                _new(file).replace(file)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            reason = f"cannot be made there ({error.strerror}); choose another path"
+            raise DatabaseError(file, reason) from error
 
 
 def take_over(connection: apsw.Connection, damaged: Path) -> int:
-    """Copy the vectors and the usage record that can still be read of a damaged database.
-
-    Vectors were paid for; the rest of the index is made again from the files.
+    """Copy the vectors and the usage record that can still be read of a damaged file.
 
     Args:
-        connection: A connection to the new database, inside a write transaction.
+        connection: A connection to the file that is to hold them, inside a write transaction.
         damaged: The damaged one. It is only read.
 
     Returns:
         How many rows were taken over.
 
     Raises:
-        apsw.Error: The damaged one cannot be opened, or the new one cannot be written.
+        apsw.Error: The damaged one cannot be opened, or the other cannot be written.
     """
     before = connection.total_changes()
     with closing(_opened(damaged)) as source:
@@ -102,13 +107,31 @@ def take_over(connection: apsw.Connection, damaged: Path) -> int:
             marks = ", ".join("?" for _ in columns.split(", "))
             insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608
             for row in _readable(source, columns, table):
-                if table != "embeddings" or _is_vector(row[2]):
+                if _is_whole(table, row):
                     _try_inserting(connection, insert, row)
-    connection.execute(
-        "INSERT OR IGNORE INTO models (model_id, dimensions, used_at) "
-        "SELECT model_id, length(vector) / 4, 0 FROM embeddings GROUP BY model_id"
-    )
     return connection.total_changes() - before
+
+
+def _rescue(damaged: Path, *, into: Path) -> None:
+    try:
+        connection = make_kept(into)
+        with closing(connection), connection:
+            try:
+                take_over(connection, damaged)
+            except apsw.Error as error:
+                # Told while the new one is open: closed, it gives back the files that are lacking.
+                raise translated(damaged, error, is_open=True) from error
+    except apsw.Error as error:
+        raise translated(into, error) from error
+
+
+def _set_aside(file: Path) -> Path:
+    aside = _name_aside(file)
+    file.rename(aside)
+    for old, new in zip(beside(file), beside(aside), strict=True):
+        with suppress(FileNotFoundError):
+            old.rename(new)
+    return aside
 
 
 def _opened(path: Path) -> apsw.Connection:
@@ -164,8 +187,22 @@ def _name_aside(path: Path) -> Path:
     return aside
 
 
-def _beside(path: Path) -> tuple[Path, Path]:
-    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
+def _is_whole(table: str, row: tuple[Any, ...]) -> bool:
+    """Tell whether a row is as it was written, as far as that can be told."""
+    values = dict(zip(_TABLES[table].split(", "), row, strict=True))
+    try:
+        match table:
+            case "embeddings" | "query_embeddings":
+                return _is_vector(values["vector"])
+            case "searches":
+                to_search(*row)
+            case "outcomes":
+                to_outcome(*row[1:])
+            case _:
+                pass
+    except (ValueError, TypeError, UsageError):
+        return False
+    return True
 
 
 def _is_vector(blob: object) -> bool:

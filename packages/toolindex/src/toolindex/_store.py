@@ -15,6 +15,7 @@ from toolindex._checking import disagreements, is_sound, rebuild
 from toolindex._connection import ConnectionPool
 from toolindex._lease import Lease
 from toolindex._meta import bump_generation, get_meta, note_reader, set_meta
+from toolindex._pairing import vectors_changed
 from toolindex._pending import count_pending, pending_texts, refuse, refused_tools
 from toolindex._plan import plan_sync
 from toolindex._pruning import PruneReport, prune
@@ -54,20 +55,24 @@ _BIND_MS = 500
 class ToolIndex:
     """A database file that mirrors a tree of tools and keeps what was computed for them.
 
-    Safe to use from many threads and beside other processes on the same file. Every change
+    What cannot be made again from the tools is in a second file beside it, `search.db-kept`:
+    vectors, and the usage record. So damage to the index loses none of that, and an index that is
+    removed finds it again.
+
+    Safe to use from many threads and beside other processes on the same files. Every change
     is one transaction, so a kill at any moment leaves the state before or after it. A file
-    that is removed or replaced meanwhile is made or opened anew; a damaged index is set aside
+    that is removed or replaced meanwhile is made or opened anew; a damaged one is set aside
     when it is opened.
 
     Args:
-        path: The database file; made when it does not exist, unless reading only.
+        path: The index; made when it does not exist, unless reading only.
         read_only: Never write: works on a medium that cannot be written.
 
     Attributes:
-        path: The database file, absolute.
+        path: The index, absolute.
         usage: The record of searches and of what came of them.
         query_vectors: Vectors of queries, kept for when they are asked again.
-        damaged: Where a damaged database was put, if this object found one.
+        damaged: Where a damaged file was put, if this object found one.
 
     Raises:
         DatabaseError: The file cannot be opened or made.
@@ -309,6 +314,7 @@ class ToolIndex:
                     model_id, f"gave vectors of {dimensions} dimensions, earlier ones have {kept}"
                 )
             put_vectors(connection, model_id, dimensions, blobs)
+            vectors_changed(connection)
             bump_generation(connection)
 
     def use_model(self, model_id: str) -> bool:
@@ -334,7 +340,7 @@ class ToolIndex:
             `rebuild` makes them so. None where all is well.
 
         Raises:
-            DamagedDatabaseError: The file itself is damaged.
+            DamagedDatabaseError: One of the files is damaged.
             DatabaseError: It can be neither read nor written.
         """
         with self._pool.read() as connection:
@@ -372,10 +378,10 @@ class ToolIndex:
             yield self._reader(connection)
 
     def set_aside(self) -> Path | None:
-        """Rename a database that was found damaged, and go on with a new one.
+        """Rename a file that was found damaged, and go on with a new one.
 
-        Kept vectors and the usage record are taken over as far as they can be read; the rest
-        is made again by the next scan and sync of the whole tree.
+        The index is made again by the next scan and sync of the whole tree. Of what cannot be
+        made again, kept vectors and the usage record, all that can still be read is taken over.
 
         Returns:
             The damaged file's new path, or None when it is not there any more: another thread
@@ -384,15 +390,15 @@ class ToolIndex:
         Raises:
             DatabaseError: It cannot be renamed, or no other can be made.
         """
-        damaged = self._pool.damaged_file()
-        if damaged is None:
+        damage = self._pool.damage()
+        if damage is None:
             return None
         with self._rescuing, self._pool.making():
             # Others have found it damaged too; the first one has put another in its place.
-            if self._pool.damaged_file() != damaged:
+            if self._pool.damage() != damage:
                 return None
             self._pool.drop_idle()
-            self.damaged = renew(self.path)
+            self.damaged = renew(self.path, suspect=damage[1])
         return self.damaged
 
     def try_writing(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolindex._meta import bump_generation
+from toolindex._pairing import vectors_changed
 from toolindex._rows import row_values
 from toolindex._stored import stamp_columns
 from toolindex._vectors import close_holes, fill, forget, forget_superseded, writable_tables
@@ -93,6 +94,7 @@ def _keep_vectors_of_moved(connection: apsw.Connection, plan: SyncPlan) -> None:
     A name and a category are part of a tool's text, so a renamed tool would be embedded again;
     but its file is the same, and so, nearly, is what it means.
     """
+    changes = connection.total_changes()
     connection.executemany(
         "INSERT OR IGNORE INTO embeddings (text_hash, model_id, stored_at, vector) "
         "SELECT ?2, e.model_id, e.stored_at, e.vector FROM entries AS gone "
@@ -100,6 +102,8 @@ def _keep_vectors_of_moved(connection: apsw.Connection, plan: SyncPlan) -> None:
         "ON e.model_id = m.model_id AND e.text_hash = gone.text_hash WHERE gone.id = ?1",
         plan.moved,
     )
+    if connection.total_changes() != changes:
+        vectors_changed(connection)
 
 
 def _with_text(connection: apsw.Connection, moved: Iterable[tuple[str, str]]) -> list[str]:

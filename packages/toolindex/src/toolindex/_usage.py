@@ -8,7 +8,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolindex._meta import get_number, set_meta
+from toolindex._counters import counter, move_on
+from toolindex._parts import kept_path
 from toolindex._statistics import compute_statistics, compute_usage
 from toolindex.errors import DamagedDatabaseError, UsageError
 
@@ -26,13 +27,15 @@ __all__ = [
     "RemovedRecords",
     "SearchRecord",
     "UsageLog",
+    "to_outcome",
+    "to_search",
     "usage_generation",
 ]
 
 QUERY_LENGTH = 2_000
 """The most characters of a query that are kept."""
 
-_GENERATION = "usage_generation"
+_OUTCOMES = "outcomes"
 _DAY = 86_400.0
 # A record of a search is worth less than the time of whoever waits for it to be written.
 _PATIENCE_MS = 500
@@ -149,7 +152,7 @@ class UsageLog:
                     "VALUES (?, ?, ?, ?, ?)",
                     rows,
                 )
-                _bump(connection)
+                move_on(connection, _OUTCOMES)
 
     def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
         """Sum the record up.
@@ -179,9 +182,9 @@ class UsageLog:
                 (-math.inf if since is None else since,),
             )
             try:
-                return tuple(_to_search(*row) for row in rows)
+                return tuple(to_search(*row) for row in rows)
             except (ValueError, TypeError, UsageError) as error:
-                raise DamagedDatabaseError(self._pool.path) from error
+                raise DamagedDatabaseError(kept_path(self._pool.path)) from error
 
     def outcomes(self, *, since: float | None = None) -> tuple[OutcomeRecord, ...]:
         """Give the outcomes that are kept, oldest first.
@@ -199,9 +202,9 @@ class UsageLog:
                 (-math.inf if since is None else since,),
             )
             try:
-                return tuple(_to_outcome(*row) for row in rows)
+                return tuple(to_outcome(*row) for row in rows)
             except (TypeError, UsageError) as error:
-                raise DamagedDatabaseError(self._pool.path) from error
+                raise DamagedDatabaseError(kept_path(self._pool.path)) from error
 
     def of_tool(self, tool_id: str) -> ToolUsage | None:
         """Sum up the outcomes of one tool, without those of all others.
@@ -285,11 +288,7 @@ class UsageLog:
 
 def usage_generation(connection: apsw.Connection) -> int:
     """Give the counter that moves on whenever outcomes are written or deleted."""
-    return get_number(connection, _GENERATION)
-
-
-def _bump(connection: apsw.Connection) -> None:
-    set_meta(connection, _GENERATION, str(usage_generation(connection) + 1))
+    return counter(connection, _OUTCOMES)
 
 
 def _retain(connection: apsw.Connection, table: str, values: Mapping[str, float]) -> int:
@@ -319,7 +318,7 @@ def _delete(
 
 def _removed(connection: apsw.Connection, *, searches: int, outcomes: int) -> RemovedRecords:
     if outcomes:
-        _bump(connection)
+        move_on(connection, _OUTCOMES)
     return RemovedRecords(searches=searches, outcomes=outcomes)
 
 
@@ -346,7 +345,7 @@ def _outcome_row(outcome: OutcomeRecord) -> tuple[str | float | None, ...]:
     )
 
 
-def _to_search(
+def to_search(
     id_: str,
     at: float,
     query: str,
@@ -368,7 +367,7 @@ def _to_search(
     )
 
 
-def _to_outcome(
+def to_outcome(
     at: float, tool_id: str, success: int, latency_ms: float | None, search_id: str | None
 ) -> OutcomeRecord:
     return OutcomeRecord(

@@ -1,6 +1,7 @@
--- Version 5: a new database is made from this file, an older one by the steps in migrations/.
+-- Version 6: a new database is made from this file, an older one by the steps in migrations/.
+-- All of it can be made again, from the tools' files and from the file beside it (kept.sql).
 -- The `entries_vec…` tables are not here: each is as wide as its model's vectors, is made when
--- the model is put to use, and can always be rebuilt from `embeddings`.
+-- the model is put to use, and can always be filled again from `embeddings`.
 
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
@@ -69,28 +70,6 @@ AFTER UPDATE OF name_words, description, parameter_words, category_words, tag_wo
     VALUES (new.rowid, new.name_words, new.description, new.parameter_words, new.category_words, new.tag_words, new.segments, new.alias_words);
 END;
 
--- Every vector ever paid for, by what was embedded and by whom: it survives renames,
--- moves, deletions and a change of model and back.
-CREATE TABLE embeddings (
-    rowid INTEGER PRIMARY KEY,      -- so that large vectors are appended, whatever their hashes
-    text_hash TEXT NOT NULL,
-    model_id TEXT NOT NULL,
-    stored_at REAL NOT NULL DEFAULT 0,
-    vector BLOB NOT NULL,           -- little-endian float32, of length 1
-    UNIQUE (model_id, text_hash)
-);
-
--- Texts that a model gives no usable vector for, so that nobody pays for asking again and again:
--- they are left alone for a time that doubles whenever they are refused again.
-CREATE TABLE refusals (
-    model_id TEXT NOT NULL,
-    text_hash TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    at REAL NOT NULL,               -- the last time, in seconds since 1970, UTC
-    times INTEGER NOT NULL DEFAULT 1,
-    PRIMARY KEY (model_id, text_hash)
-) WITHOUT ROWID;
-
 -- The models that have been put to use.
 CREATE TABLE models (
     model_id TEXT PRIMARY KEY,
@@ -98,40 +77,6 @@ CREATE TABLE models (
     vec_table TEXT UNIQUE,          -- where its vectors are searched; NULL while they are only kept
     used_at REAL NOT NULL
 ) WITHOUT ROWID;
-
--- Vectors of queries, so that a question asked again costs no request. A query is kept as a hash.
-CREATE TABLE query_embeddings (
-    model_id TEXT NOT NULL,
-    query_hash TEXT NOT NULL,
-    used_at REAL NOT NULL,
-    vector BLOB NOT NULL,           -- as in `embeddings`
-    PRIMARY KEY (model_id, query_hash)
-) WITHOUT ROWID;
-
--- The usage record. It never leaves the machine, and nothing in it is needed for a search.
-CREATE TABLE searches (
-    rowid INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    at REAL NOT NULL,               -- seconds since 1970, UTC
-    query TEXT NOT NULL,
-    mode TEXT NOT NULL,
-    parameters TEXT NOT NULL,       -- JSON object: limit, filters, …
-    results TEXT NOT NULL,          -- JSON array of ids, best first
-    latency_ms REAL NOT NULL,
-    degraded TEXT NOT NULL          -- JSON array: what was lost, in words
-);
-CREATE INDEX searches_by_time ON searches (at);
-CREATE TABLE outcomes (
-    rowid INTEGER PRIMARY KEY,
-    at REAL NOT NULL,
-    tool_id TEXT NOT NULL,
-    success INTEGER NOT NULL,       -- 0 or 1
-    latency_ms REAL,
-    search_id TEXT                  -- the search that the tool was taken from, if it is known
-);
-CREATE INDEX outcomes_by_tool ON outcomes (tool_id, success, latency_ms);
-CREATE INDEX outcomes_by_time ON outcomes (at);
-CREATE INDEX outcomes_by_search ON outcomes (search_id);
 
 -- Counts the states of the index. It starts somewhere else in each database, so that nothing
 -- remembered of a database that was removed is ever taken for this one's.

@@ -43,8 +43,8 @@ Since = Annotated[
   $ pytools-hybrid report --plot usage.png
 
 A search led to an outcome if somebody reported one of a tool with the search's id, as agents do
-with report_outcome. The record lies in the index and never leaves this machine; it is switched off,
-and deleted, by PYTOOLS_USAGE_LOG=false."""
+with report_outcome. The record lies beside the index and never leaves this machine; it is
+switched off, and deleted, by PYTOOLS_USAGE_LOG=false."""
 )
 def report(
     *,

@@ -114,6 +114,8 @@ class _Status:
 
 
 async def _look(settings: Settings, roots: Roots) -> _Status:
+    from toolindex import kept_path
+
     from pytools_hybrid.service import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
@@ -123,8 +125,9 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
             database=str(database),
             size=sum(
                 file.stat().st_size
-                for end in ("", "-wal")
-                if (file := database.with_name(database.name + end)).exists()
+                for part in (database, kept_path(database))
+                for file in (part, part.with_name(f"{part.name}-wal"))
+                if file.exists()
             ),
             read_only=tools.index.read_only,
             model=settings.embedding_model,

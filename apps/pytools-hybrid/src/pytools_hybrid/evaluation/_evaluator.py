@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import apsw
-from toolindex import finish_in_thread
+from toolindex import finish_in_thread, kept_path
 from toolrank import Hit
 
 from pytools_hybrid.errors import SettingsError
@@ -214,12 +214,18 @@ def _copy(tools: ToolSearch, target: Path) -> None:
     # On a medium that cannot be written nothing changes either, and no lock can be had.
     options = "mode=ro&immutable=1" if tools.index.read_only else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    # Not with another SQLite than the index itself: to close it there would drop our locks on it.
-    source = apsw.Connection(f"{tools.index.path.as_uri()}?{options}", flags=flags)
-    with (
-        closing(source),
-        closing(apsw.Connection(str(target))) as copy,
-        copy.backup("main", source, "main") as backup,
+    for path, copied in (
+        (tools.index.path, target),
+        (kept_path(tools.index.path), kept_path(target)),
     ):
-        while not backup.done:
-            backup.step(_PAGES)
+        if not path.exists():
+            continue
+        # Not with another SQLite than the index itself: to close it there would drop our locks.
+        source = apsw.Connection(f"{path.as_uri()}?{options}", flags=flags)
+        with (
+            closing(source),
+            closing(apsw.Connection(str(copied))) as copy,
+            copy.backup("main", source, "main") as backup,
+        ):
+            while not backup.done:
+                backup.step(_PAGES)

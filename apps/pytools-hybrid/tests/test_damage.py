@@ -1,0 +1,181 @@
+"""Whatever happens to the index file, search goes on, and what cannot be made again is there."""
+
+import asyncio
+import os
+import random
+import sys
+from contextlib import closing
+
+import apsw
+import pytest
+from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid.embedding import StaticEmbedder
+from toolindex import kept_path
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows keeps open files from being renamed"
+)
+
+PAGE = 16384
+ISSUE = "mcptools:github:create_issue"
+OUTCOMES = 39
+
+
+class Counted(StaticEmbedder):
+    """Every text costs something."""
+
+    embedded = 0
+
+    async def embed_documents(self, texts):
+        self.embedded += len(texts)
+        return await super().embed_documents(texts)
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return Counted()
+
+
+def put(at, content):
+    """Write over part of a file; a place below 0 is counted from its end, below 1 a share."""
+
+    def damage(file):
+        size = file.stat().st_size
+        place = int(size * at) if 0 < at < 1 else at % size
+        with file.open("r+b") as opened:
+            opened.seek(place)
+            opened.write(content[: size - place])
+
+    return damage
+
+
+def flip(at, count):
+    """Turn all bits of some bytes."""
+
+    def damage(file):
+        content = file.read_bytes()[at : at + count]
+        put(at, bytes(byte ^ 0xFF for byte in content))(file)
+
+    return damage
+
+
+def cut(length):
+    return lambda file: os.truncate(file, int(length(file.stat().st_size)))
+
+
+NOISE = random.Random(1).randbytes(PAGE)
+DAMAGES = {
+    "bytes flipped in the magic": flip(3, 4),
+    "bytes flipped in the page size": flip(16, 2),
+    "bytes flipped in the version": flip(60, 4),
+    "bytes flipped in the mark": flip(68, 4),
+    "bytes flipped in the schema": flip(150, 64),
+    "bytes flipped on a page": flip(3 * PAGE + 5, 64),
+    "the header zeroed": put(0, bytes(100)),
+    "the first page zeroed": put(0, bytes(PAGE)),
+    "a block in the middle zeroed": put(0.5, bytes(PAGE)),
+    "a block at the end zeroed": put(-4096, bytes(4096)),
+    "the first page random": put(0, NOISE),
+    "a block in the middle random": put(0.5, NOISE),
+    "all of it random": lambda file: put(0, NOISE * (file.stat().st_size // PAGE))(file),
+    "cut to nothing": cut(lambda size: 0),
+    "cut to a byte": cut(lambda size: 1),
+    "cut inside the header": cut(lambda size: 50),
+    "cut to one page": cut(lambda size: PAGE),
+    "cut in half": cut(lambda size: size / 2),
+    "cut by a byte": cut(lambda size: size - 1),
+    "text in its place": lambda file: file.write_text("not a database"),
+    "removed": lambda file: file.unlink(),
+}
+
+
+async def fill(search):
+    await search.refresh()
+    await search.embed_pending()
+    await search.search("report a bug")
+    for _ in range(OUTCOMES):
+        await search.record_outcome(ISSUE, success=True)
+    await search.flush()
+
+
+async def go_on(search):
+    """Do what a server does, until all there was is back."""
+    await search.search("report a bug")
+    await search.refresh()
+    await search.embed_pending()
+    await search.flush()
+    found = await search.search("report a bug", mode=SearchMode.VECTOR)
+    usage = await search.statistics()
+    return str(found.tools[0].entry.id), found.notes, usage.tools[0].observations, usage.searches
+
+
+def into_the_file(database):
+    """Move the log into the file, so that there is something to damage."""
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.set_busy_timeout(5000)
+        assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+def test_no_damage_to_the_index_costs_a_vector_or_the_usage_record(
+    settings, root, embedder, damage, is_open
+):
+    database = settings().db_path
+
+    def opened():
+        return ToolSearch(root, settings(), embedder=embedder, refresh=False)
+
+    async def main():
+        async with opened() as search:
+            await fill(search)
+            paid = embedder.embedded
+            into_the_file(database)
+            if is_open:
+                damage(database)
+                await go_on(search)
+        if not is_open:
+            damage(database)
+        async with opened() as search:
+            assert await go_on(search) == (ISSUE, (), OUTCOMES, 3 + 2 * is_open)
+        assert embedder.embedded == paid
+        async with opened() as search:
+            assert await search.check() == ()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+def test_vectors_in_use_outlive_any_damage_to_the_file_that_keeps_them(
+    settings, root, embedder, damage, is_open
+):
+    """They are in the index, too."""
+    database = settings().db_path
+
+    def opened():
+        return ToolSearch(root, settings(), embedder=embedder, refresh=False)
+
+    async def main():
+        async with opened() as search:
+            await fill(search)
+            paid = embedder.embedded
+            into_the_file(kept_path(database))
+            if is_open:
+                damage(kept_path(database))
+                await search.search("report a bug")
+                await search.refresh()
+                await search.embed_pending()
+        if not is_open:
+            damage(kept_path(database))
+        async with opened() as search:
+            found = await search.search("report a bug", mode=SearchMode.VECTOR)
+            await search.embed_pending()
+            assert (str(found.tools[0].entry.id), found.notes) == (ISSUE, ())
+            await search.record_outcome(ISSUE, success=True)
+            assert (await search.statistics()).tools[0].observations >= 1
+        assert embedder.embedded == paid
+        async with opened() as search:
+            assert await search.check() == ()
+
+    asyncio.run(main())

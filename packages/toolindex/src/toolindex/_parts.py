@@ -1,0 +1,69 @@
+"""The two files of an index: what can be made again from the tools, and what cannot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["INDEX", "KEPT", "PARTS", "Part", "beside", "kept_path"]
+
+
+class Part(NamedTuple):
+    """One of the two files.
+
+    Attributes:
+        schema: Its name in a connection to both.
+        suffix: What its name ends in, after that of the index.
+        application_id: SQLite's mark in the file header that says whose database this is.
+        version: The newest schema this version reads; a file's own is its `user_version`.
+        sql: What a new one is made from.
+        steps: The folder of what brings an older one up to date.
+        tables: The tables it must have.
+    """
+
+    schema: str
+    suffix: str
+    application_id: int
+    version: int
+    sql: str
+    steps: str
+    tables: frozenset[str]
+
+    def path(self, index: Path) -> Path:
+        """Return where the file is that belongs to the index at a path."""
+        return index.with_name(index.name + self.suffix)
+
+
+INDEX = Part(
+    schema="main",
+    suffix="",
+    application_id=0x7079746C,  # pytl
+    version=6,
+    sql="schema.sql",
+    steps="migrations",
+    tables=frozenset({"meta", "entries", "entries_fts", "models"}),
+)
+KEPT = Part(
+    schema="kept",
+    suffix="-kept",
+    application_id=0x7079746B,  # pytk
+    version=1,
+    sql="kept.sql",
+    steps="migrations_kept",
+    tables=frozenset(
+        {"embeddings", "refusals", "query_embeddings", "searches", "outcomes", "counters"}
+    ),
+)
+PARTS = INDEX, KEPT
+
+
+def kept_path(index: Path) -> Path:
+    """Return where the file is that holds what cannot be made again."""
+    return KEPT.path(index)
+
+
+def beside(file: Path) -> tuple[Path, Path]:
+    """Return where SQLite keeps the log of a database and that log's index."""
+    return file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")

@@ -1,0 +1,105 @@
+"""Telling whose a file is, before anything is written to it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import apsw
+
+from toolindex._header import application_id
+from toolindex._parts import INDEX, KEPT
+from toolindex._places import refuse_special_files
+from toolindex.errors import (
+    DamagedDatabaseError,
+    DatabaseError,
+    ForeignDatabaseError,
+    NewerSchemaError,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolindex._parts import Part
+
+__all__ = ["broken", "is_index", "recognise", "refuse_other_formats"]
+
+# No later version will have gone that far: a greater number is a damaged one.
+_LATER_VERSIONS = 100
+
+
+def refuse_other_formats(index: Path, part: Part) -> None:
+    """Refuse what is no SQLite database, by its first bytes.
+
+    Args:
+        index: The index.
+        part: Which of its files to look at; it may be missing.
+
+    Raises:
+        DamagedDatabaseError: It was one of ours.
+        ForeignDatabaseError: It is another's.
+        DatabaseError: It is no file.
+    """
+    file = part.path(index)
+    refuse_special_files(file)
+    # SQLite takes some files of a few bytes for empty databases, and would write over them; and
+    # a log beside a file of another kind would be taken for its content.
+    with suppress(FileNotFoundError):
+        if file.stat().st_size and application_id(file) is None:
+            raise broken(index, part)
+
+
+def broken(index: Path, part: Part) -> DatabaseError:
+    """Return the error for a file that SQLite cannot read: damage if it was ours.
+
+    The file itself may no longer say so. But nobody else names a file as our second one, and
+    where that lies beside the first, an index of ours has been at this path.
+    """
+    file = part.path(index)
+    if _has_mark(file, part) or KEPT.path(index).exists():
+        return DamagedDatabaseError(file)
+    return ForeignDatabaseError(file)
+
+
+def recognise(connection: apsw.Connection, index: Path, part: Part, *, schema: str) -> None:
+    """Check that an open file is ours, and of a version that we know.
+
+    Before anything is written: even a change of journal mode would touch a file that belongs to
+    somebody else.
+
+    Args:
+        connection: A connection to the file.
+        index: The index.
+        part: Which of its files it is.
+        schema: The file's name in the connection.
+
+    Raises:
+        ForeignDatabaseError: It is another's.
+        DamagedDatabaseError: It is ours, and its header is damaged.
+        NewerSchemaError: A later version wrote it.
+    """
+    file = part.path(index)
+    rows = connection.execute(f"SELECT name FROM {schema}.sqlite_schema WHERE type = 'table'")  # noqa: S608
+    tables = {name for (name,) in rows}
+    if not tables:
+        return
+    if connection.pragma("application_id", schema=schema) != part.application_id:
+        raise (DamagedDatabaseError if part.tables <= tables else ForeignDatabaseError)(file)
+    version = connection.pragma("user_version", schema=schema)
+    if version > part.version + _LATER_VERSIONS:
+        raise DamagedDatabaseError(file)
+    if version > part.version:
+        raise NewerSchemaError(file, found=version, supported=part.version)
+
+
+def is_index(file: Path) -> bool:
+    """Tell whether the header of a file says that it is an index, or it is empty."""
+    with suppress(OSError, ValueError):
+        return file.is_file() and (not file.stat().st_size or _has_mark(file, INDEX))
+    return False
+
+
+def _has_mark(file: Path, part: Part) -> bool:
+    with suppress(OSError, apsw.Error):
+        return application_id(file) == part.application_id
+    return False
