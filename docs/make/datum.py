@@ -248,9 +248,9 @@ best of its category: (score + 0.3 · best) / 1.3.
         arithmetic = " + ".join(f"{UNITS[name]:g} · {score.get(name, 0.0):.2f}" for name in best)
         rows.append(
             (f"`{it.entry.id}`", f"({arithmetic}) / {attainable:.2f}", f"{explained.request:.2f}",
-             f"{explained.group or 0:.2f}", f"**{it.score:.2f}**")
+             f"{explained.group or 0:.2f}", f"**{it.score / found[0].score:.2f}**")
         )  # fmt: skip
-    table("tool", "fusion", "gives", "best of category", "score", rows=rows)
+    table("tool", "fusion", "gives", "best of category", "share", rows=rows)
     print("""\
 Nothing was reported of these tools yet, so past use moves none. The request names none either, or
 that tool would be first whatever the scores, and none of them say the same as another, or they
@@ -266,15 +266,16 @@ def confidence(reader: SQLiteReader, first: FoundTool) -> None:
     print(f"""\
 ## 8. How sure is it?
 
-A score orders one answer. The confidence says whether the first is an answer at all, from two
-things that mean the same in every search:
+So far the numbers only order one answer. The confidence says whether the first is an answer at all,
+from two things that mean the same in every search:
 
 - how strong its words are: {words.score:.2f} / {scale:.2f} = {words.score / scale:.2f}, where
   {scale:.2f} is √terms · log(1 + tools);
 - how far its cosine stands out: {meaning.score:.2f} - {meaning.background:.2f} = \
 {meaning.score - meaning.background:.2f}.
 
-A logistic model of both gives **{first.confidence:.2f}**.
+A logistic model of both gives **{first.confidence:.2f}**. That is the first tool's score; the
+others have their shares of it.
 """)
 
 
@@ -283,9 +284,9 @@ def answer(tools: ToolSearch, response: SearchResponse) -> None:
     from pytools_hybrid.results import answer_meta, tool_results
 
     first = tool_results(response, tools.roots)[0].model_dump()
+    first |= {name: round(first[name], 2) for name in ("score", "confidence")}
     meta = answer_meta(response)
     meta |= {"search_id": "…", "generation": "…"}
-    meta["confidence"] = {name: round(it, 2) for name, it in meta["confidence"].items()}
     print("""\
 ## 9. A result
 

@@ -119,8 +119,7 @@ def search(
             min=0,
             max=1,
             help="Leave out tools that are less sure to do it; 0.5 prints nothing for most "
-            "requests that no tool answers, and for a third of the others. [env: "
-            "PYTOOLS_THRESHOLD; default: 0]",
+            "requests that no tool answers. [env: PYTOOLS_THRESHOLD; default: 0]",
         ),
     ] = None,
     alpha: Alpha = None,
