@@ -122,7 +122,7 @@ REFUSED = {
     "a number of 5,000 digits": (request(number="5, \"n\": " + "9" * 5000), PARSE_ERROR, 5),
     "an id of 5,000 digits": (request(number="9" * 5000), PARSE_ERROR, None),
     "half an emoji as id": (request(number=r'"\ud83d"'), PARSE_ERROR, None),
-    "deeper than anybody reads": (nested(100_000, 5), PARSE_ERROR, None),
+    "deeper than anybody reads": (nested(100_000, 5), PARSE_ERROR, 5),
     "a hundred thousand brackets": (b"[" * 100_000, PARSE_ERROR, None),
     "half a line": (request()[:-20], PARSE_ERROR, None),
     "two requests": (request() + request(), PARSE_ERROR, None),

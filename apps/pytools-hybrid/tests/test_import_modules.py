@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pytools_hybrid.connections import read_servers
 from pytools_hybrid.importing._clients import initial_for_mcpygen, initial_for_pytools
+from pytools_hybrid.importing._models import models_of
 from pytools_hybrid.importing._modules import Tool, docstring, package_of
 
 
@@ -37,7 +38,7 @@ def test_a_module_with_a_result_has_its_answer_checked():
 
 def test_the_work_can_be_stopped_between_two_tools():
     tools = [Tool(name=f"t{number}", input_schema={}) for number in range(5)]
-    checks = iter([None, None])
+    made = iter([models_of({}, None)] * 2)
     with pytest.raises(StopIteration):
         package_of(
             "shop",
@@ -45,7 +46,7 @@ def test_the_work_can_be_stopped_between_two_tools():
             {it.name: it.name for it in tools},
             "",
             "pytools",
-            check=lambda: next(checks),
+            models=lambda _: next(made),
         )
 
 

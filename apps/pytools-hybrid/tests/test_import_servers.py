@@ -108,6 +108,33 @@ def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run,
     assert set(report.notes) == {"none", "odd", "list", "five", "extras"}
 
 
+def test_what_no_reader_of_json_takes_costs_its_own_tool_at_most(write, run, ids):
+    deep: dict = {"type": "string"}
+    for _ in range(400):
+        deep = {"anyOf": [deep]}
+    listed = [
+        tool("fine"),
+        tool("half", "Say it with \ud83d."),
+        tool("name\ud83d"),
+        tool("deep", inputSchema={"type": "object", "properties": {"a": deep}}),
+        tool("choices", inputSchema={"properties": {"a": {"enum": list(range(30_000))}}}),
+        tool("results", outputSchema={"enum": [{"n": number} for number in range(30_000)]}),
+    ]
+    report = run(write(a={"tools": listed}))["a"]
+
+    found = ids()
+    assert set(found) == {
+        f"mcptools:a:{it}" for it in ("fine", "half", "deep", "choices", "results")
+    }
+    assert report.failed == {"number 3": "its name has half of a character"}
+    assert found["mcptools:a:half"].description == "Say it with \N{REPLACEMENT CHARACTER}."
+    assert report.notes == {
+        "deep": "Params allows anything: its schema is nested too deeply",
+        "choices": "a list of more than 1,000 choices was left out",
+        "results": "Result allows anything: its schema is too large",
+    }
+
+
 def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
     reports = run(
         write(

@@ -96,7 +96,11 @@ def import_(
     ] = "pytools",
     timeout: Annotated[
         float,
-        typer.Option(min=0.1, metavar="SECONDS", help="How long a server may take to answer."),
+        typer.Option(
+            min=0.1,
+            metavar="SECONDS",
+            help="How long a server may take to list its tools, and these to be made.",
+        ),
     ] = 60.0,
     output: Annotated[
         Literal["text", "json"], typer.Option(help="For people, or for programs.")

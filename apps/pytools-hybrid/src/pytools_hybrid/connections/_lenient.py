@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pytools_hybrid.lenient_json import read_leniently, without_half_characters
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from contextlib import AbstractAsyncContextManager
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Repairs", "lenient"]
 
 _OBJECT = {"type": "object"}
+_MOST_VALUES = 5_000
 
 
 @dataclass
@@ -43,8 +46,12 @@ class Repairs:
     def read(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         """Put right what is in a message."""
         if isinstance(item, Exception):
-            self.garbled = _reason(item)
-            return item
+            # One half of a character, or one schema that is too deep, would cost the whole list.
+            recovered = _recovered(item)
+            if recovered is None:
+                self.garbled = _reason(item)
+                return item
+            item = recovered
         result: JsonValue = getattr(item.message, "result", None)
         if isinstance(result, dict):
             # Only the older protocols begin so; they allow no other results than objects.
@@ -58,6 +65,9 @@ class Repairs:
         self._seen += 1
         if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
             self.left_out[f"number {self._seen}"] = "it has no name"
+            return None
+        if "\ufffd" in name:
+            self.left_out[f"number {self._seen}"] = "its name has half of a character"
             return None
         notes: list[str] = []
         made = {key: tool[key] for key in ("title", "description") if _is_text(tool.get(key))}
@@ -87,11 +97,30 @@ class Repairs:
         try:
             made = _resolved(schema, schema)
             made = _of_object(made, notes) if self._is_old else made
+            _check_size(made)
             _check(made)
         except (ValueError, RecursionError) as error:
             notes.append(f"Result allows anything: {error}")
             return dict(_OBJECT)
         return made
+
+
+def _recovered(error: Exception) -> SessionMessage | None:
+    """Read a message leniently that the library has refused; None where that is no message."""
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return None
+    wrong = error.errors(include_url=False)[0]
+    if wrong["type"] != "json_invalid" or not isinstance(wrong["input"], str):
+        return None
+    try:
+        read = without_half_characters(read_leniently(wrong["input"]))
+        return SessionMessage(jsonrpc_message_adapter.validate_python(read, by_name=False))
+    except ValueError:
+        return None
 
 
 def _of_object(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -141,6 +170,20 @@ def _leads_somewhere(reference: str, schema: JsonValue) -> bool:
         else:
             return False
     return True
+
+
+def _check_size(schema: JsonValue) -> None:
+    """Refuse what the check would take long for: it compares choices with one another."""
+    left, waiting = _MOST_VALUES, [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        left -= 1
+        if left < 0:
+            raise ValueError("its schema is too large")
 
 
 def _check(schema: dict[str, Any]) -> None:

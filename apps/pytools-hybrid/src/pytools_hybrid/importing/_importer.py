@@ -18,6 +18,7 @@ from pytools_hybrid.importing._models import generator_version, require_generato
 from pytools_hybrid.importing._modules import package_of
 from pytools_hybrid.importing._names import distinct_names
 from pytools_hybrid.importing._report import ServerReport
+from pytools_hybrid.importing._worker import ModelWorker
 from pytools_hybrid.importing._writing import (
     Manifest,
     clear_leftovers,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.connections import ServerEntry
     from pytools_hybrid.importing._listing import Listing
+    from pytools_hybrid.importing._models import Models
     from pytools_hybrid.importing._modules import Runtime, Tool
     from pytools_hybrid.importing._options import ImportOptions
 
@@ -90,12 +92,13 @@ async def import_servers(
     asked = [entry for entry in entries if not options.only or entry.name in options.only]
     # One thread: the generator keeps the processor busy, and shares what it has read.
     generator = ThreadPoolExecutor(1, thread_name_prefix="generator")
-    work = _Work(folder, options, generator, on_stage, on_done)
+    worker = ModelWorker()
+    work = _Work(folder, options, generator, worker, on_stage, on_done)
     try:
         with without_logs():
             if any(Manifest.read(folder / categories[entry.name]) is None for entry in asked):
-                # While the servers start.
-                generator.submit(_warm_up)
+                # It loads while the servers start.
+                worker.start()
             jobs = (work.one(entry, categories[entry.name]) for entry in asked)
             # With exceptions as results all are waited for, also when this is cancelled.
             made = await asyncio.gather(*jobs, return_exceptions=True)
@@ -111,6 +114,7 @@ async def import_servers(
         # Not waited for: who interrupts has not to wait until a long list of tools is written.
         work.stopped.set()
         generator.shutdown(wait=False, cancel_futures=True)
+        worker.close()
     return tuple(reports)
 
 
@@ -122,12 +126,14 @@ class _Work:
         folder: Path,
         options: ImportOptions,
         generator: ThreadPoolExecutor,
+        worker: ModelWorker,
         on_stage: Callable[[str, Stage], object],
         on_done: Callable[[ServerReport], Awaitable[object]] | None,
     ) -> None:
         self._folder = folder
         self._options = options
         self._generator = generator
+        self._worker = worker
         self._on_stage = on_stage
         self._on_done = on_done
         self._turns = asyncio.Semaphore(_AT_ONCE)
@@ -182,13 +188,15 @@ class _Work:
         try:
             self._check_owner(folder, entry)
             self._on_stage(entry.name, "connecting")
+            started = time.monotonic()
             listing = await list_tools(entry, self._options.seconds)
+            left = self._options.seconds - (time.monotonic() - started)
             if not listing.tools:
                 raise ServerError(entry.name, "lists no tools")
             self._on_stage(entry.name, "generating")
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(
-                self._generator, self._written, entry, category, listing
+                self._generator, self._written, entry, category, listing, left
             )
         except ServerError as error:
             problem = error.detail
@@ -196,7 +204,11 @@ class _Work:
             problem = f"{folder} cannot be written: {refusal(error)}"
         return ServerReport(server=entry.name, category=category, status="failed", error=problem)
 
-    def _written(self, entry: ServerEntry, category: str, listing: Listing) -> ServerReport:
+    def _written(
+        self, entry: ServerEntry, category: str, listing: Listing, seconds: float
+    ) -> ServerReport:
+        # While others had their turn, its time stood still.
+        until = time.monotonic() + seconds
         options, folder = self._options, self._folder / category
         known = Manifest.read(folder)
         given = {tool: module for module, tool in known.tools.items()} if known else {}
@@ -213,9 +225,14 @@ class _Work:
                 failed=listing.left_out,
                 variables=variables,
             )
-        package = package_of(
-            entry.name, tools, modules, initial, options.runtime, check=self._check
-        )
+
+        def models(tool: Tool) -> Models:
+            self._check()
+            return self._worker.models(tool, until)
+
+        package = package_of(entry.name, tools, modules, initial, options.runtime, models=models)
+        # What was stopped is not whole.
+        self._check()
         manifest = Manifest(
             server=entry.name,
             source=str(entry.file),
@@ -315,8 +332,3 @@ def _still_names(file: Path, server: str) -> bool:
         return file.is_file() and any(entry.name == server for entry in read_servers(file))
     except (SettingsError, OSError, ValueError):
         return False
-
-
-def _warm_up() -> None:
-    import datamodel_code_generator.format
-    import datamodel_code_generator.parser.jsonschema  # noqa: F401

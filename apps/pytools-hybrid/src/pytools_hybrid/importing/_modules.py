@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolscan import ToolReadError, read_tool
 
-from pytools_hybrid.importing._models import models_of
+from pytools_hybrid.importing._models import Models, models_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +56,10 @@ class Package:
     failed: Mapping[str, str]
 
 
+def _models(tool: Tool) -> Models:
+    return models_of(tool.input_schema, tool.output_schema)
+
+
 def package_of(
     server: str,
     tools: Sequence[Tool],
@@ -63,7 +67,7 @@ def package_of(
     initial: str,
     runtime: Runtime,
     *,
-    check: Callable[[], object] = lambda: None,
+    models: Callable[[Tool], Models] = _models,
 ) -> Package:
     """Write all files of a server.
 
@@ -73,21 +77,24 @@ def package_of(
         modules: The name of each one's module.
         initial: The text of `__init__.py`.
         runtime: What calls the tools.
-        check: Called before each tool; what it raises ends the work.
+        models: Makes the models of a tool; where it raises ValueError, the tool is left out.
     """
     files = {"__init__.py": initial}
     notes: dict[str, str] = {}
     failed: dict[str, str] = {}
     for tool in tools:
-        check()
-        models = models_of(tool.input_schema, tool.output_schema)
-        text = _module(server, tool, models.params, models.result, runtime, models.has_aliases)
+        try:
+            made = models(tool)
+        except ValueError as error:
+            failed[tool.name] = str(error)
+            continue
+        text = _module(server, tool, made.params, made.result, runtime, made.has_aliases)
         if problem := _problem(text, modules[tool.name]):
             failed[tool.name] = problem
             continue
         files[f"{modules[tool.name]}.py"] = text
-        if models.notes:
-            notes[tool.name] = "; ".join(models.notes)
+        if made.notes:
+            notes[tool.name] = "; ".join(made.notes)
     return Package(files=files, notes=notes, failed=failed)
 
 

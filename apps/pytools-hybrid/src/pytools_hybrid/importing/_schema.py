@@ -35,6 +35,8 @@ _FORMATS = frozenset({"date-time", "date", "time", "uuid", "ipv4", "ipv6"})
 _DEEPEST = 60
 _MOST_PARTS = 20_000
 _MOST_COMBINATIONS = 500
+# The generator's time grows with the square of their number.
+_MOST_CHOICES = 1_000
 _OWN = frozenset({"params", "result"})
 
 
@@ -195,6 +197,8 @@ def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str,
             kept[key] = [_cleaned(item, notes, depth + 1) for item in value]
         elif key in _NAMED and isinstance(value, dict):
             kept[key] = {name: _cleaned(item, notes, depth + 1) for name, item in value.items()}
+        elif key == "enum" and isinstance(value, list) and len(value) > _MOST_CHOICES:
+            notes[f"a list of more than {_MOST_CHOICES:,} choices was left out"] = None
         elif key in _PLAIN or (key == "format" and value in _FORMATS):
             kept[key] = value
     return kept

@@ -7,11 +7,10 @@ Each line is therefore checked before the SDK reads it.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, TextIO
 
 import anyio
 from mcp.server.stdio import stdio_server
@@ -27,16 +26,17 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
+from pytools_hybrid.lenient_json import has_half_characters, read_leniently
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from mcp.shared._stream_protocols import ReadStream, WriteStream
+    from pydantic import JsonValue
 
 __all__ = ["problem_of", "stdio_streams"]
 
 _BYTE_ORDER_MARK = "\ufeff"
-# Longer numbers are refused by Python, and by most clients.
-_INTEGER_DIGITS = 300
 
 
 @asynccontextmanager
@@ -76,9 +76,11 @@ def problem_of(line: str) -> JSONRPCError | None:
             return None
         # The SDK takes a request whose id is wrong for a notification.
         code, why = INVALID_REQUEST, "Invalid request: the id must be a text or a whole number"
+    given: JsonValue = None
     request_id: RequestId | None = None
-    if isinstance(read := _read_leniently(line), dict):
-        given = cast("dict[str, Any]", read)
+    with suppress(ValueError):
+        given = read_leniently(line)
+    if isinstance(given, dict):
         is_notification = isinstance(given.get("method"), str) and "id" not in given
         is_response = "method" not in given and not given.keys().isdisjoint({"result", "error"})
         if is_notification or is_response:
@@ -97,25 +99,9 @@ def _described(error: ValidationError) -> tuple[int, str]:
     return PARSE_ERROR, f"Parse error: {why}"
 
 
-def _read_leniently(line: str) -> object:
-    """Read what Python can of a line that is not valid JSON, or None."""
-    try:
-        return json.loads(line, strict=False, parse_int=_number)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _number(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _INTEGER_DIGITS else float(digits)
-
-
-def _usable_id(given: object) -> RequestId | None:
+def _usable_id(given: JsonValue) -> RequestId | None:
     if isinstance(given, str):
-        try:
-            given.encode()
-        except UnicodeEncodeError:
-            return None
-        return given
+        return None if has_half_characters(given) else given
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 

@@ -1,0 +1,70 @@
+"""Reading JSON that strict readers refuse as a whole for one part of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+__all__ = ["has_half_characters", "read_leniently", "without_half_characters"]
+
+# pydantic reads no deeper than 200.
+_DEEPEST = 180
+# Longer numbers are refused by Python.
+_DIGITS = 300
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def read_leniently(text: str) -> JsonValue:
+    """Read a value of JSON with half characters, control characters, NaN and whatever is deep.
+
+    What is nested deeper than strict readers go becomes true; a schema then allows anything there.
+
+    Raises:
+        ValueError: It is not even that.
+    """
+    try:
+        read: JsonValue = json.loads(_cut(text), strict=False, parse_int=_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return read
+
+
+def has_half_characters(text: str) -> bool:
+    """Return whether a text has halves of characters, which no file and no answer can hold."""
+    return _HALF.search(text) is not None
+
+
+def without_half_characters(value: JsonValue) -> JsonValue:
+    """Put a replacement character in the place of every half, in all texts of a value."""
+    if isinstance(value, str):
+        return _HALF.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [without_half_characters(item) for item in value]
+    if isinstance(value, dict):
+        return {_HALF.sub("\ufffd", key): without_half_characters(it) for key, it in value.items()}
+    return value
+
+
+def _cut(text: str) -> str:
+    kept: list[str] = []
+    depth = start = 0
+    for found in _BRACKETS.finditer(text):
+        if found[0] in "[{":
+            depth += 1
+            if depth == _DEEPEST + 1:
+                kept.append(text[start : found.start()])
+        elif found[0] in "]}":
+            depth -= 1
+            if depth == _DEEPEST:
+                kept.append("true")
+                start = found.end()
+    return "".join((*kept, text[start:])) if depth <= _DEEPEST else text
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _DIGITS else float(digits)
