@@ -148,13 +148,13 @@ def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
             closed={"entry": {"command": None, "url": "http://127.0.0.1:9/mcp", "type": "http"}},
             off={"entry": {"disabled": True}},
         ),
-        seconds=4,
+        seconds=10,
     )
     errors = {name: it.error for name, it in reports.items() if it.error}
     assert errors == {
         "dies": "ended before it answered; its last lines were: cannot open the shop",
-        "hangs": "gave no list of its tools within 4 s",
-        "garbles": "gave no list of its tools within 4 s; it wrote what is no message: "
+        "hangs": "gave no list of its tools within 10 s",
+        "garbles": "gave no list of its tools within 10 s; it wrote what is no message: "
         "Invalid JSON: expected ident at line 1 column 2",
         "empty": "lists no tools",
         "gone": "the command 'no-such-program' is not found; install it, or give its full path",
@@ -211,7 +211,7 @@ def test_no_secret_is_told_or_written(write, run, tmp_path, caplog, monkeypatch)
             garbles={"instead": "garbage", "entry": secrets},
             leaks={"tools": leaking, "instructions": "hunter2-literal", "entry": secrets},
         ),
-        seconds=3,
+        seconds=10,
     )
     assert "[API_KEY] | [OTHER]" in reports["dies"].error
     written = [it.read_text() for it in (tmp_path / "tree").rglob("*.*") if it.is_file()]

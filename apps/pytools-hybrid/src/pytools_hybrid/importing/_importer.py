@@ -207,8 +207,6 @@ class _Work:
     def _written(
         self, entry: ServerEntry, category: str, listing: Listing, seconds: float
     ) -> ServerReport:
-        # While others had their turn, its time stood still.
-        until = time.monotonic() + seconds
         options, folder = self._options, self._folder / category
         known = Manifest.read(folder)
         given = {tool: module for module, tool in known.tools.items()} if known else {}
@@ -225,6 +223,9 @@ class _Work:
                 failed=listing.left_out,
                 variables=variables,
             )
+        # While others had their turn and the generator was loaded, its time stood still.
+        self._worker.ready(options.seconds)
+        until = time.monotonic() + seconds
 
         def models(tool: Tool) -> Models:
             self._check()

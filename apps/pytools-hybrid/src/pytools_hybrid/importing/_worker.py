@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["ModelWorker"]
 
 _PROGRAM = "from pytools_hybrid.importing._worker import main; main()"
-# One schema that takes for ever leaves the others of its server most of the time.
-_SHARE = 0.25
+# One schema that takes for ever leaves the others of its server half of the time.
+_SHARE = 0.5
 _READY = b"ready\n"
 
 
@@ -49,6 +49,12 @@ class ModelWorker:
                     stderr=subprocess.DEVNULL,
                 )
 
+    def ready(self, seconds: float) -> None:
+        """Wait until the process has loaded the generator, or for some seconds."""
+        self.start()
+        if not self._is_ready and (process := self._process) is not None:
+            self._is_ready = _answer(process, b"", seconds) == _READY
+
     def models(self, tool: Tool, until: float) -> Models:
         """Make the models of a tool.
 
@@ -59,15 +65,11 @@ class ModelWorker:
         Raises:
             ValueError: They took too long, or broke the process.
         """
-        self.start()
+        self.ready(until - time.monotonic())
         if (process := self._process) is None:
             raise ValueError("the import was stopped")
         asked = {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
-        left = until - time.monotonic()
-        if not self._is_ready:
-            self._is_ready = _answer(process, b"", left) == _READY
-            left = until - time.monotonic()
-        seconds = max(left, 0.0) * _SHARE
+        seconds = max(until - time.monotonic(), 0.0) * _SHARE
         began = time.monotonic()
         answer = _answer(process, json.dumps(asked).encode() + b"\n", seconds)
         if answer.endswith(b"\n"):

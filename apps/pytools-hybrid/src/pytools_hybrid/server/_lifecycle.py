@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from toolindex import ToolIndexError
@@ -30,6 +30,8 @@ __all__ = ["serve"]
 _log = logging.getLogger("pytools_hybrid")
 
 _FLUSH_SECONDS = 0.5
+# Some clients start servers long before they talk to them.
+_GREETING_SECONDS = 2.0
 # What is being answered over HTTP is finished, if that is soon.
 _FINISH_SECONDS = 2.0
 
@@ -100,7 +102,14 @@ async def _serve(search: ToolSearch | None, settings: Settings, roots: Roots) ->
 
 
 async def _keep_open(search: ToolSearch, upkeep: Upkeep, server: ToolServer) -> None:
-    """Open the index, and keep it up until cancelled."""
+    """Open the index once the client has been greeted, and keep it up until cancelled.
+
+    Opening, looking at files and embedding in other threads would slow the greeting down, and on a
+    busy machine so much that clients give up.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_GREETING_SECONDS):
+            await server.greeted.wait()
     async with search, _beside(upkeep.run(), server.announce_changes()):
         await asyncio.Event().wait()
 

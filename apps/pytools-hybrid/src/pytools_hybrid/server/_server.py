@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +25,7 @@ from pytools_hybrid.server._stdio import stdio_streams
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, GetPromptResult, InputRequiredResult, Tool
 
@@ -48,6 +50,9 @@ class ToolServer(MCPServer[None]):
         log_level: What is logged to stderr.
         follow: What announces changes of the list; without it there are none to announce, and
             clients are told so.
+
+    Attributes:
+        greeted: Set when a client asks for more than to be greeted: it has the answer then.
     """
 
     def __init__(
@@ -67,8 +72,9 @@ class ToolServer(MCPServer[None]):
             version=version("pytools-hybrid"),
             log_level=log_level,
             subscriptions=bus if follow else False,
-            middleware=[changes.middleware] if follow else [],
+            middleware=[self._note_greeting, *([changes.middleware] if follow else [])],
         )
+        self.greeted = asyncio.Event()
         self._served = {tool.name: tool for tool in tools}
         self._changes = changes
         self._follow = follow
@@ -82,6 +88,13 @@ class ToolServer(MCPServer[None]):
         server = self._lowlevel_server
         async with stdio_streams() as (read, write):
             await server.run(read, write, server.create_initialization_options())
+
+    async def _note_greeting(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        if ctx.method != "initialize":
+            self.greeted.set()
+        return await call_next(ctx)
 
     async def announce_changes(self) -> None:
         """Tell clients when the list of tools changes, until cancelled."""
