@@ -209,10 +209,11 @@ def test_no_secret_is_told_or_written(write, run, tmp_path, caplog, monkeypatch)
         write(
             dies={"instead": "die", "stderr": ["API_KEY", "OTHER"], "entry": secrets},
             garbles={"instead": "garbage", "entry": secrets},
-            leaks={"tools": leaking, "instructions": "hunter2-literal", "entry": secrets},
         ),
-        seconds=10,
+        seconds=3,
     )
+    leaks = {"tools": leaking, "instructions": "hunter2-literal", "entry": secrets}
+    reports |= run(write(leaks=leaks))
     assert "[API_KEY] | [OTHER]" in reports["dies"].error
     written = [it.read_text() for it in (tmp_path / "tree").rglob("*.*") if it.is_file()]
     assert "Uses [API_KEY] and [OTHER]." in "".join(written)

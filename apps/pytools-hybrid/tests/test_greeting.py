@@ -1,0 +1,48 @@
+"""A client is greeted before the work begins that would hold its greeting up."""
+
+import asyncio
+
+import pytest
+from mcp.client.client import Client
+from pytools_hybrid import ToolSearch, Upkeep
+from pytools_hybrid.server import _lifecycle, create_server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+async def test_the_index_is_opened_when_the_client_asks_for_more_than_to_be_greeted(
+    settings, root, monkeypatch
+):
+    monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 300)
+    made = settings(watch=False)
+    search = ToolSearch(root, made, refresh=False)
+    upkeep = Upkeep(search)
+    server = create_server(search, upkeep, settings=made, root=root)
+    keeping = asyncio.create_task(_lifecycle._keep_open(search, upkeep, server))
+
+    assert not await upkeep.opened(within=0)
+    assert not server.greeted.is_set()
+    async with Client(server) as client:
+        result = await client.call_tool("search_tools", {"query": "open an issue"})
+
+        assert result.structured_content["result"]
+    keeping.cancel()
+    await asyncio.wait({keeping})
+
+
+async def test_a_client_that_says_nothing_finds_the_index_open(settings, root, monkeypatch):
+    monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 0)
+    made = settings(watch=False)
+    search = ToolSearch(root, made, refresh=False)
+    upkeep = Upkeep(search)
+    server = create_server(search, upkeep, settings=made, root=root)
+    keeping = asyncio.create_task(_lifecycle._keep_open(search, upkeep, server))
+
+    assert await upkeep.opened()
+    keeping.cancel()
+    await asyncio.wait({keeping})
