@@ -8,7 +8,7 @@ from contextlib import closing
 
 import apsw
 import pytest
-from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid import SearchMode, Settings, ToolSearch
 from pytools_hybrid.embedding import StaticEmbedder
 from toolindex import kept_path
 
@@ -177,5 +177,23 @@ def test_vectors_in_use_outlive_any_damage_to_the_file_that_keeps_them(
         assert embedder.embedded == paid
         async with opened() as search:
             assert await search.check() == ()
+
+    asyncio.run(main())
+
+
+def test_an_index_in_our_cache_is_known_for_ours_whatever_is_left_of_it(root, embedder):
+    chosen = Settings.from_flags({})
+    database = chosen.resolved_database(root)
+
+    async def main():
+        for damaged in (False, True):
+            async with ToolSearch(root, chosen, embedder=embedder, refresh=False) as search:
+                await search.refresh()
+                if not damaged:
+                    into_the_file(database)
+            if not damaged:
+                kept_path(database).unlink()
+                put(0, bytes(100))(database)
+        assert [file for file in database.parent.iterdir() if ".corrupt-" in file.name]
 
     asyncio.run(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
@@ -24,6 +24,7 @@ from toolindex import (
     ToolIndex,
     TooManyFilesError,
     VectorError,
+    kept_path,
 )
 from toolrank import (
     BM25Retriever,
@@ -387,7 +388,15 @@ def open_store(
 def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
     try:
         return SQLiteStore(database, field_weights=field_weights)
-    except (DatabaseBusyError, ForeignDatabaseError, NewerSchemaError, TooManyFilesError):
+    except ForeignDatabaseError:
+        if not _is_in_our_cache(database):
+            raise
+        # Nobody else has files there. With the second file beside it, an index is known for a
+        # damaged one whatever its header says.
+        with suppress(OSError):
+            kept_path(database).touch()
+        return SQLiteStore(database, field_weights=field_weights)
+    except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
         raise
     except DatabaseError as error:
         # A medium that cannot be written can still be searched.
@@ -401,3 +410,10 @@ def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLite
             database,
         )
         return store
+
+
+def _is_in_our_cache(database: Path) -> bool:
+    from platformdirs import user_cache_path
+
+    ours = os.path.realpath(user_cache_path("pytools-hybrid"))
+    return os.path.dirname(os.path.realpath(database)) == ours  # noqa: PTH120
