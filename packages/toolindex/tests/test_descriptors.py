@@ -134,11 +134,11 @@ with only(0):
     assert "ulimit -n" in out
 
 
-def test_vectors_of_a_damaged_index_wait_until_files_can_be_opened(path, fill, limited):
+def test_vectors_of_a_damaged_index_wait_until_files_can_be_opened(path, kept, fill, limited):
     """A new index without them would be complete, as far as anybody could tell."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
-    with closing(apsw.Connection(str(path))) as connection:
+    with closing(apsw.Connection(str(kept))) as connection:
         connection.execute("DROP TABLE outcomes")
     program = """
 def mend():

@@ -321,7 +321,7 @@ def test_a_file_that_is_removed_while_the_index_is_open_is_made_anew(path, fill,
         with index.reading() as reader:
             assert reader.generation() != before
             assert not reader.is_complete()
-        assert index.stored(reader_version="1").is_current is False
+        assert index.stored(reader_version="1").is_complete is False
         fill(index, ONE)
         assert contents(index) == ONE
         with index.reading() as reader:

@@ -7,8 +7,9 @@ import os
 
 __all__ = ["are_exhausted"]
 
-# A connection holds the database, its log and the log's index; one more for what spills.
-_NEEDED = 4
+# A connection holds two databases, each with its log and the log's index, and one more is made
+# alone before it is attached; one for what spills.
+_NEEDED = 8
 _ERRORS = (errno.EMFILE, errno.ENFILE)
 
 
