@@ -92,6 +92,44 @@ def test_confidence_in_a_tool_without_a_vector_is_that_of_words_alone(settings, 
     assert hybrid.confidence == words.confidence
 
 
+# Verbs.
+
+SIMILAR = {
+    "mcptools/git/git_show.py": "Show the contents of a commit.",
+    "mcptools/git/git_log.py": "Show the commits of a repository.",
+    "mcptools/git/git_add.py": "Add the contents of files to the next commit.",
+    "mcptools/github/get_issue.py": "Get the details of an issue in a repository.",
+    "mcptools/github/create_issue.py": "Create a new issue in a repository.",
+    "mcptools/github/list_issues.py": "List the issues of a repository.",
+    "mcptools/trace/start_trace.py": "Start a trace of the performance of a page.",
+    "mcptools/trace/stop_trace.py": "Stop the trace of the performance of a page.",
+    "mcptools/files/read_file.py": "Read the text of a file.",
+    "mcptools/files/write_file.py": "Write a text to a file.",
+}
+
+
+@pytest.mark.parametrize("mode", BY_WORDS_AND_MEANING)
+def test_of_tools_for_one_thing_the_one_that_does_what_is_asked_is_first(
+    settings, tmp_path, write_tool, mode
+):
+    for path, description in SIMILAR.items():
+        write_tool(path, description)
+    expected = {
+        "show the latest commits": "mcptools:git:git_log",
+        "open an issue": "mcptools:github:create_issue",
+        "show an issue": "mcptools:github:get_issue",
+        "end the performance trace": "mcptools:trace:stop_trace",
+        "begin a performance trace": "mcptools:trace:start_trace",
+        "write text to a file": "mcptools:files:write_file",
+    }
+    requests = [{"query": query, "mode": mode} for query in expected]
+
+    answers = ask(settings(), tmp_path / "tools", *requests)
+
+    found = dict(zip(expected, (ids(answer)[0] for answer in answers), strict=True))
+    assert found == expected
+
+
 # Parts.
 
 

@@ -311,6 +311,26 @@ def test_use_decides_nothing_where_nothing_is_found():
     assert rank(Channel(FixedList("words")), usage={"a": 1.1}) == []
 
 
+def test_a_name_that_tells_of_another_action_than_the_request_loses_a_tenth():
+    words = Channel(
+        FixedList("words", **{"open an issue": {"get_issue": 1.0, "create_issue": 0.95}})
+    )
+    ranker = HybridRanker([words], fuse=linear_fusion, name=lambda id_: id_)
+    found = ranker.rank(Query(text="open an issue"), limit=9)
+    assert [(hit.id, hit.explanation.verb) for hit in found] == [
+        ("create_issue", 1.0),
+        ("get_issue", 0.9),
+    ]
+    assert scores(found) == pytest.approx({"create_issue": 0.95, "get_issue": 0.9})
+
+
+def test_a_request_with_parts_has_several_verbs_and_prefers_none():
+    words = Channel(FixedList("words", "get_issue", "create_issue"))
+    query = Query(text="open an issue", parts=(Query(text="open an issue"),))
+    found = HybridRanker([words], name=lambda id_: id_).rank(query, limit=9)
+    assert [hit.explanation.verb for hit in found] == [1.0, 1.0]
+
+
 def test_pinned_hits_come_first_with_a_score_of_1_in_their_order():
     words = Channel(FixedList("words", **GROUPED))
     pinned = ["z:d", "nowhere", "y:b", "z:d"]

@@ -86,6 +86,8 @@ def reason(found: FoundTool) -> str:
             told.append(f"fits part {explanation.part + 1} of the request best")
         if explanation.group is not None and explanation.group > explanation.merged:
             told.append(f"{found.entry.id.category} has a tool that fits better")
+        if explanation.verb < 1:
+            told.append("its name tells of another action")
         if explanation.usage > 1:
             told.append("was used with success before")
         elif explanation.usage < 1:

@@ -187,6 +187,7 @@ class Searcher:
             part_share=_PART_SHARE,
             group=_category,
             group_weight=_CATEGORY_WEIGHT,
+            name=_name,
             usage=usage.factors,
         )
         query = _query(request, vector)
@@ -331,6 +332,10 @@ def _query(request: SearchRequest, vector: QueryVector | None) -> Query:
         return Query(text=request.text, parts=parts)
     parts = tuple(Query(text=text, vector=values) for text, values in vector.parts)
     return Query(text=request.text, vector=vector.values, parts=parts)
+
+
+def _name(id_: str) -> str:
+    return id_.rpartition(":")[2]
 
 
 @lru_cache(maxsize=1 << 16)

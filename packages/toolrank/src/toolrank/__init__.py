@@ -15,7 +15,8 @@ Retrieval: `BM25Retriever` (with `Postings`, each a `Posting`), `FuzzyRetriever`
 `VectorRetriever`, `NumpyVectorRetriever`, and the `Retriever` protocol for anything else.
 Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which give `FusedScores`.
 Besides the channels: parts of a request (`Query.parts`), groups, pinned hits and past use
-(`usage_prior`), all of them steps of `HybridRanker` that each hit's `Explanation` retraces.
+(`usage_prior`), the verbs of request and name (`verb_prior`), all of them steps of `HybridRanker`
+that each hit's `Explanation` retraces.
 Whether a hit answers at all: `confidence` of its `Evidence`. Hits that say the same:
 `group_duplicates`. Retrievers of your own: `toolrank.testing.check_retriever`.
 Query analysis: `query_terms`, `split_request`, `quoted_phrases`, `match_expression`.
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from toolrank._rewrite import MAX_REWRITES, LLMQueryRewriter, RewriteOutcome
     from toolrank._sql import Content
     from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
+    from toolrank._verbs import VERB_PENALTY, verb_prior
     from toolrank._vocabulary import SimilarTerm
 else:
     # Imported with its first use: who ranks by words alone need not wait for the rest.
@@ -91,6 +93,7 @@ __all__ = [
     "RECOMMENDED_CONFIDENCE",
     "STOP_WORDS",
     "USAGE_BOUND",
+    "VERB_PENALTY",
     "BM25Retriever",
     "Candidate",
     "Channel",
@@ -143,6 +146,7 @@ __all__ = [
     "reciprocal_rank_fusion",
     "split_request",
     "usage_prior",
+    "verb_prior",
 ]
 
 _HOMES = {
@@ -160,6 +164,7 @@ _HOMES = {
         "_numpy_vector": "NumpyVectorRetriever VectorMatrix VectorRows",
         "_postings": "Posting Postings",
         "_prior": "USAGE_BOUND usage_prior",
+        "_verbs": "VERB_PENALTY verb_prior",
         "_query": "MAX_TERMS STOP_WORDS match_expression query_terms quoted_phrases",
         "_ranker": "PART_DEPTH Channel HybridRanker",
         "_records": "Contribution Explanation Filter Hit Query RankedHit",

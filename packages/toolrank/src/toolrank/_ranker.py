@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from toolrank._fusion import FusedScores, Fusion, reciprocal_rank_fusion
 from toolrank._prior import best_in_group, bounded_usage, lifted
 from toolrank._records import Contribution, Explanation, RankedHit
+from toolrank._verbs import verb_prior
 from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
@@ -61,7 +62,8 @@ class HybridRanker:
     2. Parts: request + part_share · (best part - request).
     3. Group: (score + group_weight · best of the group) / (1 + group_weight).
     4. Usage: score · factor; where the best would pass 1, all are divided by it.
-    5. Pinned hits come first, with a score of 1.
+    5. Verb: score · `verb_prior` of the request and the name, unless the request has parts.
+    6. Pinned hits come first, with a score of 1.
 
     A candidate more reorders no others, as far as `fuse` keeps that promise, while it is the best
     neither for a part nor of its group: those bests are what others are measured by.
@@ -76,6 +78,7 @@ class HybridRanker:
         group: Gives a candidate's group by its id, as the server that a tool is of; None for no
             groups.
         group_weight: How much the best of a group lifts the others.
+        name: Gives a candidate's name by its id, for its verb; None where verbs tell nothing.
         usage: Factors of past use by id, as `usage_prior` gives them; 1.0 where none is given.
 
     Raises:
@@ -91,6 +94,7 @@ class HybridRanker:
         part_share: float = 0.3,
         group: Callable[[str], str] | None = None,
         group_weight: float = 0.3,
+        name: Callable[[str], str] | None = None,
         usage: Mapping[str, float] = _NO_USAGE,
     ) -> None:
         self._channels = tuple(channels)
@@ -106,6 +110,7 @@ class HybridRanker:
         self._part_share = part_share
         self._group = group
         self._group_weight = group_weight
+        self._name = name
         self._usage = usage
 
     def rank(
@@ -134,7 +139,7 @@ class HybridRanker:
         asked = query.parts if self._part_share else ()
         found = [self._asked(part, min(depth, PART_DEPTH)) for part in asked]
         parts = [part.scores for part in found]
-        scored = self._scored(whole.scores, parts, pinned)
+        scored = self._scored(query, whole.scores, parts, pinned)
         first = list(dict.fromkeys(pinned))
         rest = scored.final.keys() - set(first)
         ordered = first + sorted(sorted(rest), key=scored.final.__getitem__, reverse=True)
@@ -144,12 +149,8 @@ class HybridRanker:
         hits: list[RankedHit] = []
         for position, id_ in enumerate(shown):
             is_pinned = position < len(first)
-            unjudged = {
-                name
-                for asked in (whole, *found)
-                for name, of in asked.unjudged.items()
-                if id_ in of
-            }
+            of_hit = [each for asked in (whole, *found) for each in asked.unjudged.items()]
+            unjudged = {name for name, ids in of_hit if id_ in ids}
             why = self._explained(id_, whole.scores, parts, scored, is_pinned, unjudged)
             hits.append(
                 RankedHit(
@@ -177,7 +178,11 @@ class HybridRanker:
         return _Asked(rankings, scores, unjudged)
 
     def _scored(
-        self, whole: FusedScores, parts: Sequence[FusedScores], pinned: Iterable[str]
+        self,
+        query: Query,
+        whole: FusedScores,
+        parts: Sequence[FusedScores],
+        pinned: Iterable[str],
     ) -> _Scored:
         candidates = dict.fromkeys([*whole.scores, *pinned])
         best = _best(parts)
@@ -199,7 +204,11 @@ class HybridRanker:
             used = {id_: score * bounded_usage(self._usage, id_) for id_, score in final.items()}
             most = max(1.0, max(used.values(), default=0.0))
             final = {id_: score / most for id_, score in used.items()}
-        return _Scored(merged, groups, final)
+        verbs: dict[str, float] = {}
+        if self._name is not None and not query.parts:
+            verbs = {id_: verb_prior(query.text, self._name(id_)) for id_ in final}
+            final = {id_: score * verbs[id_] for id_, score in final.items()}
+        return _Scored(merged, groups, verbs, final)
 
     def _explained(
         self,
@@ -219,6 +228,7 @@ class HybridRanker:
             merged=scored.merged[id_],
             group=scored.groups.get(id_),
             usage=bounded_usage(self._usage, id_),
+            verb=scored.verbs.get(id_, 1.0),
             pinned=pinned,
             unjudged=tuple(name for name in self._names if name in unjudged),
         )
@@ -237,6 +247,7 @@ class _Scored(NamedTuple):
 
     merged: Mapping[str, float]
     groups: Mapping[str, float]
+    verbs: Mapping[str, float]
     final: Mapping[str, float]
 
 

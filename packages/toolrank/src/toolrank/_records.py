@@ -88,6 +88,7 @@ class Explanation:
         merged: The score of the request and the part together.
         group: The best merged score in the hit's group, or None where there are no groups.
         usage: The factor of past use; 1.0 where nothing is known.
+        verb: The factor of the name's verb, as `verb_prior` gives it.
         pinned: Whether the hit was named to come first, whatever the scores.
         unjudged: The channels that could not judge the hit, in the channels' order: their say in
             its score is an estimate, and they are in none of its contributions.
@@ -99,6 +100,7 @@ class Explanation:
     merged: float
     group: float | None = None
     usage: float = 1.0
+    verb: float = 1.0
     pinned: bool = False
     unjudged: tuple[str, ...] = ()
 
