@@ -92,6 +92,45 @@ def test_confidence_in_a_tool_without_a_vector_is_that_of_words_alone(settings, 
     assert hybrid.confidence == words.confidence
 
 
+class WaitingEmbedder:
+    """Notes what it is asked, and answers once it may."""
+
+    limits = EmbeddingLimits(texts_per_request=2)
+    dimensions = 3
+    model_id = "waiting:vectors"
+
+    def __init__(self):
+        self.asked = []
+        self.began, self.may = asyncio.Event(), asyncio.Event()
+
+    async def embed_documents(self, texts):
+        self.asked.append(texts)
+        self.began.set()
+        await self.may.wait()
+        return [[1.0, 0.0, 0.0] for _ in texts]
+
+    async def embed_query(self, text):
+        return [1.0, 0.0, 0.0]
+
+
+def test_the_tools_that_a_search_finds_are_embedded_before_the_others(settings, toolbox):
+    async def main():
+        embedder = WaitingEmbedder()
+        async with ToolSearch(toolbox, settings(), embedder=embedder, refresh=False) as search:
+            await search.refresh()
+            embedding = asyncio.create_task(search.embed_pending())
+            await embedder.began.wait()
+            await search.search("send an email", limit=1)
+            embedder.may.set()
+            await embedding
+        return embedder.asked
+
+    before, wanted, *_ = asyncio.run(main())
+
+    assert not any(text.startswith("send email") for text in before)
+    assert [text.partition("\n")[0].partition(" (")[0][:10] for text in wanted] == ["send email"]
+
+
 # Verbs.
 
 SIMILAR = {

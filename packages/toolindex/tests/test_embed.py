@@ -158,6 +158,24 @@ def test_a_request_holds_as_many_texts_as_allowed():
     assert model.sizes == [4, 4, 2]
 
 
+def test_what_is_asked_for_while_texts_are_embedded_is_embedded_next():
+    memory, wanted = Memory(20), set()
+
+    class Watched(Model):
+        async def embed_documents(self, texts):
+            # Asked for during the first request; one of them is under way, one not pending.
+            wanted.update({"hash00001", "hash00013", "hash00019", "nowhere"})
+            return await super().embed_documents(texts)
+
+    model = Watched()
+    embed(memory, model, limits=EmbeddingLimits(texts_per_request=4), first=wanted)
+    assert model.requests[1] == ["text 00013", "text 00019"]
+    assert model.requests[0] == [f"text {n:05}" for n in range(4)]
+    assert Counter(text for request in model.requests for text in request) == Counter(
+        memory.texts.values()
+    )
+
+
 def test_a_request_holds_no_more_tokens_than_allowed():
     index, model = Memory(), Model()
     index.texts = {str(number): "x" * length for number, length in enumerate([30, 60, 3, 900, 3])}

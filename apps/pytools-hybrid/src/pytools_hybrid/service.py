@@ -155,6 +155,7 @@ class ToolSearch(KeptIndex):
             return self._answering.answer(wide, self._vectors.failure)
 
         response = await self.sync.mending(answer)
+        await self._vectors.want([str(tool.entry.id) for tool in response.tools])
         if not response.is_complete and not (response.tools and self.sync.filling):
             # It is new: the file was removed or damaged, or has not been filled yet.
             await self.sync.complete()

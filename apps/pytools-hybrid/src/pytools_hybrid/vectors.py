@@ -11,7 +11,7 @@ from toolindex import DamagedDatabaseError, ToolIndexError, embed_pending
 from pytools_hybrid.embedding import create_embedder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.settings import Settings
@@ -53,6 +53,7 @@ class VectorWork:
         self._embedder = embedder
         self._sync = sync
         self._lock = asyncio.Lock()
+        self._wanted: set[str] = set()
 
     async def embed(self, progress: Callable[[int, int], object] | None = None) -> int:
         """Embed what is new, storing each batch as it comes; `ToolSearch.embed_pending` says more.
@@ -83,6 +84,15 @@ class VectorWork:
         except ToolIndexError as error:
             _log.info("old vectors are not forgotten yet: %s", error)
 
+    async def want(self, ids: Collection[str]) -> None:
+        """Have some tools embedded before the others, where embedding is under way.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        if self._lock.locked() and ids:
+            self._wanted.update(await asyncio.to_thread(self._store.text_hashes, ids))
+
     async def refused(self) -> dict[str, str]:
         """Give the tools whose text the model has refused, by id, with its reasons.
 
@@ -98,8 +108,9 @@ class VectorWork:
     ) -> int:
         await asyncio.to_thread(self._store.use_model, embedder.model_id)
         report = await embed_pending(
-            self._store, embedder, limits=embedder.limits, progress=progress
+            self._store, embedder, limits=embedder.limits, progress=progress, first=self._wanted
         )
+        self._wanted.clear()
         await self._prune()
         refused = await self.refused()
         self.failure = f"{len(refused)} refused by the model" if refused else ""

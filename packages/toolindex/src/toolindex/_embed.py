@@ -13,7 +13,7 @@ from toolindex.errors import ToolIndexError
 from toolindex.protocols import EmbeddingLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Set
 
     from toolindex.protocols import Embedder, PendingTexts, WorkLease
 
@@ -61,6 +61,7 @@ async def embed_pending(
     limits: EmbeddingLimits = _DEFAULT_LIMITS,
     retry: Backoff = _DEFAULT_RETRY,
     progress: Callable[[int, int], object] | None = None,
+    first: Set[str] = frozenset(),
     lease_poll: float = 0.25,
 ) -> EmbeddingReport:
     """Embed every text that has no vector of this model yet.
@@ -83,6 +84,8 @@ async def embed_pending(
         limits: What the model takes in one request.
         retry: How often, and after what delays, a request that failed is made again.
         progress: Called with the number of texts embedded so far, and of all that are to be.
+        first: Hashes of texts that go before the others. It is looked at before each request, so
+            that what is added while this runs is embedded next.
         lease_poll: Seconds between two tries to get the lease.
 
     Returns:
@@ -99,7 +102,7 @@ async def embed_pending(
     def look(limit: int) -> Mapping[str, str]:
         return index.pending(model_id, limit=limit)
 
-    requests = Requests(index, embedder, limits=limits, retry=retry)
+    requests = Requests(index, embedder, limits=limits, retry=retry, first=first)
     turn = _Turn(index, f"embed-{model_id}")
     try:
         # Looked at only when it is this process's turn: what was pending before may be done.

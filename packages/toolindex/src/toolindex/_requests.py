@@ -12,7 +12,7 @@ from toolindex._threads import finish_in_thread
 from toolindex.errors import EmbeddingError, FailureKind, VectorError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from toolindex._backoff import Backoff
     from toolindex.protocols import Embedder, EmbeddingLimits, PendingTexts
@@ -46,6 +46,7 @@ class Requests:
         embedder: The model.
         limits: What the model takes.
         retry: How a request that failed is made again.
+        first: Hashes of texts that go before the others; looked at before each request.
 
     Attributes:
         embedded: How many vectors have been stored.
@@ -59,6 +60,7 @@ class Requests:
         *,
         limits: EmbeddingLimits,
         retry: Backoff,
+        first: Set[str] = frozenset(),
     ) -> None:
         self.embedded = 0
         self.refused: dict[str, str] = {}
@@ -66,6 +68,8 @@ class Requests:
         self._embedder = embedder
         self._limits = limits
         self._retry = retry
+        self._first = first
+        self._brought: set[str] = set()
         self._believed = 0
         self._trying_plain_text = asyncio.Lock()
         self._dimensions: int | None = None
@@ -115,7 +119,28 @@ class Requests:
                         self._stop.set()
                     raise
 
+    def _bring_forward(self) -> None:
+        """Put what is wanted now before all that waits."""
+        # Each once: one that is refused or doubted comes again alone, and stays so.
+        wanted = self._first - self._brought
+        if not wanted:
+            return
+        texts: dict[str, str] = {}
+        others: list[Batch] = []
+        for batch in self._waiting:
+            texts.update(each for each in batch if each[0] in wanted)
+            if rest := [each for each in batch if each[0] not in wanted]:
+                others.append(rest)
+        self._brought |= texts.keys()
+        hashes = iter(texts)
+        brought = [
+            [(next(hashes), text) for text in request]
+            for request in self._limits.requests(texts.values())
+        ]
+        self._waiting = deque([*brought, *others])
+
     def _next(self) -> Batch:
+        self._bring_forward()
         batch = self._waiting.popleft()
         if len(batch) > self._most_texts:
             self._waiting.appendleft(batch[self._most_texts :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import warnings
@@ -272,6 +273,15 @@ class ToolIndex:
         """
         with self._pool.read() as connection:
             return pending_texts(connection, model_id, limit=limit)
+
+    def text_hashes(self, ids: Collection[str]) -> set[str]:
+        """Return the hashes under which the texts of some tools are pending, or were."""
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                "SELECT text_hash FROM entries WHERE id IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(ids)),),
+            )
+            return {str(text_hash) for (text_hash,) in rows}
 
     def count_pending(self, model_id: str) -> int:
         """Count the texts that this model has neither embedded nor refused."""
