@@ -94,7 +94,7 @@ nox.needs_version = ">=2026.10.20"
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 nox.options.sessions = [
-    "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "adapters", "docs",
+    "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "soak", "adapters", "docs",
     "clients", "platforms", "api", "release",
 ]  # fmt: skip
 
@@ -304,6 +304,13 @@ def e2e(session: nox.Session) -> None:
     """The installed command, and the server through a real MCP client."""
     _sync(session, "--all-packages", "--group=e2e", "--group=release")
     session.run("pytest", str(ROOT / "tests"), *TWO, *session.posargs)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Random operations with several servers: half a minute, or as `-- --seconds 3600` says."""
+    _sync(session, "--all-packages", "--extra=import")
+    session.run("python", str(ROOT / "tests" / "soak" / "run.py"), *session.posargs)
 
 
 @nox.session

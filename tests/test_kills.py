@@ -1,7 +1,7 @@
 """Whenever a run is killed, the next one ends with the index that a run in peace makes.
 
 `PYTOOLS_TEST_KILLS` is how many kills of a run over 2,000 tools there are; where it is not set,
-there are 8 of a run over fewer.
+there are 4 of a run over fewer.
 """
 
 import os
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
     not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so"
 )
 
-KILLS = int(os.environ.get("PYTOOLS_TEST_KILLS", "8"))
+KILLS = int(os.environ.get("PYTOOLS_TEST_KILLS", "4"))
 TOOLS = 2_000 if "PYTOOLS_TEST_KILLS" in os.environ else 600
 BATCH = 64
 # So many runs that are killed one after the other go on from what the ones before have left.

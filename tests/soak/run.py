@@ -1,0 +1,213 @@
+"""Random operations on one tree with several servers, until the time is over; then what holds?
+
+usage: python tests/soak/run.py [--seconds 30] [--seed N] [--damage]
+
+Two servers over stdio and one over HTTP follow one tree, with one index. Tools are written, moved
+and deleted, categories made anew, odd things searched for, outcomes reported, servers killed and
+hostile listings imported. At each quiet point every server must find exactly what a clean index of
+the files finds; every request must be answered; no outcome that was recorded may be lost; no
+secret may be written. With --damage bytes of the index are overwritten too. Prints its seed, by
+which the same operations are done again, and its figures; ends with 1 where something was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from pytools_hybrid import Settings, ToolSearch
+from servers import PATIENCE, HttpServer, StdioServer
+from tools import Tree
+
+COMMAND = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent)) or "pytools-hybrid"
+SMALL_SERVER = Path(__file__).parents[2] / "apps/pytools-hybrid/tests/small_server.py"
+SECRET = "ghp_k3JdLs92kQpTz81LmA0"
+QUERY = "tool"
+ODD = (
+    "", " ", "\0", "'; DROP TABLE entries; --", '"NEAR(" OR *', "a" * 9_000, "\U0001f600", "\ud83d",
+    "ﷺ" * 1_000, "merge AND NOT pdf", "{}[]()^~:", "\u202edesrever", "mcptools:pdf:*",
+)  # fmt: skip
+CALLED = "mcptools:zoo:kept"
+
+
+class Soak:
+    """One run: its files, its servers, and what was counted."""
+
+    def __init__(self, folder: Path, seed: int, *, damages: bool) -> None:
+        self._chance = random.Random(seed)
+        self._tree = Tree(folder / "tools", self._chance)
+        self._folder = folder
+        self._index = folder / "index.db"
+        kept = self._tree.root / "mcptools" / "zoo" / "kept.py"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        self._kept = kept
+        self._command = [COMMAND]
+        os.environ |= {
+            "PYTOOLS_DIR": str(self._tree.root),
+            "PYTOOLS_DB_PATH": str(self._index),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+        }
+        self._log = folder / "stderr.log"
+        self._stdio = [StdioServer(self._command, self._log) for _ in range(2)]
+        self._http = HttpServer(self._command, self._log)
+        self._operations = [
+            *[self._change] * 6, self._search, self._search, self._report, self._ask_http,
+            self._kill, *([self._damage] if damages else []),
+        ]  # fmt: skip
+        self.counts: Counter[str] = Counter()
+        self.recorded = 0
+
+    def step(self) -> None:
+        """Do one operation."""
+        operation = self._chance.choice(self._operations)
+        self.counts[operation.__name__.strip("_")] += 1
+        operation()
+
+    def check(self) -> None:
+        """Wait until all servers find what the files hold.
+
+        Raises:
+            AssertionError: One of them does not.
+        """
+        self.counts["quiet points"] += 1
+        expected = asyncio.run(self._clean())
+        for server in self._stdio:
+            until = time.monotonic() + PATIENCE
+            while (found := server.found(QUERY, mode="bm25")) != expected:
+                assert time.monotonic() < until, (
+                    f"missing {expected.keys() - found.keys()}, "
+                    f"left over {found.keys() - expected.keys()}"
+                )
+                time.sleep(0.05)
+
+    def check_usage(self) -> None:
+        """Compare the outcomes that are kept with those that a server has said are recorded.
+
+        Raises:
+            AssertionError: One is lost.
+        """
+
+        async def kept() -> int:
+            settings = Settings.from_flags({"db_path": self._index, "embedding_model": "none"})
+            async with ToolSearch(self._tree.root, settings, refresh=False) as search:
+                return sum(tool.observations for tool in (await search.statistics()).tools)
+
+        there = asyncio.run(kept())
+        assert there >= self.recorded, f"{self.recorded} outcomes were recorded, {there} are there"
+
+    def check_import(self) -> None:
+        """Import hostile listings, and look for their secret in all that was written and said."""
+        schema = {"type": "object", "properties": {"a": {"enum": list(range(5_000))}}}
+        tools = [
+            {"name": name, "description": f"Uses {SECRET}. {name}", "inputSchema": schema}
+            for name in ("../../up", "half\ud83d", "__init__", '"""')
+        ]
+        plan = self._folder / "hostile.plan"
+        plan.write_text(json.dumps({"tools": tools, "stderr": ["API_KEY"]}))
+        entry = {
+            "command": sys.executable,
+            "args": ["-S", str(SMALL_SERVER), str(plan)],
+            "env": {"API_KEY": SECRET},
+        }
+        file = self._folder / "servers.json"
+        file.write_text(json.dumps({"mcpServers": {"hostile": entry}}))
+        into = self._folder / "imported"
+        made = subprocess.run(
+            [*self._command, "import", str(file), "--root", str(into), "--db", f"{into}.db"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        # With tools left out it ends with 1.
+        assert made.returncode in (0, 1), made.stderr
+        written = [it.read_text() for it in into.rglob("*") if it.is_file()]
+        assert written, "nothing was imported"
+        assert not any(SECRET in text for text in (*written, made.stdout, made.stderr))
+        assert not (self._folder / "up.py").exists()
+
+    def close(self) -> None:
+        """End all servers."""
+        for server in (*self._stdio, self._http):
+            server.kill()
+
+    def _change(self) -> None:
+        self.counts[self._tree.change()] += 1
+
+    def _search(self) -> None:
+        mode = self._chance.choice(("hybrid", "bm25", "vector", "fuzzy"))
+        answer = self._any().call("search_tools", query=self._chance.choice(ODD), mode=mode)
+        assert ("result" in answer) != ("error" in answer)
+
+    def _report(self) -> None:
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        self._kept.write_text("def run() -> str:\n    '''Tool that is kept.'''\n")
+        answer = self._any().call("report_outcome", tool_id=CALLED, success=True)["result"]
+        self.recorded += answer.get("structuredContent", {}).get("recorded", False)
+
+    def _ask_http(self) -> None:
+        status = self._http.status_of(self._chance.choice(ODD))
+        assert status in (200, 400, 422, 503), status
+
+    def _kill(self) -> None:
+        place = self._chance.randrange(len(self._stdio) + 1)
+        if place == len(self._stdio):
+            self._http.kill()
+            self._http = HttpServer(self._command, self._log)
+        else:
+            self._stdio[place].kill()
+            self._stdio[place] = StdioServer(self._command, self._log)
+
+    def _damage(self) -> None:
+        with self._index.open("r+b") as file:
+            size = self._index.stat().st_size
+            file.seek(self._chance.randrange(max(size, 1)))
+            file.write(self._chance.randbytes(64))
+
+    def _any(self) -> StdioServer:
+        return self._chance.choice(self._stdio)
+
+    async def _clean(self) -> dict[str, str]:
+        with tempfile.TemporaryDirectory() as folder:
+            flags = {"db_path": Path(folder, "clean.db"), "embedding_model": "none"}
+            settings = Settings.from_flags(flags)
+            async with ToolSearch(self._tree.root, settings) as search:
+                found = await search.search(QUERY, mode="bm25", limit=50)
+                return {str(it.entry.id): it.entry.description for it in found}
+
+
+def main() -> None:
+    """Soak for the time that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--damage", action="store_true")
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        soak = Soak(Path(folder), arguments.seed, damages=arguments.damage)
+        try:
+            soak.check_import()
+            until = time.monotonic() + arguments.seconds
+            while soak.counts["quiet points"] == 0 or time.monotonic() < until:
+                for _ in range(20):
+                    soak.step()
+                soak.check()
+            soak.check_usage()
+        finally:
+            soak.close()
+            print(", ".join(f"{count} {what}" for what, count in sorted(soak.counts.items())))
+            print(f"{soak.recorded} outcomes recorded")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Servers over one tree and one index, which are asked, killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+# A machine under load is slow at times; what is not answered by then never is.
+PATIENCE = 120.0
+_INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "soak", "version": "1"},
+}
+
+
+class StdioServer:
+    """A server over stdio that answers each line with its id before it is asked the next."""
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self._number = 0
+        self._lines: Queue[str] = Queue()
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [*command, "serve"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
+        threading.Thread(target=self._read, daemon=True).start()
+        self.ask("initialize", _INITIALIZE)
+        self._send('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask, and return the answer."""
+        self._number += 1
+        asked = {"method": method, "params": params, "jsonrpc": "2.0", "id": self._number}
+        self._send(json.dumps(asked))
+        return self._answer(self._number)
+
+    def call(self, tool: str, **arguments: object) -> dict[str, Any]:
+        """Call a tool, and return the answer."""
+        return self.ask("tools/call", {"name": tool, "arguments": arguments})
+
+    def found(self, query: str, **arguments: object) -> dict[str, str]:
+        """Search for fifty tools, and return their descriptions by id."""
+        answer = self.call("search_tools", query=query, limit=50, **arguments)
+        result = answer["result"].get("structuredContent", {"result": []})["result"]
+        return {tool["id"]: tool["description"] for tool in result}
+
+    def kill(self) -> None:
+        """Kill the process at whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+
+    def _answer(self, number: int) -> dict[str, Any]:
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                message = json.loads(self._lines.get(timeout=max(until - time.monotonic(), 0)))
+            except Empty:
+                raise AssertionError(f"request {number} was never answered") from None
+            if message.get("id") == number:
+                return message
+
+
+class HttpServer:
+    """A server over HTTP with a token."""
+
+    _TOKEN = "soak-token"
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self._said = log.with_name("http.log")
+        with self._said.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                [*command, "serve", "--transport", "http", "--port", "0"],
+                stdin=subprocess.DEVNULL,
+                stderr=stderr,
+                env=os.environ | {"PYTOOLS_TOKEN": self._TOKEN},
+            )
+        until = time.monotonic() + PATIENCE
+        while "serving on " not in (said := self._said.read_text()):
+            assert time.monotonic() < until, said
+            assert self._process.poll() is None, said
+            time.sleep(0.05)
+        self._url = said.partition("serving on ")[2].split()[0]
+
+    def status_of(self, query: str) -> int:
+        """Search, and return the status of the answer."""
+        path = f"/search?{urllib.parse.urlencode({'q': query}, errors='replace')}"
+        headers = {"Authorization": f"Bearer {self._TOKEN}"}
+        request = urllib.request.Request(self._url + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def kill(self) -> None:
+        """Kill the process at whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
