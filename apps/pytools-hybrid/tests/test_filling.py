@@ -33,7 +33,7 @@ def write(root, number, words="Feed the penguins."):
 @pytest.fixture(autouse=True)
 def _small_portions(monkeypatch):
     """As large trees are in portions of hundreds."""
-    monkeypatch.setattr("pytools_hybrid.refresh._FIRST_PORTION", 25)
+    monkeypatch.setattr("pytools_hybrid.refresh._FIRST_PORTION", 15)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def killed_after(store, root, files):
 def test_what_is_read_can_be_found_before_all_is_read(store, large):
     seen = []
     refresh(store, large, progress=lambda _: seen.append((tools_in(store), is_complete(store))))
-    assert sorted({tools for tools, _ in seen}) == [0, 25, 75]
+    assert sorted({tools for tools, _ in seen}) == [0, 15, 60]
     assert not any(complete for _, complete in seen)
     assert (tools_in(store), is_complete(store)) == (80, True)
 
@@ -91,9 +91,9 @@ def test_the_portions_are_counted_as_one_look(store, large):
 
 def test_a_start_after_a_kill_goes_on_where_the_other_ended(store, large):
     killed_after(store, large, 50)
-    assert (tools_in(store), is_complete(store)) == (25, False)
+    assert (tools_in(store), is_complete(store)) == (15, False)
     report = refresh(store, large)
-    assert (report.added, report.unchanged) == (55, 25)
+    assert (report.added, report.unchanged) == (65, 15)
     assert is_complete(store)
 
 
@@ -187,7 +187,7 @@ def test_a_process_that_is_killed_leaves_what_it_has_committed(large, tmp_path):
         "from pytools_hybrid.refresh import refresh\n"
         "from pytools_hybrid.store import SQLiteStore\n"
         "store = SQLiteStore(sys.argv[1])\n"
-        "module._FIRST_PORTION = 25\n"
+        "module._FIRST_PORTION = 15\n"
         "kill = lambda: os.kill(os.getpid(), signal.SIGKILL)\n"
         "refresh(store, sys.argv[2], committed=kill)\n"
     )
@@ -196,8 +196,8 @@ def test_a_process_that_is_killed_leaves_what_it_has_committed(large, tmp_path):
     assert ended.returncode == -signal.SIGKILL
     with SQLiteStore(database) as store:
         assert store.check() == ()
-        assert tools_in(store) == 25
-        assert refresh(store, large).unchanged == 25
+        assert tools_in(store) == 15
+        assert refresh(store, large).unchanged == 15
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ _READER = str(RECORD_VERSION)
 # The first tools can be found soon, and the commits of a large tree cost little together; a kill
 # costs at most what is read between two of them.
 _FIRST_PORTION = 250
+_GROWTH = 3
 _LARGEST_PORTION = 4_000
 
 
@@ -167,7 +168,7 @@ class _Portions:
     def __call__(self, record: ToolRecord) -> None:
         self._records.append(record)
         if len(self._records) >= self._size:
-            self._size = min(2 * self._size, _LARGEST_PORTION)
+            self._size = min(_GROWTH * self._size, _LARGEST_PORTION)
             # Who is kept from writing has more to commit the next time, or at the end.
             with suppress(DatabaseBusyError):
                 self._commit()
