@@ -274,7 +274,7 @@ def test_a_provider_that_gave_too_few_vectors_once_is_forgiven():
     ("dimensions", "lengths", "message"),
     [
         (64, [], "gave vectors of 32 dimensions where 64 were expected"),
-        (None, [32, 16], "gave vectors of 16 and 32 dimensions where 32 were expected"),
+        (None, [32, 16] * 2, "gave vectors of 16 and 32 dimensions where 32 were expected"),
     ],
 )
 def test_a_provider_that_gives_other_dimensions_is_named(dimensions, lengths, message):

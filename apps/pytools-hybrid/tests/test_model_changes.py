@@ -163,6 +163,7 @@ def test_a_model_whose_dimensions_change_under_its_name_is_told_and_words_serve(
     changed = use(settings(), root, WordsEmbedder("a:one", dimensions=300), by_meaning)
 
     assert "300 dimensions, the index has 512" in changed.notes[0]
+    assert "`pytools-hybrid index` embeds all tools again" in changed.notes[0]
     assert ids(changed) == [MERGE]
 
 

@@ -411,11 +411,16 @@ class KeepsHalfABatch(MemoryStore):
             super().put_vectors(model_id, {text_hash: vector})
 
 
-class MixesLengths(MemoryStore):
-    def put_vectors(self, model_id, vectors):
-        super().put_vectors(
-            model_id, {k: v[:2] for k, v in vectors.items()} if len(vectors) == 1 else vectors
-        )
+class ForgetsOtherLengths(MemoryStore):
+    def use_model(self, model_id, *, dimensions=None):
+        if dimensions is not None:
+            self.change(vectors={})
+        return super().use_model(model_id)
+
+
+class KnowsOneLength(MemoryStore):
+    def use_model(self, model_id, *, dimensions=None):
+        return super().use_model(model_id)
 
 
 BROKEN = {
@@ -463,7 +468,8 @@ BROKEN = {
     CountsNoVectorsAsAChange: "the generation is another after vectors were put",
     TakesAnyVector: r"a batch with the vector \[nan, 1.0\] is refused",
     KeepsHalfABatch: "a batch that is refused leaves nothing behind",
-    MixesLengths: "vectors of another length than the model's earlier ones are refused",
+    ForgetsOtherLengths: "vectors of the length that was before are found",
+    KnowsOneLength: "all texts are pending for vectors of another length",
     ForgetsWhatWasPassedOver: "a file that was passed over keeps its entry",
     CountsTouchedAsUpdated: "a file written anew with the same bytes is unchanged",
     KeepsOldWords: "a changed tool is not found by its old words",

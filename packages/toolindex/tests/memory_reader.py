@@ -69,7 +69,7 @@ class MemoryReader:
     def nearest(
         self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
     ) -> list[Found]:
-        kept = self.state.vectors.get(model_id, {})
+        kept = self.kept(model_id, len(vector))
         query = unit(vector, model_id, len(vector))
         return self.best(
             (
@@ -81,8 +81,10 @@ class MemoryReader:
             least=-math.inf,
         )
 
-    def with_vectors(self, ids: Collection[str], *, model_id: str) -> set[str]:
-        kept = self.state.vectors.get(model_id, {})
+    def with_vectors(
+        self, ids: Collection[str], *, model_id: str, dimensions: int | None = None
+    ) -> set[str]:
+        kept = self.kept(model_id, dimensions)
         found = {id_ for id_, record in self.state.records.items() if record.text_hash in kept}
         return found & set(ids)
 
@@ -170,8 +172,14 @@ class MemoryReader:
         allowed = [(record.id.source, record.id.category) for record in self.allowed(where)]
         return dict(Counter(allowed))
 
-    def coverage(self, model_id: str) -> Coverage:
-        kept = self.state.vectors.get(model_id, {})
+    def kept(self, model_id: str, dimensions: int | None) -> Mapping[str, Vector]:
+        now = self.state.vectors.get(model_id, {})
+        if dimensions in (None, len(next(iter(now.values()), ()))):
+            return now
+        return self.state.vectors.get(f"{model_id} of {dimensions}", {})
+
+    def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
+        kept = self.kept(model_id, dimensions)
         return Coverage(
             tools=len(self.state.records),
             vectors=sum(record.text_hash in kept for record in self.state.records.values()),
@@ -179,7 +187,7 @@ class MemoryReader:
         )
 
     def models(self) -> list[str]:
-        return list(self.state.vectors)
+        return [model_id for model_id in self.state.vectors if " of " not in model_id]
 
     def generation(self) -> int:
         return self.state.generation

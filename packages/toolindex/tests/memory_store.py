@@ -234,8 +234,16 @@ class MemoryStore:
                     generation=state.generation + 1,
                 )
 
-    def use_model(self, model_id: str) -> bool:
-        return model_id in self.state.vectors
+    def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
+        with self.changing() as state:
+            now = state.vectors.get(model_id, {})
+            length = len(next(iter(now.values()), ()))
+            beside = f"{model_id} of {dimensions}"
+            if beside in state.vectors or (now and dimensions not in (None, length)):
+                vectors = {**state.vectors, f"{model_id} of {length}": now}
+                vectors[model_id] = vectors.pop(beside, {})
+                self.change(vectors=vectors, generation=state.generation + 1)
+        return bool(self.state.vectors.get(model_id))
 
     def prune(self) -> PruneReport:
         with self.changing() as state:

@@ -98,9 +98,38 @@ def test_vectors_of_one_model_are_asked_for_again_where_they_are_forgotten(index
 
     index.rebuild(forget=MODEL)
 
-    assert vectors(index) == 0
-    assert len(index.pending(MODEL, limit=10)) == 3
+    assert vectors(index) == 3, "they serve until others take their place"
+    assert len(index.pending(MODEL, limit=10)) == index.count_pending(MODEL) == 3
     assert index.pending("other", limit=10) == {}
+
+
+def test_vectors_that_are_asked_for_again_are_replaced_one_by_one_and_none_is_lost(index):
+    texts = list(index.pending("other", limit=10))
+    index.query_vectors.put(MODEL, {"a query": [1.0, 1.0]})
+    index.rebuild(forget=MODEL)
+
+    for number, text_hash in enumerate(texts):
+        assert index.count_pending(MODEL) == 3 - number
+        assert index.prune().vectors == 0
+        assert vectors(index) == 3
+        assert index.query_vectors.get(MODEL, "a query") is not None
+        index.put_vectors(MODEL, {text_hash: [0.0, 1.0]})
+        # As after a kill: whoever goes on knows what is left to be done.
+        with ToolIndex(index.path) as other:
+            assert other.count_pending(MODEL) == 2 - number
+
+    index.prune()
+    assert index.query_vectors.get(MODEL, "a query") is None, "the model gives others now"
+    assert (index.count_pending(MODEL), vectors(index), index.check()) == (0, 3, ())
+
+
+def test_a_clock_that_has_gone_back_keeps_no_vector_from_being_replaced(index, change):
+    change("UPDATE embeddings SET stored_at = stored_at + 1e9")
+
+    index.rebuild(forget=MODEL)
+    index.put_vectors(MODEL, {text: [0.0, 1.0] for text in index.pending(MODEL, limit=10)})
+
+    assert index.pending(MODEL, limit=10) == {}
 
 
 def test_a_damaged_file_is_an_error_that_says_so(index):

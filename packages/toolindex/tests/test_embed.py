@@ -628,13 +628,16 @@ def test_other_dimensions_than_announced_are_an_error_that_names_the_model():
         embed(Memory(3), model)
 
 
-def test_other_dimensions_than_those_stored_earlier_are_an_error(index, fill):
+def test_vectors_of_other_dimensions_than_those_stored_earlier_are_kept_beside_them(index, fill):
     fill(index, {"mcptools:mail:send": "Send.", "mcptools:mail:read": "Read."})
     first, _ = index.pending("m", limit=2)
     index.put_vectors("m", {first: [1.0, 2.0]})
 
-    with pytest.raises(VectorError, match="'m'"):
-        embed(index, Model())
+    embed(index, Model())
+
+    assert set(index.pending("m", limit=2)) == {first}, "all texts get a vector of one length"
+    embed(index, Model())
+    assert index.pending("m", limit=2) == {}
 
 
 def test_a_model_that_gives_only_zeros_is_not_asked_about_every_text():

@@ -198,10 +198,10 @@ def test_a_text_that_was_refused_long_ago_is_refused_for_a_minute_again(index, f
     assert index.count_pending("m") == 1
 
 
-def test_a_refusal_by_a_clock_that_was_wrong_does_not_count(index, path, fill):
+def test_a_refusal_by_a_clock_that_was_wrong_does_not_count(index, kept, fill):
     fill(index, ONE)
     index.refuse("m", dict.fromkeys(index.pending("m", limit=1), "too odd"))
-    with closing(apsw.Connection(str(path))) as connection:
+    with closing(apsw.Connection(str(kept))) as connection:
         connection.execute("UPDATE refusals SET at = at + 40 * 24 * 3600")
     assert index.count_pending("m") == 1
 
@@ -343,12 +343,82 @@ def test_a_vector_without_dimensions_has_no_direction(index, fill):
         index.put_vectors("m", {hash_: []})
 
 
-def test_a_model_cannot_change_its_dimensions(index, fill):
-    """Two models under one id would be searched as one."""
+def lengths(index):
+    """Give the length that is in use, and how many tools have a vector of each length."""
+    with index.reading() as reader:
+        now = reader.coverage("m").dimensions
+        return now, {n: reader.coverage("m", dimensions=n).vectors for n in (2, 3, 4)}
+
+
+def put(index, dimensions):
+    texts = index.pending("m", limit=9)
+    index.put_vectors("m", {text: [1.0] * dimensions for text in texts})
+
+
+def test_a_model_that_changes_its_dimensions_is_another_model(index, path, fill, check_sound):
     fill(index, THREE, model_id="m")
-    with pytest.raises(VectorError, match="of 2 dimensions, earlier ones have 4"):
-        index.put_vectors("m", {"any": [1.0, 2.0]})
-    assert coverage(index).vectors == 3
+    assert index.use_model("m", dimensions=2) is False
+    assert index.count_pending("m") == 3
+    put(index, 2)
+    assert lengths(index) == (2, {2: 3, 3: 0, 4: 3})
+    assert index.count_pending("m") == 0
+    fill(index, ONE)
+    assert lengths(index) == (2, {2: 1, 3: 0, 4: 1})
+    assert index.use_model("m", dimensions=4)
+    assert index.count_pending("m") == 0
+    assert lengths(index) == (4, {2: 1, 3: 0, 4: 1})
+    assert index.check() == ()
+    with index.reading() as reader:
+        assert reader.models() == ("m",)
+
+
+def test_one_wrong_answer_does_not_decide_a_models_dimensions(index, fill):
+    fill(index, THREE)
+    first, *_ = index.pending("m", limit=9)
+    index.put_vectors("m", {first: [1.0, 1.0]})
+    put(index, 4)
+    assert index.count_pending("m") == 1, "the text of the wrong answer"
+    put(index, 4)
+    assert lengths(index) == (4, {2: 1, 3: 0, 4: 3})
+    assert index.count_pending("m") == 0
+
+
+def test_a_rebuild_after_a_change_of_dimensions_keeps_what_there_is(index, fill):
+    fill(index, THREE, model_id="m")
+    for dimensions in (2, 3):
+        index.use_model("m", dimensions=dimensions)
+        index.rebuild(forget="m")
+        index.put_vectors("m", {text: [1.0] * dimensions for text in index.pending("m", limit=1)})
+        index.prune()
+    assert index.count_pending("m") == 2
+    assert lengths(index) == (3, {2: 1, 3: 1, 4: 3})
+
+
+def test_what_is_used_last_counts_also_where_the_clock_has_gone_back(index, fill):
+    fill(index, THREE, model_id="m")
+    with closing(apsw.Connection(str(index.path))) as connection:
+        connection.execute("UPDATE models SET used_at = used_at + 1e6")
+    index.use_model("m", dimensions=2)
+    put(index, 2)
+    assert lengths(index) == (2, {2: 3, 3: 0, 4: 3})
+
+
+def test_vectors_of_another_length_take_the_place_of_those_that_are_gone(index, kept, fill):
+    fill(index, THREE, model_id="m")
+    with closing(apsw.Connection(str(kept))) as connection:
+        connection.execute("DELETE FROM embeddings")
+    put(index, 2)
+    assert lengths(index) == (2, {2: 3, 3: 0, 4: 0})
+
+
+def test_a_kept_vector_of_a_query_has_the_length_that_is_in_use(index, fill):
+    fill(index, THREE, model_id="m")
+    index.query_vectors.put("m", {"query": [1.0] * 4})
+    assert index.query_vectors.get("m", "query") is not None
+    index.use_model("m", dimensions=2)
+    put(index, 2)
+    assert index.query_vectors.get("m", "query") is None
+    assert index.query_vectors.get("m", "query", dimensions=4) is not None
 
 
 @pytest.fixture(scope="module")

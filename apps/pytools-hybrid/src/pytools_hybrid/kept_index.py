@@ -230,7 +230,7 @@ class KeptIndex:
 
         Args:
             forget_vectors: Have the model embed all tools again, too. It is asked for one vector
-                before anything is forgotten.
+                first, and what it gave before serves until it is replaced.
 
         Raises:
             EmbeddingError: The model gives none; nothing has changed.
@@ -238,8 +238,9 @@ class KeptIndex:
         """
         forget: str | None = None
         if forget_vectors and self._embedder is not None:
-            await self._embedder.embed_query("tool")
+            given = len(await self._embedder.embed_query("tool"))
             forget = self._embedder.model_id
+            await asyncio.to_thread(self.index.use_model, forget, dimensions=given)
         await self.sync.mending(lambda: asyncio.to_thread(self.index.rebuild, forget=forget))
 
     async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
@@ -256,6 +257,15 @@ class KeptIndex:
             ToolIndexError: Its vectors cannot be stored.
         """
         return await self._vectors.embed(progress)
+
+    async def compare_model(self) -> str:
+        """Ask the model for a vector, and say how it differs from those in the index, if it does.
+
+        Raises:
+            EmbeddingError: The model gives none.
+            DatabaseError: The index cannot be read.
+        """
+        return await self._vectors.compare()
 
     async def refused(self) -> dict[str, str]:
         """Give the tools whose text the model has refused, by id, with its reasons.

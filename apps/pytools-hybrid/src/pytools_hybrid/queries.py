@@ -92,7 +92,7 @@ class QueryEmbedder:
                 self._recorder.query_used(self.embedder.model_id, text)
         # Asked now, for another may have got it while this one looked on the disk.
         values = self._remembered.get(text)
-        if values is not None:
+        if values is not None and self.embedder.dimensions in {None, len(values)}:
             self._remembered.move_to_end(text)
             return values
         if asyncio.get_running_loop().time() < self._paused_until:

@@ -34,7 +34,7 @@ from pytools_hybrid.search import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from toolindex import Candidate, StoreReader, ToolFilter, ToolOutcomes, ToolStore
+    from toolindex import Candidate, Coverage, StoreReader, ToolFilter, ToolOutcomes, ToolStore
     from toolrank import Fusion, RankedHit
 
 __all__ = ["Searcher"]
@@ -105,10 +105,14 @@ class Searcher:
         misfit = False
         with self._store.reading() as reader:
             wanted = model_id if self.uses_vectors(request.mode) else None
-            coverage = reader.coverage(vector.model_id if vector else model_id or "")
+            length = None if vector is None else len(vector.values)
+            coverage = reader.coverage(
+                vector.model_id if vector else model_id or "", dimensions=length
+            )
             if coverage.tools and vector is not None:
-                missing = _unsearchable(coverage.vectors, coverage.dimensions, vector)
-                misfit = missing is not None and coverage.vectors > 0
+                before = reader.coverage(vector.model_id)
+                misfit = coverage.vectors == 0 and before.vectors > 0
+                missing = _unsearchable(coverage.vectors, before, vector)
                 if missing:
                     vector, why = None, why or missing
                 elif vector.model_id != wanted:
@@ -131,7 +135,7 @@ class Searcher:
                 channels=tuple(self._weights(request.mode, has_vector=vector is not None)),
                 is_complete=reader.is_complete(),
                 misfit=misfit,
-                fuller_models=() if wanted is None else _fuller(reader, wanted),
+                fuller_models=() if wanted is None else _fuller(reader, wanted, length),
             )
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
 
@@ -158,7 +162,7 @@ class Searcher:
     ) -> tuple[FoundTool, ...]:
         key = (
             request,
-            vector.model_id if vector else None,
+            (vector.model_id, len(vector.values)) if vector else None,
             # Those of a model that fails at times may be missing.
             tuple(values is not None for _, values in vector.parts) if vector else (),
             reader.generation(),
@@ -238,11 +242,12 @@ class Searcher:
             channels.append(Channel(alike, weights["fuzzy"]))
         if "vector" in weights and vector is not None:
             meaning = _Meaning(reader, request.where, vector.model_id)
-            coverage = reader.coverage(vector.model_id)
+            length = len(vector.values)
+            coverage = reader.coverage(vector.model_id, dimensions=length)
             # The best of a few tools says little of the best of all: docs/decisions/0017.
             weight = weights["vector"] * (coverage.vectors / max(coverage.tools, 1)) ** 2
             judges = (
-                partial(reader.with_vectors, model_id=vector.model_id)
+                partial(reader.with_vectors, model_id=vector.model_id, dimensions=length)
                 if coverage.vectors < coverage.tools
                 else None
             )
@@ -349,12 +354,15 @@ def _place(hit: RankedHit, named: Mapping[str, float]) -> tuple[float, float]:
     return -named[hit.id], -hit.explanation.merged
 
 
-def _unsearchable(vectors: int, dimensions: int, vector: QueryVector) -> str | None:
-    if vectors == 0:
+def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | None:
+    if vectors:
+        return None
+    if not before.vectors:
         return "no tool has a vector yet"
-    if len(vector.values) != dimensions:
-        return f"{vector.model_id} gave {len(vector.values)} dimensions, the index has {dimensions}"
-    return None
+    return (
+        f"{vector.model_id} gave {len(vector.values)} dimensions, the index has "
+        f"{before.dimensions}; `pytools-hybrid index` embeds all tools again"
+    )
 
 
 def _with_usable_parts(vector: QueryVector) -> QueryVector:
@@ -367,8 +375,8 @@ def _with_usable_parts(vector: QueryVector) -> QueryVector:
     return replace(vector, parts=parts)
 
 
-def _fuller(reader: StoreReader, wanted: str) -> tuple[str, ...]:
-    coverage = reader.coverage(wanted)
+def _fuller(reader: StoreReader, wanted: str, dimensions: int | None) -> tuple[str, ...]:
+    coverage = reader.coverage(wanted, dimensions=dimensions)
     if coverage.vectors >= coverage.tools:
         return ()
     counts = {model: reader.coverage(model).vectors for model in reader.models() if model != wanted}

@@ -160,6 +160,9 @@ class ToolSearch(KeptIndex):
             # It is new: the file was removed or damaged, or has not been filled yet.
             await self.sync.complete()
             response = await answer()
+        if response.misfit and self._vectors.is_outdated:
+            # Whoever follows the files has all tools embedded for what the model gives now.
+            self.sync.changed.set()
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
         notes = (

@@ -23,7 +23,6 @@ from toolindex import (
     NewerSchemaError,
     ToolIndex,
     TooManyFilesError,
-    VectorError,
     kept_path,
 )
 from toolrank import (
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.roots import RootsLike
 
-    _Matrices = dict[tuple[int, str], VectorMatrix]
+    _Matrices = dict[tuple[int, str, int], VectorMatrix]
     _Postings = dict[int, Postings]
     _Filters = dict[tuple[int, int, ToolFilter], Filter]
 
@@ -222,10 +221,11 @@ class SQLiteReader(IndexReader):
             self._postings.clear()
         return self._postings.setdefault(state, Postings())
 
-    def coverage(self, model_id: str) -> Coverage:
+    def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
         """Count the tools, and those that can be found by a vector of a model."""
-        coverage = super().coverage(model_id)
-        if coverage.vectors and self.vector_table(model_id) is None and not has_numpy():
+        coverage = super().coverage(model_id, dimensions=dimensions)
+        has_table = self.vector_table(model_id, dimensions=dimensions) is not None
+        if coverage.vectors and not has_table and not has_numpy():
             return replace(coverage, vectors=0)
         return coverage
 
@@ -234,8 +234,9 @@ class SQLiteReader(IndexReader):
     ) -> list[Hit]:
         """Give the tools whose vectors of a model are nearest to a vector, by cosine.
 
+        They are those of the same length, where the model has changed it.
+
         Raises:
-            VectorError: The vector is of another length than the model's.
             DamagedDatabaseError: The vectors cannot be read.
         """
         try:
@@ -249,37 +250,38 @@ class SQLiteReader(IndexReader):
     def _nearest(
         self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
     ) -> list[Hit]:
-        coverage = self.coverage(model_id)
-        if coverage.vectors == 0:
+        dimensions = len(vector)
+        if self.coverage(model_id, dimensions=dimensions).vectors == 0:
             return []
-        if len(vector) != coverage.dimensions:
-            raise VectorError(
-                model_id,
-                f"gave {len(vector)} dimensions, its vectors here have {coverage.dimensions}",
-            )
         query, allowed = Query(text="", vector=vector), self._filter(where)
-        table = self.vector_table(model_id)
+        table = self.vector_table(model_id, dimensions=dimensions)
         if self._uses_numpy is None:
             self._uses_numpy = next(self._looks) >= _LOOKS_BEFORE_NUMPY and has_numpy()
         if table is not None and not self._uses_numpy:
             return VectorRetriever(
                 self.connection, table=table.name, content=_CONTENT, where=allowed
             ).retrieve(query, depth=depth)
-        source = VectorRows(*self.kept_vectors(model_id)) if table is None else table.name
+        source: str | VectorRows
+        if table is None:
+            source = VectorRows(*self.kept_vectors(model_id, dimensions=dimensions))
+        else:
+            source = table.name
         return NumpyVectorRetriever(
             self.connection,
             table=source,
             unit_length=True,
             content=_CONTENT,
             where=allowed,
-            matrix=self._matrix(model_id, source),
+            matrix=self._matrix(model_id, dimensions, source),
         ).retrieve(query, depth=depth)
 
-    def _matrix(self, model_id: str, source: str | VectorRows) -> VectorMatrix | None:
-        coverage = self.coverage(model_id)
-        if coverage.vectors * coverage.dimensions > _FLOATS_IN_MEMORY:
+    def _matrix(
+        self, model_id: str, dimensions: int, source: str | VectorRows
+    ) -> VectorMatrix | None:
+        rows = self.coverage(model_id, dimensions=dimensions).vectors
+        if rows * dimensions > _FLOATS_IN_MEMORY:
             return None
-        key = self.generation(), model_id
+        key = self.generation(), model_id, dimensions
         if key not in self._matrices:
             # Of states that are past, nobody will ask again.
             for past in [other for other in list(self._matrices) if other[0] != key[0]]:

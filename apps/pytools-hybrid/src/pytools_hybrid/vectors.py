@@ -6,12 +6,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from toolindex import DamagedDatabaseError, ToolIndexError, embed_pending
+from toolindex import DamagedDatabaseError, ToolIndexError, VectorError, embed_pending
 
 from pytools_hybrid.embedding import create_embedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    from toolindex import Coverage
 
     from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.settings import Settings
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["VectorWork", "configured_embedder"]
 
 _log = logging.getLogger("pytools_hybrid")
+
+_PROBE = "tool"
 
 
 def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
@@ -54,6 +58,7 @@ class VectorWork:
         self._sync = sync
         self._lock = asyncio.Lock()
         self._wanted: set[str] = set()
+        self._dimensions: int | None = None
 
     async def embed(self, progress: Callable[[int, int], object] | None = None) -> int:
         """Embed what is new, storing each batch as it comes; `ToolSearch.embed_pending` says more.
@@ -93,6 +98,39 @@ class VectorWork:
         if self._lock.locked() and ids:
             self._wanted.update(await asyncio.to_thread(self._store.text_hashes, ids))
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the model has given another length than the one that was last embedded for."""
+        now = None if self._embedder is None else self._embedder.dimensions
+        return now is not None and now != self._dimensions
+
+    async def compare(self) -> str:
+        """Ask the model for a vector, and say how it differs from those in the index, if it does.
+
+        Raises:
+            EmbeddingError: The model gives none.
+            DatabaseError: The index cannot be read.
+        """
+        embedder = self._embedder
+        if embedder is None:
+            return ""
+
+        def look() -> Coverage:
+            with self._store.reading() as reader:
+                return reader.coverage(embedder.model_id)
+
+        kept = await asyncio.to_thread(look)
+        given = embedder.dimensions or len(await embedder.embed_query(_PROBE))
+        if kept.vectors and given != kept.dimensions:
+            # One answer may go wrong.
+            given = len(await embedder.embed_query(_PROBE))
+        if not kept.vectors or given == kept.dimensions:
+            return ""
+        return (
+            f"{embedder.model_id} gives vectors of {given} dimensions now, those in the index have "
+            f"{kept.dimensions}"
+        )
+
     async def refused(self) -> dict[str, str]:
         """Give the tools whose text the model has refused, by id, with its reasons.
 
@@ -106,14 +144,30 @@ class VectorWork:
     async def _embed(
         self, embedder: LimitedEmbedder, progress: Callable[[int, int], object] | None
     ) -> int:
-        await asyncio.to_thread(self._store.use_model, embedder.model_id)
-        report = await embed_pending(
-            self._store, embedder, limits=embedder.limits, progress=progress, first=self._wanted
-        )
+        embedded = 0
+        for is_last in (False, False, True):
+            before = self._dimensions = embedder.dimensions
+            await asyncio.to_thread(self._store.use_model, embedder.model_id, dimensions=before)
+            try:
+                report = await embed_pending(
+                    self._store,
+                    embedder,
+                    limits=embedder.limits,
+                    progress=progress,
+                    first=self._wanted,
+                )
+            except VectorError:
+                # Another length than that of the batch before: then all texts are pending.
+                if is_last or embedder.dimensions == before:
+                    raise
+                continue
+            embedded += report.embedded
+            if embedder.dimensions == before:
+                break
         self._wanted.clear()
         await self._prune()
         refused = await self.refused()
         self.failure = f"{len(refused)} refused by the model" if refused else ""
         for tool_id, reason in refused.items() if report.refused else ():
             _log.warning("%s has no vector: %s", tool_id, reason)
-        return report.embedded
+        return embedded

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from toolindex._kept_ids import kept_id
 from toolindex._meta import bump_generation, forget_reader
 from toolindex._pairing import vectors_changed
+from toolindex._renewal import begin_renewal
 from toolindex._vectors import fill, vector_tables, writable_tables
 
 if TYPE_CHECKING:
@@ -47,14 +49,15 @@ def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
 
     Args:
         connection: A connection inside a write transaction.
-        forget: The model whose kept vectors are forgotten as well.
+        forget: The model that is to embed all texts again; its vectors serve until then.
     """
     connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")  # noqa: S608
     tables = writable_tables(connection)
     for table in tables:
         connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 - our own name
-    for table_of_vectors in ("embeddings", "refusals", "query_embeddings"):
-        connection.execute(f"DELETE FROM {table_of_vectors} WHERE model_id = ?", (forget,))  # noqa: S608
+    if forget is not None:
+        begin_renewal(connection, kept_id(connection, forget))
+        connection.execute("DELETE FROM refusals WHERE model_id = ?", (forget,))
     for table in tables:
         fill(connection, table)
     vectors_changed(connection)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from toolscan import ToolId, embedding_text
 
 from toolindex._backoff import Backoff
+from toolindex._kept_ids import kept_id
+from toolindex._renewal import renewed_since
 from toolindex._rows import parameter_names
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ _REFUSED = f"abs(at - :now) < {_DELAY}"
 # every text is looked up in two of them.
 _PENDING = (
     "SELECT text_hash FROM entries "  # noqa: S608 - constants
-    "EXCEPT SELECT text_hash FROM embeddings WHERE model_id = :model "
+    "EXCEPT SELECT text_hash FROM embeddings WHERE model_id = :kept {renewed} "
     f"EXCEPT SELECT text_hash FROM refusals WHERE model_id = :model AND {_REFUSED} "
     "ORDER BY text_hash LIMIT :limit"
 )
@@ -36,20 +38,21 @@ _PENDING = (
 
 def count_pending(connection: apsw.Connection, model_id: str) -> int:
     """Count the texts that have no vector of this model yet, without those it refused."""
-    parameters = {"model": model_id, "now": time.time(), "limit": -1}
-    return int(connection.execute(f"SELECT count(*) FROM ({_PENDING})", parameters).get)  # noqa: S608
+    pending, parameters = _pending(connection, model_id, -1)
+    return int(connection.execute(f"SELECT count(*) FROM ({pending})", parameters).get)  # noqa: S608
 
 
 def pending_texts(connection: apsw.Connection, model_id: str, *, limit: int) -> dict[str, str]:
     """Give up to `limit` texts, by hash, that have no vector of this model yet."""
+    pending, parameters = _pending(connection, model_id, limit)
     # By rowid, so that the vectors of neighbours are stored together.
     rows = connection.execute(
-        f"WITH pending AS MATERIALIZED ({_PENDING}) "  # noqa: S608
+        f"WITH pending AS MATERIALIZED ({pending}) "  # noqa: S608
         "SELECT e.text_hash, e.id, e.description, e.parameters, e.tags "
         "FROM pending CROSS JOIN entries AS e ON e.rowid = "
         "(SELECT min(rowid) FROM entries WHERE entries.text_hash = pending.text_hash) "
         "ORDER BY e.rowid",
-        {"model": model_id, "now": time.time(), "limit": limit},
+        parameters,
     )
     return {
         str(text_hash): embedding_text(
@@ -59,6 +62,22 @@ def pending_texts(connection: apsw.Connection, model_id: str, *, limit: int) -> 
             tags=json.loads(str(tags)),
         )
         for text_hash, id_, description, parameters, tags in rows
+    }
+
+
+def _pending(
+    connection: apsw.Connection, model_id: str, limit: int
+) -> tuple[str, dict[str, str | float]]:
+    kept = kept_id(connection, model_id)
+    since = renewed_since(connection, kept)
+    # When a vector was stored is not in the index, so it is asked only where that counts.
+    renewed = "AND stored_at >= :since" if since else ""
+    return _PENDING.format(renewed=renewed), {
+        "model": model_id,
+        "kept": kept,
+        "now": time.time(),
+        "limit": limit,
+        "since": since,
     }
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from toolindex._kept_ids import kept_id, model_of
+from toolindex._pending import count_pending
+from toolindex._renewal import end_renewal, renewals
+
 if TYPE_CHECKING:
     import apsw
 
@@ -56,18 +60,30 @@ def prune(pool: ConnectionPool, *, spares: int = KEPT_SPARES) -> PruneReport:
     with pool.read() as connection:
         room = max(spares, 2 * connection.execute("SELECT count(*) FROM entries").get)
         crowded = _crowded(connection, room)
-        if not crowded and not _unused_models(connection):
+        if not (crowded or _unused_models(connection) or _renewed(connection)):
             return PruneReport(vectors=0, models=())
     with pool.write() as connection:
         # Others may have written since the look; the room is that of the entries there are now.
         room = max(spares, 2 * connection.execute("SELECT count(*) FROM entries").get)
         vectors = sum(_forget_spares(connection, model_id, room) for model_id in crowded)
+        for kept in _renewed(connection):
+            end_renewal(connection, kept)
         models = _unused_models(connection)
         connection.executemany(
             "DELETE FROM query_embeddings WHERE model_id = ?", [(model,) for model in models]
         )
         connection.execute(f"DELETE FROM models WHERE {_UNUSED}")  # noqa: S608 - a constant
     return PruneReport(vectors=vectors, models=models)
+
+
+def _renewed(connection: apsw.Connection) -> list[str]:
+    """Return the ids whose old vectors have all been replaced."""
+    return [
+        kept
+        for kept in renewals(connection)
+        if kept_id(connection, model_of(kept)) == kept
+        and not count_pending(connection, model_of(kept))
+    ]
 
 
 def _crowded(connection: apsw.Connection, room: int) -> list[str]:

@@ -9,6 +9,7 @@ import time
 from array import array
 from typing import TYPE_CHECKING
 
+from toolindex._kept_ids import kept_dimensions, kept_id
 from toolindex._vectors import to_blob
 
 if TYPE_CHECKING:
@@ -48,9 +49,12 @@ class QueryVectors:
         Args:
             model_id: The model.
             query: The query, exactly as it was embedded.
-            dimensions: What the model gives now; a vector of another length is not given.
+            dimensions: What the model gives now, None for what it gave last; a vector of another
+                length is not given.
         """
         with self._pool.read() as connection:
+            if dimensions is None:
+                dimensions = kept_dimensions(connection, kept_id(connection, model_id))
             blob = connection.execute(
                 "SELECT vector FROM query_embeddings WHERE model_id = ? AND query_hash = ?",
                 (model_id, _hash(query)),

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from toolscan import ToolScanError
 
+from toolindex._kept_ids import kept_dimensions, kept_id, model_of
 from toolindex._meta import generation, is_complete
 from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._statistics import ToolOutcomes
 from toolindex._usage import usage_generation
-from toolindex._vectors import kept_dimensions, kept_vectors, vector_table
+from toolindex._vectors import kept_vectors, vector_table
 from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
@@ -110,46 +111,58 @@ class IndexReader:
         )
         return {(source, category): count for source, category, count in rows}
 
-    def coverage(self, model_id: str) -> Coverage:
-        """Count the tools, and those with a searchable vector of a model."""
+    def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
+        """Count the tools, and those with a searchable vector of a model.
+
+        Args:
+            model_id: The model.
+            dimensions: The length of the vectors, for a model that has changed it; None for that
+                which was put to use last. This holds for all that takes a model here.
+        """
         tools = self._count("SELECT count(*) FROM entries")
-        if (table := self.vector_table(model_id)) is not None:
+        if (table := self.vector_table(model_id, dimensions=dimensions)) is not None:
             vectors = self._count(f"SELECT count(*) FROM {table.name}_rowids")  # noqa: S608
             return Coverage(tools=tools, vectors=vectors, dimensions=table.dimensions)
-        dimensions = kept_dimensions(self.connection, model_id) or 0
-        selection, values = kept_vectors(model_id, dimensions)
-        vectors = self._count(f"SELECT count(*) FROM ({selection})", values) if dimensions else 0  # noqa: S608
-        return Coverage(tools=tools, vectors=vectors, dimensions=dimensions)
+        selection, values = self.kept_vectors(model_id, dimensions=dimensions)
+        length = values[1] // 4
+        vectors = self._count(f"SELECT count(*) FROM ({selection})", values) if length else 0  # noqa: S608
+        return Coverage(tools=tools, vectors=vectors, dimensions=length)
 
-    def with_vectors(self, ids: Collection[str], *, model_id: str) -> set[str]:
+    def with_vectors(
+        self, ids: Collection[str], *, model_id: str, dimensions: int | None = None
+    ) -> set[str]:
         """Return those of some ids whose vectors of a model can be searched."""
+        _, values = self.kept_vectors(model_id, dimensions=dimensions)
         rows = self.connection.execute(
             "SELECT e.id FROM json_each(?) AS asked CROSS JOIN entries AS e ON e.id = asked.value "
             "JOIN embeddings AS v ON v.model_id = ? AND v.text_hash = e.text_hash "
             "AND length(v.vector) = ?",
-            (json.dumps(list(ids)), model_id, 4 * self.coverage(model_id).dimensions),
+            (json.dumps(list(ids)), *values),
         )
         return {str(id_) for (id_,) in rows}
 
-    def vector_table(self, model_id: str) -> VectorTable | None:
+    def vector_table(self, model_id: str, *, dimensions: int | None = None) -> VectorTable | None:
         """Return the table in which a model's vectors are searched, or None where there is none.
 
         There is none where sqlite-vec cannot be loaded, nor, for a while, where a process
         without it has written; `kept_vectors` has the same vectors.
         """
-        return vector_table(self.connection, model_id)
+        return vector_table(self.connection, kept_id(self.connection, model_id, dimensions))
 
-    def kept_vectors(self, model_id: str) -> tuple[str, tuple[str, int]]:
+    def kept_vectors(
+        self, model_id: str, *, dimensions: int | None = None
+    ) -> tuple[str, tuple[str, int]]:
         """Return a SELECT of the rowid and the vector of each entry, with its parameters.
 
         The vectors are those of a model: little-endian float32, of length 1.
         """
-        return kept_vectors(model_id, kept_dimensions(self.connection, model_id) or 0)
+        kept = kept_id(self.connection, model_id, dimensions)
+        return kept_vectors(kept, kept_dimensions(self.connection, kept) or 0)
 
     def models(self) -> tuple[str, ...]:
         """Name the models that have been put to use."""
-        rows = self.connection.execute("SELECT model_id FROM models ORDER BY model_id")
-        return tuple(str(model_id) for (model_id,) in rows)
+        rows = self.connection.execute("SELECT model_id FROM models")
+        return tuple(sorted({model_of(kept) for (kept,) in rows}))
 
     def generation(self) -> int:
         """Give the counter that moves on with every change that a search could see."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from toolindex._aliases import apply_aliases, changed_aliases
 from toolindex._checking import disagreements, is_sound, rebuild
 from toolindex._connection import ConnectionPool
+from toolindex._kept_ids import kept_dimensions, kept_id
 from toolindex._lease import Lease
 from toolindex._meta import bump_generation, get_meta, note_reader, set_meta
 from toolindex._pairing import vectors_changed
@@ -28,7 +29,6 @@ from toolindex._sync import SyncReport, apply_plan
 from toolindex._usage import UsageLog
 from toolindex._vectors import (
     is_in_use,
-    kept_dimensions,
     put_vectors,
     to_blob,
     use_model,
@@ -38,7 +38,6 @@ from toolindex.errors import (
     DatabaseBusyError,
     DatabaseError,
     ForeignRootError,
-    VectorError,
 )
 
 if TYPE_CHECKING:
@@ -318,29 +317,35 @@ class ToolIndex:
             for text_hash, vector in vectors.items()
         }
         with self._pool.write() as connection:
-            kept = kept_dimensions(connection, model_id)
-            if kept is not None and kept != dimensions:
-                raise VectorError(
-                    model_id, f"gave vectors of {dimensions} dimensions, earlier ones have {kept}"
-                )
             put_vectors(connection, model_id, dimensions, blobs)
             vectors_changed(connection)
             bump_generation(connection)
 
-    def use_model(self, model_id: str) -> bool:
+    def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
         """Make a model's kept vectors searchable, beside those of other models in use.
+
+        A model that gives vectors of another length than before is another model, as far as its
+        vectors go: what it gave before is kept beside them, and all texts are pending.
+
+        Args:
+            model_id: The model.
+            dimensions: The length of the vectors that it gives now; None for that which it gave
+                last.
 
         Returns:
             Whether there are any.
         """
         with self._pool.read() as connection:
-            dimensions = kept_dimensions(connection, model_id)
-            if dimensions is None or self.read_only or is_in_use(connection, model_id):
-                return dimensions is not None
+            kept = kept_id(connection, model_id, dimensions)
+            length = kept_dimensions(connection, kept)
+            is_new = length is None and dimensions is not None and kept != model_id
+            is_settled = is_in_use(connection, kept) and kept == kept_id(connection, model_id)
+            if self.read_only or is_settled or not (length or is_new):
+                return length is not None
         with self._pool.write() as connection:
-            use_model(connection, model_id, dimensions)
+            use_model(connection, kept, length or dimensions or 0)
             bump_generation(connection)
-        return True
+        return length is not None
 
     def check(self) -> tuple[str, ...]:
         """Look the whole index through, which takes a while.
@@ -365,7 +370,8 @@ class ToolIndex:
         The next scan then reads every file. The usage record stays.
 
         Args:
-            forget: The model whose vectors are forgotten as well, and asked for again.
+            forget: The model that is to embed all texts again: all are pending, and what it gave
+                before serves until it is replaced.
 
         Raises:
             DatabaseError: The database cannot be written; nothing has changed.

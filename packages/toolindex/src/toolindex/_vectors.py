@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolindex._extension import has_sqlite_vec
+from toolindex._kept_ids import kept_id
+from toolindex._renewal import renewed_since
 from toolindex.errors import VectorError
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ __all__ = [
     "forget",
     "forget_superseded",
     "is_in_use",
-    "kept_dimensions",
     "kept_vectors",
     "put_vectors",
     "to_blob",
@@ -111,12 +112,6 @@ def vector_table(connection: apsw.Connection, model_id: str) -> VectorTable | No
     return next((table for table in tables if table.model_id == model_id), None)
 
 
-def kept_dimensions(connection: apsw.Connection, model_id: str) -> int | None:
-    """Give the length of a model's kept vectors, or None where there are none."""
-    sql = "SELECT length(vector) / 4 FROM embeddings WHERE model_id = ? LIMIT 1"
-    return connection.execute(sql, (model_id,)).get  # type: ignore[no-any-return]
-
-
 def kept_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
     """Return a SELECT of the rowid and the kept vector of each entry, with its parameters."""
     return (
@@ -141,10 +136,14 @@ def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> No
     putting them to use again costs nothing.
     """
     now = time.time()
+    # What is used last must be later than all else, also where the clock has gone back.
+    latest = connection.execute("SELECT max(used_at) FROM models").get or 0.0
     connection.execute(
         "INSERT INTO models (model_id, dimensions, used_at) VALUES (?, ?, ?) "
-        "ON CONFLICT (model_id) DO UPDATE SET used_at = excluded.used_at",
-        (model_id, dimensions, now),
+        "ON CONFLICT (model_id) DO UPDATE SET used_at = excluded.used_at, "
+        "vec_table = CASE WHEN dimensions = excluded.dimensions THEN vec_table END, "
+        "dimensions = excluded.dimensions",
+        (model_id, dimensions, max(now, math.nextafter(latest, math.inf))),
     )
     if not has_sqlite_vec(connection):
         return
@@ -222,19 +221,20 @@ def put_vectors(
     connection: apsw.Connection, model_id: str, dimensions: int, blobs: Mapping[str, bytes]
 ) -> None:
     """Keep vectors by text hash, and make them searchable; what was refused no longer is."""
-    now = time.time()
+    kept = kept_id(connection, model_id, dimensions)
+    at = max(time.time(), renewed_since(connection, kept))
     connection.executemany(
         "INSERT INTO embeddings (text_hash, model_id, vector, stored_at) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (model_id, text_hash) DO UPDATE "
         "SET vector = excluded.vector, stored_at = excluded.stored_at",
-        ((text_hash, model_id, blob, now) for text_hash, blob in blobs.items()),
+        ((text_hash, kept, blob, at) for text_hash, blob in blobs.items()),
     )
     connection.executemany(
         "DELETE FROM refusals WHERE model_id = ? AND text_hash = ?",
         ((model_id, text_hash) for text_hash in blobs),
     )
-    use_model(connection, model_id, dimensions)
-    table = next((it for it in writable_tables(connection) if it.model_id == model_id), None)
+    use_model(connection, kept, dimensions)
+    table = next((it for it in writable_tables(connection) if it.model_id == kept), None)
     if table is None:
         return
     rows = connection.execute(

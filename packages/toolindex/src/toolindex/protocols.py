@@ -243,12 +243,17 @@ class StoreReader(Protocol):
         """Return what came of using each tool for which any outcome is known."""
         ...
 
-    def coverage(self, model_id: str) -> Coverage:
-        """Count the tools, and those with a searchable vector of a model."""
+    def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
+        """Count the tools, and those with a searchable vector of a model, of some length.
+
+        None is the length that was put to use last.
+        """
         ...
 
-    def with_vectors(self, ids: Collection[str], *, model_id: str) -> Collection[str]:
-        """Return those of some ids whose vectors of a model can be searched."""
+    def with_vectors(
+        self, ids: Collection[str], *, model_id: str, dimensions: int | None = None
+    ) -> Collection[str]:
+        """Return those of some ids whose vectors of a model, of some length, can be searched."""
         ...
 
     def models(self) -> Sequence[str]:
@@ -363,8 +368,12 @@ class ToolStore(PendingTexts, Protocol):
         """Give the reason, by tool id, for every tool whose text a model has refused."""
         ...
 
-    def use_model(self, model_id: str) -> bool:
-        """Make a model's kept vectors searchable; whether there are any."""
+    def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
+        """Make a model's kept vectors searchable; whether there are any.
+
+        Vectors of another length than before are those of another model, kept beside the others:
+        from now on texts without one of that length are pending.
+        """
         ...
 
     def prune(self) -> PruneReport:

@@ -21,7 +21,7 @@ from pytools_hybrid.terminal import (
 )
 
 if TYPE_CHECKING:
-    from toolindex import SyncReport
+    from toolindex import EmbeddingError, SyncReport
 
     from pytools_hybrid.roots import Roots
     from pytools_hybrid.service import ToolSearch
@@ -134,6 +134,18 @@ async def _check(tools: ToolSearch) -> None:
         say(f"{tools.index.path} agrees with itself; comparing with the files")
 
 
+async def _compare(tools: ToolSearch) -> EmbeddingError | None:
+    """Say whether the model gives other vectors than it did; return why it gives none, if so."""
+    from toolindex import EmbeddingError
+
+    try:
+        if change := await tools.compare_model():
+            say(f"{change}: all tools are embedded again, and the old vectors are kept")
+    except EmbeddingError as error:
+        return error
+    return None
+
+
 async def _bring_up_to_date(
     tools: ToolSearch, *, trusts_stamps: bool, output: str
 ) -> Exception | None:
@@ -148,7 +160,10 @@ async def _bring_up_to_date(
             raise
         # The other roots are up to date, and are told of before it.
         unreadable, report = error, error.report
+    uncompared = await _compare(tools)
     failure, embedded = await embed(tools)
+    if failure is None and uncompared is not None:
+        say(f"vectors could not be compared with what the model gives now: {uncompared}")
     await tools.tidy()
     seconds = time.monotonic() - started
     refused = await tools.refused()

@@ -68,6 +68,13 @@ def look_at_embedder(
     coverage = None if database is None else _coverage(database, embedder.model_id)
     if coverage is None:
         return fine(shown)
+    if coverage.vectors and coverage.dimensions != len(vector):
+        remedy = commands.index() if commands is not None else None
+        return warning(
+            f"{shown}; the {coverage.vectors} vectors in the index have {coverage.dimensions}, so "
+            "searches go by words until all tools are embedded again",
+            remedy,
+        )
     counted = f"{coverage.vectors} of {coverage.tools} tools have a vector"
     if coverage.vectors < coverage.tools:
         remedy = commands.index() if commands is not None else None

@@ -101,7 +101,7 @@ class ProviderEmbedder:
 
     async def _embed(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
         vectors = await self._request(texts, is_query=is_query)
-        if len(vectors) != len(texts):
+        if len(vectors) != len(texts) or not self._is_as_before(vectors):
             # It is paid for, and hardly a mishap when it comes twice.
             vectors = await self._request(texts, is_query=is_query)
         self._check(vectors, len(texts))
@@ -124,6 +124,10 @@ class ProviderEmbedder:
             kind = FailureKind.UNAVAILABLE if self._is_local else kind_of(error)
             raise self._failure(error, kind) from error
         return [list(vector) for vector in result.embeddings]
+
+    def _is_as_before(self, vectors: list[list[float]]) -> bool:
+        expected = self.dimensions or len(vectors[0])
+        return all(len(vector) == expected for vector in vectors)
 
     def _check(self, vectors: list[list[float]], texts: int) -> None:
         if len(vectors) != texts:

@@ -236,17 +236,34 @@ def _check_kept_vectors(store: ToolStore) -> None:
 def _check_bad_vectors(store: ToolStore) -> None:
     """Vectors that cannot be searched are refused, and nothing of their batch is kept."""
     fill(store, TOOLS)
-    first, second, third, _ = store.pending("m", limit=9)
+    first, second, *_ = store.pending("m", limit=9)
     for bad in ([math.nan, 1.0], [math.inf, 0.0], [0.0, 0.0], [1.0], []):
         with refused(VectorError, f"a batch with the vector {bad} is refused"):
             store.put_vectors("m", {first: [1.0, 0.0], second: bad})
         expect(store.count_pending("m"), 4, "a batch that is refused leaves nothing behind")
     store.put_vectors("m", {})
-    store.put_vectors("m", {first: [1.0, 0.0]})
-    with refused(
-        VectorError, "vectors of another length than the model's earlier ones are refused"
-    ):
-        store.put_vectors("m", {third: [1.0, 0.0, 0.0]})
+
+
+def _check_lengths(store: ToolStore) -> None:
+    """A model that changes the length of its vectors is another model, beside the one it was."""
+    fill(store, TOOLS)
+    embed(store, _ANGLES)
+    store.use_model("m", dimensions=3)
+    expect(store.count_pending("m"), 4, "all texts are pending for vectors of another length")
+    with store.reading() as reader:
+        expect(len(near(reader)), 4, "vectors of the length that was before are found")
+        expect(reader.coverage("m", dimensions=2).vectors, 4, "and they are counted")
+        expect(reader.coverage("m").vectors, 0, "vectors of the length put to use are counted")
+    store.put_vectors(
+        "m", {text_hash: [1.0, 0.0, 0.0] for text_hash in store.pending("m", limit=9)}
+    )
+    with store.reading() as reader:
+        found = reader.nearest([1.0, 0.0, 0.0], model_id="m", where=EVERY, depth=9)
+        expect(len(found), 4, "vectors of the new length are found")
+        expect(len(near(reader)), 4, "and those of the old one still are")
+        expect(list(reader.models()), ["m"], "both are of one model")
+    store.use_model("m", dimensions=2)
+    expect(store.count_pending("m"), 0, "vectors of the length that was before are kept")
 
 
 def _check_filters(store: ToolStore) -> None:
@@ -366,6 +383,7 @@ CHECKS = (
     _check_nearest,
     _check_kept_vectors,
     _check_bad_vectors,
+    _check_lengths,
     _check_filters,
     _check_patterns,
     _check_categories,

@@ -1,0 +1,206 @@
+"""A provider that changes the length of its vectors under the same model name."""
+
+import asyncio
+import re
+import threading
+
+import pytest
+from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid.diagnosis._commands import Commands
+from pytools_hybrid.diagnosis._embedder import look_at_embedder
+from pytools_hybrid.diagnosis._finding import Status
+from toolindex import EmbeddingError, ToolIndex
+
+from .openai_stub import Reply
+
+MODEL = "openai:stub"
+REQUEST = "several documents into one"
+MERGE = "mcptools:pdf:merge_pdfs"
+FIRST, THEN = 37, 32
+
+
+@pytest.fixture
+def use(root, settings):
+    """Do something with an open search."""
+
+    def run(job, **options):
+        async def main():
+            options.setdefault("refresh", False)
+            async with ToolSearch(root, settings(embedding_model=MODEL), **options) as tools:
+                return await job(tools)
+
+        return asyncio.run(main())
+
+    return run
+
+
+@pytest.fixture
+def embedded(use, openai):
+    """An index whose tools all have vectors of the first length."""
+    use(bring_up_to_date)
+    openai.requests.clear()
+
+
+async def bring_up_to_date(tools):
+    """Do what the command `index` does."""
+    await tools.refresh()
+    change = await tools.compare_model()
+    embedded = await tools.embed_pending()
+    await tools.tidy()
+    return change, embedded
+
+
+async def rebuild(tools):
+    await tools.rebuild(forget_vectors=True)
+    return await bring_up_to_date(tools)
+
+
+async def search(tools, text=REQUEST):
+    return await tools.search(text, mode=SearchMode.VECTOR)
+
+
+def counts(tmp_path):
+    """How many tools have a vector of each length."""
+    with ToolIndex(tmp_path / "index.db") as index, index.reading() as reader:
+        return {n: reader.coverage(MODEL, dimensions=n).vectors for n in (5, THEN, FIRST)}
+
+
+@pytest.mark.usefixtures("embedded")
+def test_indexing_says_so_and_embeds_all_again_beside_what_there_was(use, openai, tmp_path):
+    assert use(bring_up_to_date) == ("", 0)
+
+    openai.dimensions = THEN
+    change, embedded = use(bring_up_to_date)
+
+    assert "gives vectors of 32 dimensions now, those in the index have 37" in change
+    assert embedded == 4
+    assert counts(tmp_path) == {5: 0, THEN: 4, FIRST: 4}
+    found = use(search)
+    assert (found.notes, str(found.tools[0].entry.id)) == ((), MERGE)
+    assert use(bring_up_to_date) == ("", 0)
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_rebuild_deletes_nothing_and_embeds_all_again(use, openai, tmp_path):
+    openai.dimensions = THEN
+    assert use(rebuild)[1] == 4
+    assert counts(tmp_path) == {5: 0, THEN: 4, FIRST: 4}
+    assert use(rebuild)[1] == 4, "of the same length, too"
+    assert use(search).notes == ()
+
+
+@pytest.mark.usefixtures("embedded")
+@pytest.mark.parametrize("dimensions", [FIRST, THEN])
+def test_a_rebuild_that_breaks_off_goes_on_where_it_was(
+    use, openai, tmp_path, monkeypatch, dimensions
+):
+    openai.dimensions = dimensions
+    openai.respond = lambda texts: (
+        Reply(status=401) if len(openai.requests) > 1 else openai.healthy(texts)
+    )
+    with pytest.raises(EmbeddingError):
+        use(rebuild)
+    assert counts(tmp_path) == {5: 0, THEN: 0, FIRST: 4}
+
+    openai.respond = openai.healthy
+    assert use(bring_up_to_date)[1] == 4
+    assert use(bring_up_to_date)[1] == 0
+    assert counts(tmp_path)[dimensions] == 4
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_search_says_what_to_do_and_goes_by_words(use, openai):
+    openai.dimensions = THEN
+    found = use(search)
+    assert "gave 32 dimensions, the index has 37" in found.notes[0]
+    assert "`pytools-hybrid index` embeds all tools again" in found.notes[0]
+    assert [str(it.entry.id) for it in found.tools] == [MERGE]
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_server_embeds_all_again_by_itself(use, openai, tmp_path):
+    openai.dimensions = THEN
+
+    async def job(tools):
+        first = await search(tools)
+        async with asyncio.timeout(30):
+            while (await search(tools, "join papers")).notes:
+                await asyncio.sleep(0.05)
+        return first
+
+    assert "dimensions" in use(job, refresh=True, follow=True).notes[0]
+    assert counts(tmp_path) == {5: 0, THEN: 4, FIRST: 4}
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_provider_that_changes_back_finds_what_it_gave_before(use, openai):
+    openai.dimensions = THEN
+    use(bring_up_to_date)
+    openai.dimensions = FIRST
+    openai.requests.clear()
+
+    found = use(lambda tools: search(tools, "join papers"))
+    assert found.coverage.vectors == 4
+    assert found.notes == ()
+    assert use(bring_up_to_date)[1] == 0
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_one_wrong_answer_decides_nothing(use, openai, tmp_path, wrong):
+    """The first for tools, the first for a query, or one between."""
+    openai.dimensions = FIRST
+
+    def answer(texts):
+        if len(openai.requests) == wrong + 1:
+            return Reply(rows=[[1.0] * 5 for _ in texts])
+        return openai.healthy(texts)
+
+    openai.respond = answer
+    use(bring_up_to_date)
+    use(bring_up_to_date)
+    found = use(search)
+    assert (found.notes, str(found.tools[0].entry.id)) == ((), MERGE)
+    assert counts(tmp_path)[FIRST] == 4
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_wrong_answer_to_a_query_costs_one_request(use, openai):
+    async def job(tools):
+        await search(tools, "first")
+        openai.respond = lambda texts: (
+            Reply(rows=[[1.0] * 5]) if len(openai.requests) == 2 else openai.healthy(texts)
+        )
+        return await search(tools)
+
+    assert use(job).notes == ()
+    assert len(openai.requests) == 3
+
+
+def test_a_change_between_two_batches_leaves_no_tool_out(use, openai, write_tool, tmp_path):
+    for number in range(130):
+        write_tool(f"mcptools/many/tool_{number}.py", f"Do the work of number {number}.")
+    lock = threading.Lock()
+
+    def answer(texts):
+        with lock:
+            openai.dimensions = FIRST if max(map(len, openai.requests)) < 128 else THEN
+            return openai.healthy(texts)
+
+    openai.respond = answer
+    use(bring_up_to_date)
+    assert counts(tmp_path)[THEN] == 134
+    assert use(bring_up_to_date)[1] == 0
+
+
+@pytest.mark.usefixtures("embedded")
+def test_doctor_compares_what_the_model_gives_with_what_the_index_has(openai, settings, tmp_path):
+    configured = settings(embedding_model=MODEL)
+    database = tmp_path / "index.db"
+    assert look_at_embedder(configured, database, None).status is Status.OK
+
+    openai.dimensions = THEN
+    with_root = Commands(configured, [tmp_path / "tools"])
+    verdict = look_at_embedder(configured, database, with_root)
+    assert verdict.status is Status.WARNING
+    assert re.search("32 dimensions in .* the 4 vectors in the index have 37", verdict.message)
+    assert verdict.remedy.startswith("pytools-hybrid index --root")
