@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from toolindex import ToolIndexError
+from toolindex import ToolIndexError, remove_index
 
 from pytools_hybrid.answering import Answering
 from pytools_hybrid.catching_up import catch_up, stop
@@ -23,7 +23,7 @@ from pytools_hybrid.vectors import VectorWork, configured_embedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import PurePosixPath
+    from pathlib import Path, PurePosixPath
     from types import TracebackType
 
     from toolindex import Coverage, StoreReader, SyncReport, UsageStatistics
@@ -155,9 +155,20 @@ class KeptIndex:
             await parts.sync.aclose()
             await parts.recorder.aclose()
         finally:
+            is_empty = await self._is_empty()
             parts.index.close()
+            if is_empty:
+                await asyncio.to_thread(_remove_empty, parts.index.path)
             self._background = self._open = None
             self._is_entered = False
+
+    async def _is_empty(self) -> bool:
+        """Return whether the index has no tools: a mistyped root must leave no file behind."""
+        if self.index.read_only:
+            return False
+        with suppress(ToolIndexError):
+            return (await self._look(lambda reader: reader.coverage(""))).tools == 0
+        return False
 
     @property
     def _parts(self) -> _Open:
@@ -351,6 +362,12 @@ class KeptIndex:
                 return at(reader)
 
         return await self.sync.mending(lambda: asyncio.to_thread(look))
+
+
+def _remove_empty(database: Path) -> None:
+    # Who has it open, or a file that is no index, keeps it.
+    with suppress(ToolIndexError, OSError):
+        remove_index(database, only_empty=True)
 
 
 def _close_late(opening: asyncio.Future[SQLiteStore]) -> None:

@@ -197,7 +197,11 @@ class ToolSearch(KeptIndex):
             early=early,
         )
         milliseconds = 1000 * (time.perf_counter() - started)
-        self._recorder.search(search_record(request, response, at=at, milliseconds=milliseconds))
+        if response.tool_count:
+            # Of an index without tools there is nothing to learn, and nothing to keep it for.
+            self._recorder.search(
+                search_record(request, response, at=at, milliseconds=milliseconds)
+            )
         return response
 
     async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:

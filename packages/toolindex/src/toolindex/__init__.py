@@ -21,7 +21,7 @@ Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
 The files: `kept_path` says where the second one is, `application_id` whose a file is; nothing else
-may open them beside this package.
+may open them beside this package. `remove_index` removes both where nobody has them open.
 sqlite-vec: `load_sqlite_vec` says why it cannot be loaded, where it cannot.
 """
 
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from toolindex._pruning import PruneReport
     from toolindex._query_vectors import QueryVectors
     from toolindex._reader import Coverage, IndexReader
+    from toolindex._removal import remove_index
     from toolindex._rows import FTS_COLUMNS, ToolEntry, name_key
     from toolindex._statistics import (
         QueryCount,
@@ -159,6 +160,7 @@ __all__ = [
     "name_key",
     "percentile",
     "plan_sync",
+    "remove_index",
 ]
 
 _HOMES = {
@@ -170,6 +172,7 @@ _HOMES = {
         "_filters": "ToolFilter",
         "_header": "application_id",
         "_lease": "Lease",
+        "_removal": "remove_index",
         "_parts": "kept_path",
         "_plan": "StoredEntry SyncPlan plan_sync",
         "_pruning": "PruneReport",

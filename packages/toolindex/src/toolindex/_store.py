@@ -162,6 +162,15 @@ class ToolIndex:
         with suppress(DatabaseBusyError), self._pool.write(patience_ms=_BIND_MS) as connection:
             self._bind(connection)
 
+    def bound_to(self) -> tuple[str, bool]:
+        """Return the tree that this is the index of, and whether that exists.
+
+        The tree is what `bind` was given; empty where it was given none.
+        """
+        with self._pool.read() as connection:
+            bound = get_meta(connection, "root") or ""
+        return bound, _is_there(bound)
+
     def lease(self, purpose: str) -> Lease:
         """Give the lease by which processes take turns at some work on this index.
 

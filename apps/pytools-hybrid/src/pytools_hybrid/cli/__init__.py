@@ -23,6 +23,7 @@ from pytools_hybrid.cli import _report  # noqa: F401
 from pytools_hybrid.cli import _doctor  # noqa: F401
 from pytools_hybrid.cli import _models  # noqa: F401
 from pytools_hybrid.cli import _config  # noqa: F401
+from pytools_hybrid.cli import _cache  # noqa: F401
 from pytools_hybrid.cli import _eval  # noqa: F401
 from pytools_hybrid.cli import _enrich  # noqa: F401
 

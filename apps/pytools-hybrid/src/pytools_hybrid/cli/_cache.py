@@ -1,0 +1,152 @@
+"""`pytools-hybrid cache`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.terminal import print_json, printable, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_cache: typer.Typer = typer.Typer(
+    help="Show the indexes in your cache folder, or remove those that nobody needs.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+app.add_typer(_cache, name="cache")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cached:
+    """One index.
+
+    Attributes:
+        path: Its file.
+        root: The tree that it is of, or those, as one text; empty where that cannot be read.
+        is_there: Whether any of them exists.
+        tools: How many it has; None where it cannot be read.
+        bytes: What it takes, with all that lies beside it.
+        used_at: When it was last written, in seconds since 1970.
+    """
+
+    path: str
+    root: str
+    is_there: bool
+    tools: int | None
+    bytes: int
+    used_at: float
+
+
+@_cache.callback(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid cache
+  $ pytools-hybrid cache clean
+  $ pytools-hybrid cache clean --all --yes"""
+)
+def cache(
+    context: typer.Context,
+    *,
+    output: Annotated[
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
+) -> None:
+    """Show the indexes in your cache folder, or remove those that nobody needs."""
+    if context.invoked_subcommand is not None:
+        return
+    found = list(_indexes())
+    if output == "json":
+        print_json([asdict(each) for each in found])
+        return
+    for each in found:
+        typer.echo(printable(_line(each)))
+    say(f"{len(found)} indexes, {_size(sum(it.bytes for it in found))}")
+
+
+@_cache.command(
+    epilog="""What somebody has open is never removed; nor, without --all, the record of usage or
+the vectors of a root that exists."""
+)
+def clean(
+    *,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Remove all, with their records of usage and vectors.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove the indexes of roots that are gone, and those that hold nothing."""
+    from pathlib import Path
+
+    from toolindex import ToolIndexError, remove_index
+
+    chosen = [it for it in _indexes() if all_ or it.tools == 0 or (it.root and not it.is_there)]
+    if not chosen:
+        say("nothing to remove")
+        return
+    for each in chosen:
+        say(_line(each))
+    if not yes:
+        typer.confirm(
+            f"Remove {len(chosen)}, with what they keep of usage and vectors?", abort=True, err=True
+        )
+    removed = 0
+    for each in chosen:
+        is_needed = each.is_there and not all_
+        try:
+            is_gone = remove_index(Path(each.path), only_empty=is_needed)
+        except (ToolIndexError, OSError) as error:
+            say(f"{each.path} stays: {error}")
+            continue
+        removed += is_gone
+        if not is_gone:
+            say(f"{each.path} stays: it is in use, or holds something")
+    say(f"{removed} removed")
+
+
+def _indexes() -> Iterator[_Cached]:
+    from platformdirs import user_cache_path
+
+    for path in sorted(user_cache_path("pytools-hybrid").glob("*.db")):
+        yield _cached(path)
+
+
+def _cached(path: Path) -> _Cached:
+    from toolindex import ToolIndex, ToolIndexError
+
+    files = [it for it in path.parent.iterdir() if it.name.startswith(path.name)]
+    sizes = [it.stat() for it in files if it.is_file()]
+    root, is_there, tools = "", True, None
+    try:
+        with ToolIndex(path, read_only=True) as index:
+            root, is_there = index.bound_to()
+            with index.reading() as reader:
+                tools = reader.coverage("").tools
+    except (ToolIndexError, OSError):
+        pass
+    return _Cached(
+        path=str(path),
+        root=root,
+        is_there=is_there,
+        tools=tools,
+        bytes=sum(it.st_size for it in sizes),
+        used_at=max((it.st_mtime for it in sizes), default=0.0),
+    )
+
+
+def _line(it: _Cached) -> str:
+    tools = "unreadable" if it.tools is None else f"{it.tools} tools"
+    gone = "" if it.is_there else " (gone)"
+    used = f"{datetime.fromtimestamp(it.used_at, UTC):%Y-%m-%d %H:%M}"
+    return f"{it.path}  {it.root or '-'}{gone}  {tools}  {_size(it.bytes)}  last used {used} UTC"
+
+
+def _size(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB" if size >= 1 << 20 else f"{size / 1024:.0f} KiB"

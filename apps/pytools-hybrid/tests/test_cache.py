@@ -1,0 +1,102 @@
+"""The cache folder: no index is left for a tree without tools, and others can be removed."""
+
+import json
+import shutil
+
+import pytest
+from pytools_hybrid import BlockingToolSearch, Settings
+from pytools_hybrid.cli import main
+
+
+@pytest.fixture
+def cached(tmp_path):
+    """Give the names of the files in the cache folder, without logs that readers leave behind."""
+    folder = tmp_path / "cache" / "pytools-hybrid"
+    return lambda: sorted(
+        it.name for it in folder.glob("*") if not it.name.endswith(("-wal", "-shm"))
+    )
+
+
+@pytest.fixture
+def search():
+    """Search a root, with its index in the cache folder."""
+
+    def in_cache(root):
+        with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
+            return tools.search("merge files")
+
+    return in_cache
+
+
+def run(*arguments):
+    try:
+        main(["cache", *arguments])
+    except SystemExit as end:
+        return end.code or 0
+    return 0
+
+
+@pytest.mark.parametrize("name", ["mistyped", "empty"])
+def test_a_search_of_a_root_without_tools_leaves_no_file(tmp_path, search, cached, name):
+    (tmp_path / "empty").mkdir()
+    assert "no tools of" in search(tmp_path / name).notes[0]
+    assert cached() == []
+
+
+def test_a_root_that_appears_while_it_is_waited_for_is_indexed(tmp_path, root, cached):
+    place = tmp_path / "later"
+    with BlockingToolSearch(place, Settings(embedding_model="none")) as tools:
+        assert not tools.search("merge files")
+        root.rename(place)
+        tools.refresh()
+        assert tools.search("merge pdf files")
+    assert [it for it in cached() if it.endswith(".db")]
+
+
+def test_a_tree_that_was_emptied_keeps_its_record_of_usage(root, search, cached):
+    with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
+        tools.record_outcome("merge_pdfs", success=True)
+    before = cached()
+    shutil.rmtree(root)
+    search(root)
+    assert cached() == before
+
+
+def test_it_is_listed_what_is_there_and_of_which_root(root, search, capsys):
+    search(root)
+    assert run("--output", "json") == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert listed["root"] == str(root)
+    assert listed["is_there"]
+    assert listed["tools"] == 4
+    assert listed["bytes"] > 0
+    assert run() == 0
+    assert f"{root}  4 tools" in capsys.readouterr().out
+
+
+def test_what_is_of_a_root_that_is_gone_is_cleaned_and_nothing_else(root, tmp_path, search, cached):
+    search(root)
+    kept = cached()
+    shutil.copytree(root, tmp_path / "other")
+    search(tmp_path / "other")
+    assert len(cached()) > len(kept)
+    shutil.rmtree(tmp_path / "other")
+    assert run("clean", "--yes") == 0
+    assert cached() == kept
+    assert run("clean", "--all", "--yes") == 0
+    assert list((tmp_path / "cache" / "pytools-hybrid").iterdir()) == []
+
+
+def test_what_somebody_has_open_stays(root, cached, capsys):
+    with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
+        assert run("clean", "--all", "--yes") == 0
+        assert "stays: it is in use" in capsys.readouterr().err
+        assert tools.search("merge pdf files")
+    assert [it for it in cached() if it.endswith(".db")]
+
+
+def test_nothing_is_removed_without_a_yes(root, search, cached):
+    search(root)
+    before = cached()
+    assert run("clean", "--all") == 1
+    assert cached() == before

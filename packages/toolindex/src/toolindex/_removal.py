@@ -1,0 +1,81 @@
+"""Removing an index with all that lies beside it, unless somebody has it open."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+import apsw
+
+from toolindex._header import application_id
+from toolindex._lease import Lease
+from toolindex._opening import translated
+from toolindex._parts import PARTS, beside, kept_path
+from toolindex.errors import LeaseHeldError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["remove_index"]
+
+# Where any of these has a row, something would be lost.
+_CONTENT = ("entries", "embeddings", "searches", "outcomes")
+_MARKS = frozenset(part.application_id for part in PARTS)
+
+
+def remove_index(path: Path, *, only_empty: bool = False) -> bool:
+    """Remove an index: its two files, their logs, and the files of its locks.
+
+    Nobody else has it open then, and nobody can open it meanwhile; whoever comes later makes a new
+    one. A kill leaves the record of usage rather than the rest.
+
+    Args:
+        path: The database file. Nothing else than an index is removed.
+        only_empty: Leave an index alone that holds tools, vectors or a record of usage.
+
+    Returns:
+        Whether it was removed. False where somebody has it open, or it holds something.
+
+    Raises:
+        DatabaseError: It cannot be opened or removed.
+    """
+    files = [file for file in (path, kept_path(path)) if file.is_file()]
+    try:
+        with Lease(path, "rescue").held(timeout=0), ExitStack() as stack:
+            for file in files:
+                if application_id(file) not in _MARKS:
+                    return False
+                connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
+                stack.callback(connection.close)
+                connection.pragma("locking_mode", "exclusive")
+                # Which needs to be alone, and moves the log into the file.
+                if connection.pragma("journal_mode", "delete") != "delete":
+                    return False
+                connection.execute("BEGIN EXCLUSIVE")
+                if only_empty and _holds_something(connection):
+                    return False
+            for file in files:
+                for each in (*beside(file), file):
+                    each.unlink(missing_ok=True)
+    except (LeaseHeldError, apsw.BusyError, apsw.LockedError):
+        return False
+    except apsw.Error as error:
+        raise translated(path, error) from error
+    for lock in path.parent.glob(f"{_escaped(path.name)}-*.lock"):
+        lease = Lease(path, lock.name.removeprefix(f"{path.name}-").removesuffix(".lock"))
+        with suppress(LeaseHeldError), lease.held(timeout=0):
+            pass
+    return bool(files)
+
+
+def _holds_something(connection: apsw.Connection) -> bool:
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    return any(
+        connection.execute(f"SELECT EXISTS (SELECT 1 FROM {table})").get  # noqa: S608 - constants
+        for table in _CONTENT
+        if table in tables
+    )
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
