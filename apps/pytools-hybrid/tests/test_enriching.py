@@ -37,7 +37,7 @@ from pytools_hybrid.enriching import (
 )
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.roots import Roots
-from toolindex import ToolFilter
+from toolindex import Backoff, ToolFilter
 from toolrank import ModelUsage
 
 ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"
@@ -93,7 +93,7 @@ class Model:
 
 def run(root, model, **options):
     plan = plan_enrichment(Roots.of(root), **options)
-    asker = Asker(model.function, pauses=(0, 0))
+    asker = Asker(model.function, backoff=Backoff(first=0, tries=3))
     return asyncio.run(enrich(plan, asker, progress=lambda _done, _total: None))
 
 

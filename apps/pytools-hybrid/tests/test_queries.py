@@ -11,7 +11,7 @@ from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.queries import QueryEmbedder
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.store import SQLiteStore
-from toolindex import EmbeddingError, EmbeddingLimits
+from toolindex import Backoff, EmbeddingError, EmbeddingLimits
 
 
 class CountingEmbedder:
@@ -154,7 +154,7 @@ def test_what_is_kept_is_bounded_in_memory_and_on_disk(path, monkeypatch):
 
 
 def test_a_model_that_failed_is_left_alone_for_a_while_and_then_asked_again(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.queries._PAUSES", (0.2, 0.4))
+    monkeypatch.setattr("pytools_hybrid.queries._BACKOFF", Backoff(first=0.2, longest=0.4))
 
     async def job(queries, embedder):
         embedder.failure = "no route to host"
@@ -167,13 +167,13 @@ def test_a_model_that_failed_is_left_alone_for_a_while_and_then_asked_again(path
             assert vector is None
             assert "no route to host" in why
             assert "tried again in" in why
-        assert embedder.asked == ["find a file"]
+        assert embedder.asked == ["find a file"] * 2, "what fails is tried again once"
 
         embedder.failure = None
         async with asyncio.timeout(20):
             while (await queries.vector("find a file"))[0] is None:
                 await asyncio.sleep(0.01)
-        assert embedder.asked == ["find a file", "find a file"]
+        assert embedder.asked == ["find a file"] * 3
         assert (await queries.vector("another"))[1] == ""
 
     with_queries(path, job)
@@ -204,6 +204,75 @@ def test_a_model_that_hangs_is_given_up_and_what_it_says_later_is_kept(path, mon
         return embedder.asked
 
     assert with_queries(path, job) == ["find a file"]
+
+
+def test_a_model_that_is_still_being_loaded_is_not_said_to_give_no_answer(path, monkeypatch):
+    monkeypatch.setattr("pytools_hybrid.queries._SECONDS", 0.05)
+    monkeypatch.setattr("pytools_hybrid.queries._BACKOFF", Backoff(first=0.0))
+
+    class Loading(CountingEmbedder):
+        def __init__(self):
+            super().__init__()
+            self.is_loaded = asyncio.Event()
+
+        async def load(self):
+            await self.is_loaded.wait()
+
+    async def job(queries, embedder):
+        vector, why = await queries.vector("find a file")
+        assert vector is None
+        assert "is still being loaded" in why
+        assert "no answer" not in why
+        assert embedder.asked == []
+        embedder.is_loaded.set()
+        assert (await queries.vector("find a file"))[1] == ""
+
+    with_queries(path, job, Loading)
+
+
+def test_a_failure_of_a_moment_costs_no_query_its_vector(path):
+    class Flapping(CountingEmbedder):
+        async def embed_query(self, text):
+            self.failure = "busy" if not self.asked else None
+            return await super().embed_query(text)
+
+    async def job(queries, embedder):
+        assert (await queries.vector("find a file"))[1] == ""
+        return embedder.asked
+
+    assert with_queries(path, job, Flapping) == ["find a file"] * 2
+
+
+@pytest.mark.parametrize("bad", [[0.0] * 3, [float("nan")] * 3, [float("inf")] * 3])
+def test_a_vector_that_cannot_be_used_is_asked_for_once_more(path, bad):
+    class FirstBad(CountingEmbedder):
+        async def embed_query(self, text):
+            vector = await super().embed_query(text)
+            return bad if len(self.asked) == 1 else vector
+
+    async def job(queries, embedder):
+        assert (await queries.vector("find a file"))[1] == ""
+        return embedder.asked
+
+    assert with_queries(path, job, FirstBad) == ["find a file"] * 2
+
+
+def test_a_search_does_not_wait_long_for_a_model_that_has_just_hung(path, monkeypatch):
+    monkeypatch.setattr("pytools_hybrid.queries._SECONDS", 0.05)
+    monkeypatch.setattr("pytools_hybrid.queries._AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("pytools_hybrid.queries._BACKOFF", Backoff(first=0.0))
+
+    async def job(queries, embedder):
+        embedder.may_answer.clear()
+        assert "within 0.05 s" in (await queries.vector("one"))[1]
+        assert "within 0.01 s" in (await queries.vector("two"))[1]
+        embedder.may_answer.set()
+        async with asyncio.timeout(20):
+            while queries._asking:
+                await asyncio.sleep(0)
+        assert queries._breaker.failures == 0
+
+    with_queries(path, job)
 
 
 def test_a_failure_that_nobody_waits_for_any_more_is_no_stray_error(path, monkeypatch, caplog):

@@ -18,6 +18,7 @@ from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import RerankReport, SearchRequest
+from toolindex import Backoff
 
 QUERY = "do something with a text or a message"
 
@@ -169,7 +170,9 @@ def test_a_model_that_is_slow_leaves_the_order(rerank):
 
 
 def test_a_model_that_failed_is_left_alone_for_a_while(rerank, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.reranking._PAUSES", (1_000.0,))
+    monkeypatch.setattr(
+        "pytools_hybrid.reranking._BACKOFF", Backoff(first=1_000.0, longest=1_000.0)
+    )
     asked = Asked(down)
     (_, (wide, reranked)) = rerank(asked.model, QUERY, "merge documents of a text")
 
@@ -269,7 +272,9 @@ def test_a_report_is_values_of_json():
 
 
 def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.reranking._PAUSES", (1_000.0, 100_000.0))
+    monkeypatch.setattr(
+        "pytools_hybrid.reranking._BACKOFF", Backoff(first=1_000.0, longest=100_000.0)
+    )
     asked = Asked(down)
 
     async def main():

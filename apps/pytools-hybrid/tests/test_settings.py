@@ -144,7 +144,6 @@ def test_a_root_whose_name_is_not_ascii_has_an_index_too(tmp_path):
     [
         ("embedding_model", "gpt", "--embedding-model / PYTOOLS_EMBEDDING_MODEL"),
         ("embedding_model", ":x", "--embedding-model / PYTOOLS_EMBEDDING_MODEL"),
-        ("embedding_model", "nobody:x", "--embedding-model / PYTOOLS_EMBEDDING_MODEL"),
         ("embedding_dim", 0, "PYTOOLS_EMBEDDING_DIM"),
         ("bm25_weight", -0.1, "PYTOOLS_BM25_WEIGHT"),
         ("vec_weight", float("inf"), "PYTOOLS_VEC_WEIGHT"),

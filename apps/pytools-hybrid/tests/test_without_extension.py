@@ -15,7 +15,7 @@ def answer(root, settings, **options):
     async def main():
         async with ToolSearch(root, settings) as tools:
             await tools.search("warm", **options)
-            return await tools.search(REQUEST, **options), await tools.channel_notes()
+            return await tools.search(REQUEST, **options), (await tools.probe()).notes
 
     return asyncio.run(main())
 

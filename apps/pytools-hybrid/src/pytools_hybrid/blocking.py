@@ -286,9 +286,9 @@ class BlockingToolSearch:
         """Give the tools that can be found, by id."""
         return self._call(self._tools.entries, where)
 
-    def channel_notes(self) -> tuple[str, ...]:
-        """Ask each channel once, and give what a search would have to tell of them."""
-        return self._call(self._tools.channel_notes)
+    def probe(self) -> SearchResponse:
+        """Ask each channel once, and return an answer, for its model and its notes."""
+        return self._call(self._tools.probe)
 
     def idle_patterns(self) -> tuple[str, ...]:
         """Give the patterns of the policy that match no tool: they may be misspelt."""

@@ -278,6 +278,11 @@ class KeptIndex:
         """
         return await self._vectors.compare()
 
+    @property
+    def has_all_vectors(self) -> bool:
+        """Whether the last `embed_pending` left no text that is to be asked for again."""
+        return self._vectors.is_done
+
     async def refused(self) -> dict[str, str]:
         """Give the tools whose text the model has refused, by id, with its reasons.
 

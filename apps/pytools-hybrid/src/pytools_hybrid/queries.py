@@ -6,15 +6,16 @@ import asyncio
 import math
 from array import array
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from toolindex import EmbeddingError, ToolIndexError
+from toolindex import Backoff, EmbeddingError, FailureKind, ToolIndexError
 
+from pytools_hybrid.breaker import CircuitBreaker
 from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.search import QueryVector
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from toolindex import Embedder, ToolStore
 
@@ -22,10 +23,23 @@ if TYPE_CHECKING:
 
 __all__ = ["QueryEmbedder"]
 
+T = TypeVar("T")
+
 _SECONDS = 10.0
+# A search does not wait long for a model that has just failed; its answer may come later.
+_AGAIN_SECONDS = 1.0
+_LATEST_SECONDS = 60.0
 _REMEMBERED = 1024
-_PAUSES = (1.0, 5.0, 30.0, 120.0)
-_PAUSED = "left alone for a while"
+# With what a request takes, a model that is back is noticed within 20 seconds.
+_BACKOFF = Backoff(first=1.0, longest=8.0)
+_LEFT_ALONE = "left alone for a while"
+
+
+@runtime_checkable
+class _Loads(Protocol):
+    """An embedder that has to be loaded before its model can be asked."""
+
+    async def load(self) -> None: ...
 
 
 class QueryEmbedder:
@@ -50,9 +64,8 @@ class QueryEmbedder:
         self._remembered: OrderedDict[str, Sequence[float]] = OrderedDict()
         self._useless: set[str] = set()
         self._asking: dict[str, asyncio.Task[Sequence[float]]] = {}
-        self._failures = 0
+        self._breaker = CircuitBreaker(_BACKOFF)
         self._failure = ""
-        self._paused_until = 0.0
 
     async def vector(self, text: str, parts: Sequence[str] = ()) -> tuple[QueryVector | None, str]:
         """Give the vectors of a query and of its parts, or None and the reason why there is none.
@@ -61,12 +74,7 @@ class QueryEmbedder:
         """
         values, *others = await asyncio.gather(*map(self._attempt, (text, *parts)))
         if isinstance(values, EmbeddingError):
-            return None, self._failed(values)
-        failed = next((other for other in others if isinstance(other, EmbeddingError)), None)
-        if failed is None:
-            self._failures = 0
-        else:
-            self._failed(failed)
+            return None, self._told(values)
         vector = QueryVector(
             model_id=self.embedder.model_id,
             values=values,
@@ -95,9 +103,14 @@ class QueryEmbedder:
         if values is not None and self.embedder.dimensions in {None, len(values)}:
             self._remembered.move_to_end(text)
             return values
-        if asyncio.get_running_loop().time() < self._paused_until:
-            raise EmbeddingError(self.embedder.model_id, _PAUSED)
-        return await self._asked(text)
+        if self._breaker.remaining:
+            raise EmbeddingError(self.embedder.model_id, _LEFT_ALONE)
+        try:
+            return await self._asked(text)
+        except EmbeddingError as error:
+            self._failure = str(error)
+            self._breaker.failed(error.retry_after)
+            raise
 
     def forget(self, text: str) -> None:
         """Do not give this vector again: it has turned out to be of no use."""
@@ -119,15 +132,21 @@ class QueryEmbedder:
 
     async def _asked(self, text: str) -> Sequence[float]:
         """Ask the model once, however many ask for the same; who gives up stops nobody else."""
+        seconds = _AGAIN_SECONDS if self._breaker.failures else _SECONDS
+        if isinstance(self.embedder, _Loads):
+            await self._within(seconds, self.embedder.load(), "is still being loaded after")
         task = self._asking.get(text)
         if task is None:
             task = self._asking[text] = asyncio.create_task(self._embed(text))
             task.add_done_callback(lambda done: self._asked_for(text, done))
+        return await self._within(seconds, asyncio.shield(task), "no answer within")
+
+    async def _within(self, seconds: float, work: Awaitable[T], failure: str) -> T:
         try:
-            async with asyncio.timeout(_SECONDS):
-                return await asyncio.shield(task)
+            async with asyncio.timeout(seconds):
+                return await work
         except TimeoutError as error:
-            reason = f"no answer within {_SECONDS:.0f} s"
+            reason = f"{failure} {seconds:g} s"
             raise EmbeddingError(self.embedder.model_id, reason) from error
 
     def _asked_for(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
@@ -137,14 +156,26 @@ class QueryEmbedder:
             task.exception()
 
     async def _embed(self, text: str) -> Sequence[float]:
-        values = array("f", await self.embedder.embed_query(text))
-        if not any(values) or not all(map(math.isfinite, values)):
-            reason = "gave the query a vector of zeros, or one that is not finite"
-            raise EmbeddingError(self.embedder.model_id, reason)
+        async with asyncio.timeout(_LATEST_SECONDS):
+            try:
+                values = await self._values(text)
+            except EmbeddingError as error:
+                if error.kind is not FailureKind.TRANSIENT or error.retry_after is not None:
+                    raise
+                # Most of what fails for a moment is right in the next.
+                values = await self._values(text)
+        self._breaker.succeeded()
         self._useless.discard(text)
         self._remember(text, values)
         if self._is_kept:
             self._recorder.query_vector(self.embedder.model_id, text, values)
+        return values
+
+    async def _values(self, text: str) -> Sequence[float]:
+        values = array("f", await self.embedder.embed_query(text))
+        if not any(values) or not all(map(math.isfinite, values)):
+            reason = "gave the query a vector of zeros, or one that is not finite"
+            raise EmbeddingError(self.embedder.model_id, reason)
         return values
 
     def _remember(self, text: str, values: Sequence[float]) -> None:
@@ -152,12 +183,8 @@ class QueryEmbedder:
         if len(self._remembered) > _REMEMBERED:
             self._remembered.popitem(last=False)
 
-    def _failed(self, error: EmbeddingError) -> str:
-        """Say what failed, and leave the model alone for a while."""
-        now = asyncio.get_running_loop().time()
-        if error.reason == _PAUSED:
-            return f"{self._failure}; tried again in {self._paused_until - now:.0f} s"
-        self._failure = str(error)
-        self._paused_until = now + _PAUSES[min(self._failures, len(_PAUSES) - 1)]
-        self._failures += 1
-        return self._failure
+    def _told(self, error: EmbeddingError) -> str:
+        """Say why there is no vector, and when the model is asked again."""
+        if error.reason != _LEFT_ALONE:
+            return str(error)
+        return f"{self._failure}; tried again in {self._breaker.remaining:.0f} s"

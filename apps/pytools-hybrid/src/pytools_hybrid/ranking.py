@@ -133,6 +133,7 @@ class Searcher:
                 generation=reader.generation(),
                 coverage=coverage,
                 channels=tuple(self._weights(request.mode, has_vector=vector is not None)),
+                model="" if vector is None else vector.model_id,
                 is_complete=reader.is_complete(),
                 misfit=misfit,
                 fuller_models=() if wanted is None else _fuller(reader, wanted, length),

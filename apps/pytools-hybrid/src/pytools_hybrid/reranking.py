@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from toolindex import Backoff
 from toolrank import (
     EXACT_CONFIDENCE,
     Candidate,
@@ -16,6 +17,7 @@ from toolrank import (
     clear_lead,
 )
 
+from pytools_hybrid.breaker import CircuitBreaker
 from pytools_hybrid.providers import current_name, what_to_do
 from pytools_hybrid.search import RerankReport
 
@@ -32,8 +34,8 @@ _AT_ONCE = 4
 # The text of a tool is cut behind them.
 _PARAMETERS_LENGTH = 200
 _REASON_LENGTH = 300
-# How long a model that failed is left alone, longer each time that it fails again.
-_PAUSES = (1.0, 5.0, 30.0, 120.0)
+# For how long a model that failed is left alone.
+_BACKOFF = Backoff(first=1.0, longest=120.0)
 
 
 class Reranking:
@@ -69,8 +71,7 @@ class Reranking:
         self._preparing = asyncio.Lock()
         # Providers refuse who asks too much at once, and that would count as a failure.
         self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._failures = 0
-        self._paused_until = 0.0
+        self._breaker = CircuitBreaker(_BACKOFF)
 
     @property
     def model(self) -> str:
@@ -128,9 +129,7 @@ class Reranking:
         """Give what the model made of the tools, if it was asked, and what failed, if anything."""
         if self._why_not(tools):
             return None, ""
-        now = asyncio.get_running_loop().time()
-        if now < self._paused_until:
-            wait = self._paused_until - now
+        if wait := self._breaker.remaining:
             return None, f"it failed and is left alone for another {wait:.0f} s"
         prepared = await self._prepared()
         if isinstance(prepared, str):
@@ -138,17 +137,8 @@ class Reranking:
         async with self._turns:
             outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
         if outcome.usage.requests:
-            self._heard(success=outcome.applied)
+            (self._breaker.succeeded if outcome.applied else self._breaker.failed)()
         return outcome, "" if outcome.applied else outcome.reason
-
-    def _heard(self, *, success: bool) -> None:
-        now = asyncio.get_running_loop().time()
-        if success:
-            self._failures = 0
-        # Searches at the same time fail together, which is one failure.
-        elif now >= self._paused_until:
-            self._paused_until = now + _PAUSES[min(self._failures, len(_PAUSES) - 1)]
-            self._failures += 1
 
     async def _prepared(self) -> LLMReranker | str:
         async with self._preparing:

@@ -54,6 +54,7 @@ def answer_meta(response: SearchResponse) -> dict[str, Any]:
         "generation": response.generation,
         "coverage": {"tools": response.coverage.tools, "vectors": response.coverage.vectors},
         "channels": list(response.channels),
+        "model": response.model,
         "lost": list(response.lost),
         "notes": list(response.notes),
         "duplicates": {

@@ -237,6 +237,7 @@ class SearchResponse(Sequence[FoundTool]):
         coverage: How many tools that state has, and how many of them have a vector of the model
             that was used, or would have been.
         channels: The names of the channels that ran: "bm25", "vector", "fuzzy".
+        model: The embedding model whose vectors were searched; empty where words alone were.
         rerank: What a language model made of the order, or None where none was to be asked.
         is_complete: Whether the whole tree has been indexed since the database was made.
         misfit: Whether the query's vector is of another length than those of the index.
@@ -252,6 +253,7 @@ class SearchResponse(Sequence[FoundTool]):
     generation: int = 0
     coverage: Coverage = _NO_COVERAGE
     channels: tuple[str, ...] = ()
+    model: str = ""
     rerank: RerankReport | None = None
     is_complete: bool = True
     misfit: bool = False

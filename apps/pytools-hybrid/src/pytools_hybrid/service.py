@@ -165,11 +165,7 @@ class ToolSearch(KeptIndex):
             self.sync.changed.set()
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
-        notes = (
-            *self._stale_notes(response),
-            *self._limit_notes(),
-            *self._vector_notes(request.mode),
-        )
+        notes = (*self._stale_notes(response), *self._limit_notes())
         early = ""
         if not response.tools:
             is_failing = self.sync.failure is not None
@@ -188,11 +184,18 @@ class ToolSearch(KeptIndex):
             is_kept_up = self.settings.sync and not self.index.read_only and not is_failing
             if not response.is_complete and is_kept_up:
                 early = why
+        # First of all, that another model answered than the one that is set.
+        first = response.notes[:1] if self._is_stood_in(response, request.mode) else ()
         notes = tuple(filter(None, (doubt(response), unknown(response, request.where), *notes)))
         response = replace(
             response,
             tools=tuple(self._located(found) for found in response.tools),
-            notes=(*notes, *response.notes),
+            notes=(
+                *self._vector_notes(request.mode),
+                *first,
+                *notes,
+                *response.notes[len(first) :],
+            ),
             search_id=uuid.uuid4().hex,
             early=early,
         )
@@ -296,17 +299,17 @@ class ToolSearch(KeptIndex):
 
         return await self._look(listed)
 
-    async def channel_notes(self) -> tuple[str, ...]:
-        """Ask each channel once, and give what a search would have to tell of them.
+    async def probe(self) -> SearchResponse:
+        """Ask each channel once, and return an answer, for its model and its notes.
 
-        Nothing is recorded. An empty answer means that all channels are whole.
+        Nothing is recorded. An answer without notes means that all channels are whole.
 
         Raises:
             DatabaseError: The index cannot be read.
         """
         asked = SearchRequest(text="tool", limit=1)
         answer = await self._answering.answer(asked, self._vectors.failure)
-        return (*self._vector_notes(asked.mode), *answer.notes)
+        return replace(answer, notes=(*self._vector_notes(asked.mode), *answer.notes))
 
     async def idle_patterns(self) -> tuple[str, ...]:
         """Give the patterns of the policy that match no tool: they may be misspelt.
@@ -462,6 +465,13 @@ class ToolSearch(KeptIndex):
             where,
             include=where.include or policy.include,
             exclude={*where.exclude, *policy.exclude},
+        )
+
+    def _is_stood_in(self, response: SearchResponse, mode: SearchMode) -> bool:
+        """Return whether the model that is set should have answered and did not."""
+        embedder = self._embedder
+        return (
+            embedder is not None and self.uses_vectors(mode) and response.model != embedder.model_id
         )
 
     def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:

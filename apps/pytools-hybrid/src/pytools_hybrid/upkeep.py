@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from toolindex import ToolIndexError
+from toolindex import Backoff, EmbeddingError, FailureKind, ToolIndexError
 
 from pytools_hybrid.errors import IndexNotReadyError, innermost
 from pytools_hybrid.syncing import SYNC_ERRORS
@@ -33,8 +33,12 @@ _FIRST_SYNC_SECONDS = 10.0
 _FIRST_TOOLS_SECONDS = 45.0
 _FIRST_EMBEDDING_SECONDS = 1.0
 _PROGRESS_SECONDS = 1.0
-_REFRESH_PAUSES = (0.5, 1.0, 2.0, 5.0)
-_EMBEDDING_PAUSES = (1.0, 5.0, 30.0, 120.0)
+_REFRESHING = Backoff(first=0.5, longest=5.0)
+# With what a request takes, a model that is back is noticed within 20 seconds; but nobody is asked
+# so often with a key that is wrong.
+_EMBEDDING = Backoff(first=1.0, longest=8.0)
+_EMBEDDING_UNAVAILABLE = Backoff(first=1.0, longest=30.0)
+_REFUSED_SECONDS = 10.0
 _RESTART_PAUSE = 2.0
 # What was written within two seconds of being read has a stamp to be trusted after that.
 _SETTLING_SECONDS = 2.5
@@ -222,7 +226,7 @@ class Upkeep:
             within: As for `ToolSearch.refresh`.
             is_second: Whether files that are not settled yet are left to the next start.
         """
-        attempt = 0
+        failures = 0
         while True:
             if not await asyncio.to_thread(self._search.index.try_writing):
                 # It may have been a full disk; whoever searches is told that it is out of date.
@@ -237,8 +241,8 @@ class Upkeep:
                 _log.warning("the index could not be brought up to date: %s", error)
                 self._have_looked()
                 self._embedded.set()
-                await asyncio.sleep(_pause(_REFRESH_PAUSES, attempt))
-                attempt += 1
+                failures += 1
+                await asyncio.sleep(_REFRESHING.delay(failures))
                 # What else changed meanwhile is not known any more.
                 within = None
             else:
@@ -301,26 +305,27 @@ class Upkeep:
             self._synced.set()
 
     async def _follow_entries(self) -> None:
-        """Embed after every change, and again a while after a failure."""
-        failures = 0
+        """Embed after every change, and again a while after a failure or a refusal."""
+        failures, told = 0, ""
+        delay: float | None = None
         while True:
-            try:
-                async with asyncio.timeout(
-                    _pause(_EMBEDDING_PAUSES, failures - 1) if failures else None
-                ):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
                     await self._search.sync.changed.wait()
-            except TimeoutError:
-                pass
             self._search.sync.changed.clear()
             self.refreshed.set()
             # What is embedded beside the first look is not all there is to embed.
             is_all = self._synced.is_set()
             try:
                 await self._search.embed_pending()
-                failures = 0
+                failures, told = 0, ""
+                delay = None if self._search.has_all_vectors else _REFUSED_SECONDS
             except Exception as error:  # noqa: BLE001 - a model may fail with anything
                 failures += 1
-                _log.warning("vectors are missing for now: %s", error)
+                delay = _delay(error, failures)
+                if str(error) != told:
+                    told = str(error)
+                    _log.warning("vectors are missing for now: %s", error)
             if is_all:
                 self._embedded.set()
 
@@ -345,5 +350,10 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _pause(pauses: tuple[float, ...], attempt: int) -> float:
-    return pauses[min(attempt, len(pauses) - 1)]
+def _delay(error: Exception, failures: int) -> float:
+    """Return the seconds after which embedding is tried again."""
+    if not isinstance(error, EmbeddingError):
+        return _EMBEDDING.delay(failures)
+    is_unavailable = error.kind is FailureKind.UNAVAILABLE
+    backoff = _EMBEDDING_UNAVAILABLE if is_unavailable else _EMBEDDING
+    return backoff.delay(failures, error.retry_after)

@@ -47,12 +47,14 @@ class VectorWork:
 
     Attributes:
         failure: Why some tools have no vector, or an empty string.
+        is_done: Whether all texts have their vectors; else some are to be asked for later.
     """
 
     def __init__(
         self, store: SQLiteStore, embedder: LimitedEmbedder | None, sync: TreeSync
     ) -> None:
         self.failure: str = ""
+        self.is_done: bool = True
         self._store = store
         self._embedder = embedder
         self._sync = sync
@@ -167,7 +169,15 @@ class VectorWork:
         self._wanted.clear()
         await self._prune()
         refused = await self.refused()
-        self.failure = f"{len(refused)} refused by the model" if refused else ""
+        self.failure = (
+            f"{len(refused)} refused by the model, which is asked again from time to time: "
+            "pytools-hybrid index says which and why"
+            if refused
+            else ""
+        )
+        # In this order: what is not refused any more is pending.
+        pending = await asyncio.to_thread(self._store.pending, embedder.model_id, limit=1)
+        self.is_done = not refused and not pending
         for tool_id, reason in refused.items() if report.refused else ():
             _log.warning("%s has no vector: %s", tool_id, reason)
         return embedded

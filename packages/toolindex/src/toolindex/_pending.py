@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["count_pending", "pending_texts", "refuse", "refused_tools"]
 
-# The first refusal may be a mishap of the provider; the tenth hardly is.
-_RETRY = Backoff(first=60.0, longest=24 * 3600.0)
+# The first refusal may be a mishap of a provider that is well a minute later; the tenth hardly is.
+_RETRY = Backoff(first=45.0, longest=24 * 3600.0)
 _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
 _DELAY = f"min({_RETRY.longest}, {_RETRY.first} * (1 << min(times - 1, 20)))"
 # A refusal from the future is that of a clock that was wrong.

@@ -277,7 +277,7 @@ class ToolIndex:
     def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        A refusal counts for a minute, and twice as long each time that it comes again.
+        A refusal counts for less than a minute, and for twice as long each time it comes again.
         """
         with self._pool.read() as connection:
             return pending_texts(connection, model_id, limit=limit)

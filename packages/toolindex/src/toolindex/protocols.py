@@ -91,7 +91,7 @@ class PendingTexts(Protocol):
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
         """Keep why a model gave no vector for some texts, by hash: these are not pending.
 
-        Not for ever: minutes later they are tried again, and later each time they are refused.
+        Not for ever: they are tried again in a minute, and later each time they are refused.
         """
         ...
 

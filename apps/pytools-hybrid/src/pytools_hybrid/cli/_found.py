@@ -73,6 +73,7 @@ def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
     results = zip(tool_results(response, roots), response.tools, strict=True)
     shown: dict[str, Any] = {
         "query": answer.query,
+        "model": response.model,
         "notes": list(response.notes),
         "tools": [
             result.model_dump()

@@ -71,12 +71,22 @@ def _note(signalled: asyncio.Future[int], number: int) -> None:
         signalled.set_result(number)
 
 
-def settings_from(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its own type
-    """Give the settings, with the flags of a command over them, and have them logged as they say.
+def settings_from(
+    *,
+    is_server: bool = False,
+    **flags: Any,  # noqa: ANN401 - each flag has its own type
+) -> Settings:
+    """Return the settings, with the flags of a command over them, and have them logged as they say.
+
+    Args:
+        is_server: Whether they are for a server, which serves words where the embedding model has
+            a provider that there is not: nobody reads what a client's server ends with.
+        flags: The flags of the command, by setting.
 
     Raises:
         SettingsError: They cannot work.
     """
+    from pytools_hybrid.embedding._create import check_known_provider
     from pytools_hybrid.settings import Settings
 
     settings = Settings.from_flags(
@@ -90,6 +100,12 @@ def settings_from(**flags: Any) -> Settings:  # noqa: ANN401 - each flag has its
         origin, value = settings.origins.get(name, ""), str(getattr(settings, name))
         if ":" in value and origin.endswith(".toml"):
             say(f"{name} {value} is from {origin}")
+    if not is_server:
+        try:
+            check_known_provider(settings.embedding_model)
+        except ValueError as error:
+            name = settings.origins.get("embedding_model", "--embedding-model")
+            raise SettingsError(name, str(error)) from error
     for name, nearest in Settings.unknown_variables().items():
         hint = f"; did you mean {nearest}?" if nearest else ""
         logging.getLogger("pytools_hybrid").warning("%s is no setting%s", name, hint)

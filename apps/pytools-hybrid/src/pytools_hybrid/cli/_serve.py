@@ -85,6 +85,7 @@ def serve(
     """
     for_http = {"host": host, "port": port, "token": token, "allowed-host": allowed_host}
     settings = settings_from(
+        is_server=True,
         root=root,
         db_path=db,
         embedding_model=embedding_model,

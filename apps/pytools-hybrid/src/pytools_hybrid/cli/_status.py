@@ -59,7 +59,7 @@ def status(
         print_rich([table])
     else:
         for heading, value in found.rows():
-            typer.echo(printable(f"{heading + ':':<12}{value}"))
+            typer.echo(printable(f"{heading + ':':<13}{value}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,7 @@ class _Status:
     size: int
     read_only: bool
     model: str
+    model_in_use: str
     state: IndexState
     changed_at: float | None
     categories: tuple[CategoryCount, ...]
@@ -85,6 +86,7 @@ class _Status:
             "bytes": self.size,
             "read_only": self.read_only,
             "model": self.model,
+            "model_in_use": self.model_in_use,
             "dimensions": coverage.dimensions,
             "tools": coverage.tools,
             "vectors": coverage.vectors,
@@ -107,6 +109,9 @@ class _Status:
             yield "", _largest(self.categories)
         share = f"{coverage.vectors} of {coverage.tools} tools have vectors"
         yield "model", f"{self.model}: {share}" if self.model != "none" else "none: words only"
+        if self.model != "none":
+            used = f"{self.model_in_use} and words" if self.model_in_use else "words alone"
+            yield "searched by", used
         yield "changed", _ago(self.changed_at)
         for note in self.notes:
             yield "note", note
@@ -120,6 +125,7 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
         database = tools.index.path
+        probe = await tools.probe()
         return _Status(
             roots=roots,
             database=str(database),
@@ -131,10 +137,11 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
             ),
             read_only=tools.index.read_only,
             model=settings.embedding_model,
+            model_in_use=probe.model,
             state=await tools.state(),
             changed_at=await tools.changed_at(),
             categories=await tools.categories(),
-            notes=(*await _limit_notes(settings, roots), *await tools.channel_notes()),
+            notes=(*await _limit_notes(settings, roots), *probe.notes),
             usage=await tools.statistics(),
         )
 

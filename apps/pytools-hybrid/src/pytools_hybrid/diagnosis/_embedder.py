@@ -57,7 +57,7 @@ def look_at_embedder(
         vector = asyncio.run(embedder.embed_query(PROBE))
     except EmbeddingError as error:
         return failed(
-            f"{error} (searches go without it meanwhile)",
+            f"{error} ({_meanwhile(database, embedder.model_id)})",
             remedy_of(error.reason, model=settings.embedding_model),
         )
     milliseconds = 1000 * (time.perf_counter() - started)
@@ -100,6 +100,20 @@ def remedy_of(message: str, *, model: str) -> str:
     if variable := _KEY.search(message):
         return f"export {variable[1]}=…"
     return _LOOK
+
+
+def _meanwhile(database: Path | None, wanted: str) -> str:
+    """Say what searches go by while a model gives no vectors."""
+    from pytools_hybrid.embedding._static import MODEL_ID
+
+    counts = {
+        model: 0 if found is None else found.vectors
+        for model in (MODEL_ID, wanted)
+        for found in [None if database is None else _coverage(database, model)]
+    }
+    if counts[MODEL_ID] > counts[wanted]:
+        return f"searches go by {MODEL_ID} and words meanwhile"
+    return "searches go by words alone meanwhile"
 
 
 def _coverage(database: Path, model_id: str) -> Coverage | None:

@@ -13,7 +13,13 @@ from pytools_hybrid.embedding._provider import ProviderEmbedder
 from pytools_hybrid.embedding._static import DIMENSIONS, MODEL_ID, MODEL_NAME, StaticEmbedder
 from pytools_hybrid.providers import EXTRAS, check_provider, did_you_mean, is_provider
 
-__all__ = ["LimitedEmbedder", "check_model_name", "create_embedder", "stand_in"]
+__all__ = [
+    "LimitedEmbedder",
+    "check_known_provider",
+    "check_model_name",
+    "create_embedder",
+    "stand_in",
+]
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -93,10 +99,10 @@ def stand_in(model_id: str, wanted: str) -> LimitedEmbedder | None:
 
 
 def check_model_name(name: str) -> str:
-    """Give a model setting back if there can be an embedder for it.
+    """Return a model setting if it has the form of one.
 
     Raises:
-        ValueError: It names no provider, or one that pydantic-ai does not know.
+        ValueError: It names no provider.
     """
     if name in _OURS:
         return name
@@ -106,8 +112,17 @@ def check_model_name(name: str) -> str:
             f"{name!r} names no provider{did_you_mean(name, alone)}; use PROVIDER:MODEL as in "
             f"'openai:text-embedding-3-small', or one of {', '.join(alone)}"
         )
-    check_provider(name, usual=_USUAL_PROVIDERS)
     return name
+
+
+def check_known_provider(name: str) -> None:
+    """Make sure that there can be an embedder for a model setting.
+
+    Raises:
+        ValueError: It names a provider that pydantic-ai does not know.
+    """
+    if name not in _OURS:
+        check_provider(name, usual=_USUAL_PROVIDERS)
 
 
 def _parsed(model_id: str) -> tuple[str, int | None]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from toolindex import FailureKind
 
 __all__ = ["kind_of", "retry_after_of"]
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+_LONGEST_WAIT = 3600.0
 _REFUSED_STATUSES = frozenset({400, 413, 422})
 
 
 def kind_of(error: BaseException) -> FailureKind:
-    """Tell what to do after a request failed: try again, leave the text out, or mend something.
+    """Say what to do after a request failed: try again, leave the text out, or repair something.
 
     What is not known is tried again: that is bounded, and it costs the least.
     """
@@ -21,6 +24,8 @@ def kind_of(error: BaseException) -> FailureKind:
         # The order matters: the first two are kinds of rejected requests too.
         case ai.ModelAuthenticationError() | ai.ModelNotFoundError() | ai.ModelQuotaExceededError():
             return FailureKind.UNAVAILABLE
+        case ai.ModelTimeoutError() | TimeoutError():
+            return FailureKind.SLOW
         case ai.ModelRequestRejectedError():
             return FailureKind.REFUSED
         case ai.ModelHTTPError(status_code=status):
@@ -30,15 +35,21 @@ def kind_of(error: BaseException) -> FailureKind:
             return _kind_of_status(getattr(error.__cause__, "http_status", None))
         case ai.UserError() | ImportError() | NotImplementedError():
             return FailureKind.UNAVAILABLE
+        case ValueError() | TypeError():
+            # An answer that cannot be read: it may be readable for other texts.
+            return FailureKind.REFUSED
         case _:
             return FailureKind.TRANSIENT
 
 
 def retry_after_of(error: BaseException) -> float | None:
-    """Give the seconds a provider asked to wait, in a header or in its answer."""
+    """Return the seconds a provider asked to wait, an hour at most, or None where it asked none."""
     from pydantic_ai.exceptions import ModelAPIError
 
-    return error.retry_after if isinstance(error, ModelAPIError) else None
+    asked = error.retry_after if isinstance(error, ModelAPIError) else None
+    if asked is None or not math.isfinite(asked):
+        return None
+    return min(max(asked, 0.0), _LONGEST_WAIT)
 
 
 def _kind_of_status(status: int | None) -> FailureKind:

@@ -11,39 +11,40 @@ __all__ = ["DOWNLOADING_PROVIDERS", "limits_of"]
 # Those that run in this process: they fetch a model that is not on the disk yet.
 DOWNLOADING_PROVIDERS = frozenset({"sentence-transformers"})
 
-_LOCAL = EmbeddingLimits(texts_per_request=64)
-_REMOTE = EmbeddingLimits(texts_per_request=64, concurrency=4)
+# Less than most providers take: no time is won by more, and what is under way is what a kill costs.
+_BATCH = 64
+_LOCAL = EmbeddingLimits(texts_per_request=_BATCH)
+_REMOTE = EmbeddingLimits(texts_per_request=_BATCH, concurrency=2)
 
-# Requests are kept smaller than the number of texts a provider takes: no time is won by more
-# than this, and a request is what a kill costs. The first prefix of a model's name counts.
+# The first prefix of a model's name counts. All that is under way at once is two batches at most.
 _BY_PREFIX = {
     "sentence-transformers:": _LOCAL,
     # It serves a local model, one request after the other.
     "ollama:": _LOCAL,
     # 2,048 texts and 300,000 tokens in a request, 8,191 tokens in a text.
     "openai:": EmbeddingLimits(
-        texts_per_request=128, tokens_per_request=300_000, tokens_per_text=8_191, concurrency=4
+        texts_per_request=_BATCH, tokens_per_request=300_000, tokens_per_text=8_191, concurrency=2
     ),
     # 100 texts in a request (BatchEmbedContents), 2,048 tokens in a text.
-    "google:": EmbeddingLimits(texts_per_request=100, tokens_per_text=2_048, concurrency=4),
+    "google:": EmbeddingLimits(texts_per_request=_BATCH, tokens_per_text=2_048, concurrency=2),
     # One text in a request, which the SDK checks; 8,192 tokens in it.
     "google-cloud:gemini-embedding-2": EmbeddingLimits(
         texts_per_request=1, tokens_per_text=8_192, concurrency=4
     ),
     # 250 texts and 20,000 tokens in a request, 2,048 tokens in a text.
     "google-cloud:": EmbeddingLimits(
-        texts_per_request=100, tokens_per_request=20_000, tokens_per_text=2_048, concurrency=4
+        texts_per_request=_BATCH, tokens_per_request=20_000, tokens_per_text=2_048, concurrency=2
     ),
     # 96 texts in a request; what is too long for the model is cut off by the provider.
-    "cohere:": EmbeddingLimits(texts_per_request=96, concurrency=4),
+    "cohere:": EmbeddingLimits(texts_per_request=_BATCH, concurrency=2),
     # 1,000 texts in a request, 120,000 tokens for the largest models, 32,000 tokens in a text
     # (16,000 for some).
     "voyageai:": EmbeddingLimits(
-        texts_per_request=128, tokens_per_request=120_000, tokens_per_text=16_000, concurrency=4
+        texts_per_request=_BATCH, tokens_per_request=120_000, tokens_per_text=16_000, concurrency=2
     ),
     # 96 texts for Cohere's models; Amazon's take one text of 8,192 tokens at a time, and
     # pydantic-ai makes five such requests at once of one of ours.
-    "bedrock:": EmbeddingLimits(texts_per_request=64, tokens_per_text=8_192),
+    "bedrock:": EmbeddingLimits(texts_per_request=_BATCH, tokens_per_text=8_192),
     # 10 texts in a request.
     "alibaba:": EmbeddingLimits(texts_per_request=10, tokens_per_text=8_192, concurrency=4),
     "test": EmbeddingLimits(),

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic_ai.embeddings import EmbeddingModel
+    from pydantic_ai.providers.ollama import OllamaProvider
 
 __all__ = ["OLLAMA", "ollama_address", "ollama_model", "ollama_problem"]
 
@@ -27,8 +30,12 @@ def ollama_address() -> str:
     return address if urlsplit(address).path else f"{address}{_PATH}"
 
 
-def ollama_model(name: str) -> EmbeddingModel:
-    """Give an embedding model of Ollama; nothing is connected yet, and no key is needed.
+def ollama_model(name: str, adapted: Callable[[OllamaProvider], OllamaProvider]) -> EmbeddingModel:
+    """Return an embedding model of Ollama; nothing is connected yet, and no key is needed.
+
+    Args:
+        name: The model.
+        adapted: What prepares a provider for our requests.
 
     Raises:
         ImportError: The package `openai` is not installed.
@@ -36,7 +43,7 @@ def ollama_model(name: str) -> EmbeddingModel:
     from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
     from pydantic_ai.providers.ollama import OllamaProvider
 
-    return OpenAIEmbeddingModel(name, provider=OllamaProvider(base_url=ollama_address()))
+    return OpenAIEmbeddingModel(name, provider=adapted(OllamaProvider(base_url=ollama_address())))
 
 
 def ollama_problem(error: Exception, name: str) -> str | None:

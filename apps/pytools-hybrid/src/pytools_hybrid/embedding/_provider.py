@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import sys
+import time
+from array import array
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolindex import EmbeddingError, FailureKind
 
@@ -11,18 +14,25 @@ from pytools_hybrid.embedding._failures import kind_of, retry_after_of
 from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS, limits_of
 from pytools_hybrid.embedding._ollama import OLLAMA, ollama_model, ollama_problem
 from pytools_hybrid.keys import without_keys
-from pytools_hybrid.providers import current_name, what_to_do
+from pytools_hybrid.providers import EXTRAS, check_provider, current_name, what_to_do
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pydantic_ai.embeddings import Embedder as PydanticAIEmbedder
     from pydantic_ai.embeddings import EmbeddingModel
+    from pydantic_ai.providers import Provider
     from toolindex import EmbeddingLimits
 
 __all__ = ["ProviderEmbedder"]
 
-_REQUEST_SECONDS = 60.0
+AnyProvider = TypeVar("AnyProvider", bound="Provider[Any]")
+
+# Where one does not answer, the next request finds out soon that it is back; where it is slow, it
+# is asked for less.
+_REQUEST_SECONDS = 10.0
+# It loads a model with the first request, and stops that when the request is given up.
+_OLLAMA_SECONDS = 60.0
 
 
 class ProviderEmbedder:
@@ -33,7 +43,7 @@ class ProviderEmbedder:
             names work too), `test`, or a model object.
         dimensions: The length of the vectors, where the model lets one choose.
         requests_per_minute: How many requests it takes; None where nobody counts.
-        request_seconds: How long a provider may take for a request.
+        request_seconds: How long a provider may take for a request; None for as long as is usual.
         device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
 
     Attributes:
@@ -49,7 +59,7 @@ class ProviderEmbedder:
         *,
         dimensions: int | None = None,
         requests_per_minute: float | None = None,
-        request_seconds: float = _REQUEST_SECONDS,
+        request_seconds: float | None = None,
         device: str = "auto",
     ) -> None:
         self._model = model
@@ -65,7 +75,9 @@ class ProviderEmbedder:
         self._provider, _, self._name = self._named.partition(":")
         # What is loaded or downloaded in this process takes its time, and would not stop.
         self._is_local = self._provider in DOWNLOADING_PROVIDERS
-        self._request_seconds = None if self._is_local else request_seconds
+        usual = _OLLAMA_SECONDS if self._provider == OLLAMA else _REQUEST_SECONDS
+        self._request_seconds = None if self._is_local else request_seconds or usual
+        self._asked_again_at = 0.0
         self._creating: asyncio.Task[PydanticAIEmbedder] | None = None
 
     @property
@@ -78,8 +90,18 @@ class ProviderEmbedder:
         """The chosen length of the vectors, or that of the first one; None before it."""
         return self._chosen or self._found
 
+    async def load(self) -> None:
+        """Load what asks the provider, so that only its own answer is left to wait for.
+
+        Raises:
+            EmbeddingError: It cannot be loaded: no key, no package, no such provider.
+        """
+        await self._created()
+
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that will be searched for, in requests the provider takes.
+
+        A text for which the provider gave no vector has an empty one.
 
         Raises:
             EmbeddingError: The provider cannot be reached or used, refuses a text, or gave the
@@ -97,7 +119,10 @@ class ProviderEmbedder:
         Raises:
             EmbeddingError: As for documents.
         """
-        return (await self._embed([self.limits.cut(text)], is_query=True))[0]
+        (vector,) = await self._embed([self.limits.cut(text)], is_query=True)
+        if not vector:
+            raise EmbeddingError(self.model_id, "gave something that is no vector")
+        return vector
 
     async def _embed(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
         vectors = await self._request(texts, is_query=is_query)
@@ -108,37 +133,42 @@ class ProviderEmbedder:
         return vectors
 
     async def _request(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
-        try:
-            embedder = await self._created()
-        except Exception as error:
-            # No key, no package, no such provider: each raises something else.
-            raise self._failure(error, FailureKind.UNAVAILABLE) from error
+        embedder = await self._created()
+        wait = self._asked_again_at - time.monotonic()
+        if wait > 0:
+            reason = f"asked to be left alone for another {wait:.0f} s"
+            raise EmbeddingError(self.model_id, reason, retry_after=wait)
         embed = embedder.embed_query if is_query else embedder.embed_documents
         try:
             async with asyncio.timeout(self._request_seconds):
                 result = await embed(texts)
-        except TimeoutError as error:
-            raise self._failure(error, FailureKind.TRANSIENT) from error
         except Exception as error:
             # Providers raise errors of their own kinds beside those of pydantic-ai.
             kind = FailureKind.UNAVAILABLE if self._is_local else kind_of(error)
-            raise self._failure(error, kind) from error
-        return [list(vector) for vector in result.embeddings]
+            failure = self._failure(error, kind)
+            # Whoever asks next: more requests of any kind are what it does not want.
+            again = time.monotonic() + (failure.retry_after or 0.0)
+            self._asked_again_at = max(self._asked_again_at, again)
+            raise failure from error
+        return [_numbers(vector) for vector in result.embeddings]
 
     def _is_as_before(self, vectors: list[list[float]]) -> bool:
-        expected = self.dimensions or len(vectors[0])
-        return all(len(vector) == expected for vector in vectors)
+        given = [len(vector) for vector in vectors if vector]
+        return all(length == (self.dimensions or given[0]) for length in given)
 
     def _check(self, vectors: list[list[float]], texts: int) -> None:
         if len(vectors) != texts:
             raise EmbeddingError(
                 self.model_id,
                 f"gave {len(vectors)} vectors for {texts} texts",
-                kind=FailureKind.UNAVAILABLE,
+                # With fewer texts it may be right.
+                kind=FailureKind.REFUSED,
             )
-        lengths = set(map(len, vectors))
+        lengths = {len(vector) for vector in vectors if vector}
+        if not lengths:
+            return
         # One answer that went wrong must not make the right ones wrong for ever.
-        expected = self._chosen or len(vectors[0])
+        expected = self._chosen or len(next(filter(None, vectors)))
         if lengths != {expected}:
             found = " and ".join(map(str, sorted(lengths)))
             raise EmbeddingError(
@@ -165,10 +195,14 @@ class ProviderEmbedder:
         )
 
     async def _created(self) -> PydanticAIEmbedder:
-        """Give the one embedder, loading it once; who is in a hurry does not stop the loading."""
+        """Return the one embedder, loading it once; who is in a hurry does not stop the loading."""
         if self._creating is None or _has_failed(self._creating):
             self._creating = asyncio.create_task(asyncio.to_thread(self._create))
-        return await asyncio.shield(self._creating)
+        try:
+            return await asyncio.shield(self._creating)
+        except Exception as error:
+            # No key, no package, no such provider: each raises something else.
+            raise self._failure(error, FailureKind.UNAVAILABLE) from error
 
     def _create(self) -> PydanticAIEmbedder:
         from pydantic_ai.embeddings import Embedder, EmbeddingSettings, TestEmbeddingModel
@@ -178,23 +212,47 @@ class ProviderEmbedder:
             settings["dimensions"] = self._chosen
         if self._model == "test":
             return Embedder(TestEmbeddingModel(dimensions=self._chosen or 8))
-        model: str | EmbeddingModel = self._model
+        model = self._model
         if isinstance(model, str):
             model = self._model_of(current_name(model))
             # Our cut is an estimate: those providers that can do so cut off the rest.
             settings["truncate"] = True
-        # Checked now: a model that cannot be made is told apart from a request that fails.
-        return Embedder(model, settings=settings, defer_model_check=False)
+        return Embedder(model, settings=settings)
 
-    def _model_of(self, name: str) -> str | EmbeddingModel:
-        """Give our own model where pydantic-ai's would download, or not know the address."""
-        if self._provider == OLLAMA:
-            return ollama_model(self._name)
+    def _model_of(self, name: str) -> EmbeddingModel:
+        """Return our own model where pydantic-ai's would download, or not know the address."""
         if self._provider == "sentence-transformers":
             from pytools_hybrid.embedding._sentence_transformers import SentenceTransformersModel
 
-            return SentenceTransformersModel(self._name, device=self._device)
-        return name
+            local = SentenceTransformersModel(self._name, device=self._device)
+            local.load()
+            return local
+        if self._provider == OLLAMA:
+            return ollama_model(self._name, _adapted)
+        from pydantic_ai.embeddings import infer_embedding_model
+        from pydantic_ai.providers import infer_provider
+
+        check_provider(name, usual=EXTRAS)
+        return infer_embedding_model(
+            name, provider_factory=lambda provider: _adapted(infer_provider(provider))
+        )
+
+
+def _adapted(provider: AnyProvider) -> AnyProvider:
+    # Where it is not loaded, the provider is not asked by it.
+    if "openai" in sys.modules:
+        from pytools_hybrid.embedding._openai import adapt
+
+        adapt(provider.client)
+    return provider
+
+
+def _numbers(vector: Iterable[float]) -> list[float]:
+    """Return a vector as a list, or an empty one for whatever is none."""
+    try:
+        return list(array("d", vector))
+    except (TypeError, ValueError, OverflowError):
+        return []
 
 
 def _has_failed(task: asyncio.Task[PydanticAIEmbedder]) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
+from toolindex import Backoff
 from toolrank import ModelUsage
 
 from pytools_hybrid.enriching._prompt import INSTRUCTIONS, Said, capabilities_of, prompt_of
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Asker", "NoAnswerError"]
 
-_PAUSES = 1.0, 5.0, 20.0
+_BACKOFF = Backoff(first=2.0, longest=20.0)
 _TIMEOUT_S = 180.0
 _REASON_LENGTH = 300
 # Too many requests, time-outs and failures of the provider pass; others do not.
@@ -65,13 +67,13 @@ class Asker:
 
     Args:
         model: A pydantic-ai model, or the name of one.
-        pauses: Seconds to wait before each new try.
+        backoff: How often the model is asked, and after what delays.
 
     Raises:
         SettingsError: The model cannot be used: its name, its package or its key.
     """
 
-    def __init__(self, model: Model | str, *, pauses: Sequence[float] = _PAUSES) -> None:
+    def __init__(self, model: Model | str, *, backoff: Backoff = _BACKOFF) -> None:
         # On a terminal it would draw a picture among what is said.
         os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
         try:
@@ -89,7 +91,7 @@ class Asker:
         self._agent = Agent(
             resolved, name="enrich", instructions=INSTRUCTIONS, output_type=Said, retries=1
         )
-        self._pauses = tuple(pauses)
+        self._backoff = backoff
 
     async def ask(self, subjects: Sequence[Subject]) -> Answer:
         """Ask about some tools.
@@ -102,18 +104,18 @@ class Asker:
 
         used = RunUsage()
         prompt = prompt_of(subjects)
-        for pause in (*self._pauses, None):
+        for failures in count(1):
             try:
                 async with asyncio.timeout(_TIMEOUT_S):
                     run = await self._agent.run(prompt, usage=used)
             except Exception as error:
                 # Providers' errors have no common root; a cancellation is none of them.
                 passes = not isinstance(error, ModelHTTPError) or error.status_code in _PASSING
-                if pause is None or not passes:
+                if failures >= self._backoff.tries or not passes:
                     # Cut last: half a key is one that nobody finds.
                     said = without_keys(f"{type(error).__name__}: {error}")
                     raise NoAnswerError(one_line(said, _REASON_LENGTH), _spent(used)) from error
-                await asyncio.sleep(pause)
+                await asyncio.sleep(self._backoff.delay(failures))
             else:
                 return Answer(made=capabilities_of(run.output, subjects), spent=_spent(used))
         raise AssertionError("the last try returns or raises")

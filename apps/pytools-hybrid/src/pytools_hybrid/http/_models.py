@@ -64,6 +64,9 @@ class SearchMetadataModel(BaseModel):
     generation: int = Field(description="The state of the index that answered")
     coverage: CoverageModel
     channels: list[str] = Field(description="Those that ran")
+    model: str = Field(
+        description="The embedding model whose vectors were searched; empty where words alone were"
+    )
     lost: list[str] = Field(description="Channels that were lost, and why")
     notes: list[str] = Field(description="What a reader should know")
     latency_ms: float = Field(

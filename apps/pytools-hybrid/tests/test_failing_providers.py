@@ -1,0 +1,473 @@
+"""A provider that fails costs its own answers only, and is used again once it is back."""
+
+import asyncio
+import math
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import apsw
+import pytest
+from pytools_hybrid import SearchMode, ToolSearch, upkeep
+from pytools_hybrid.cli._run import settings_from
+from pytools_hybrid.diagnosis._embedder import look_at_embedder
+from pytools_hybrid.embedding import _provider
+from pytools_hybrid.embedding._limits import _BY_PREFIX, _REMOTE
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.results import answer_meta
+from pytools_hybrid.upkeep import Upkeep
+from toolindex import Backoff, EmbeddingError
+
+from .openai_stub import Reply
+
+pytest.importorskip(
+    "tiktoken", reason="the extra openai, by which the provider is asked, is missing"
+)
+
+MODEL = "openai:stub"
+
+
+def every_row(row):
+    return lambda rows: Reply(rows=[row] * len(rows))
+
+
+def first_row(row):
+    return lambda rows: Reply(rows=[row, *rows[1:]])
+
+
+FAULTS = {
+    "NaN in one row": first_row([math.nan] * 37),
+    "NaN in all rows": every_row([math.nan] * 37),
+    "infinite": every_row([math.inf] * 37),
+    "zeros": every_row([0.0] * 37),
+    "null in one row": first_row(None),
+    "null in all rows": every_row(None),
+    "strings": first_row(["1.0"] * 37),
+    "no base64": first_row("oops"),
+    "too few rows": lambda rows: Reply(rows=rows[:-1]),
+    "no rows": lambda rows: Reply(),
+    "too many rows": lambda rows: Reply(rows=[*rows, rows[0]]),
+    "too many requests": lambda rows: Reply(status=429, headers={"retry-after-ms": "20"}),
+    "an error of the server": lambda rows: Reply(status=500),
+    "a refusal": lambda rows: Reply(status=400),
+    "a wrong key": lambda rows: Reply(status=401),
+}
+
+
+@pytest.fixture
+def _impatient(monkeypatch):
+    """What fails is tried again soon; how long the delays are is looked at elsewhere."""
+    monkeypatch.setattr(Backoff, "delay", lambda self, failures, asked=None: asked or 0.01)
+    monkeypatch.setattr(upkeep, "_REFUSED_SECONDS", 0.01)
+    start, real = time.time(), time.time
+    monkeypatch.setattr("time.time", lambda: start + 1_000 * (real() - start))
+
+
+@pytest.fixture(params=FAULTS)
+def fault(request, openai):
+    """Make the endpoint fail for a number of requests."""
+
+    def fails(times):
+        left = [times]
+
+        def respond(texts):
+            healthy = openai.healthy(texts)
+            left[0] -= 1
+            return healthy if left[0] < 0 else FAULTS[request.param](list(healthy.rows))
+
+        openai.respond = respond
+
+    return fails
+
+
+def run(root, settings, job, **values):
+    async def main():
+        async with ToolSearch(
+            root, settings(embedding_model=MODEL, **values), refresh=False
+        ) as tools:
+            return await job(tools)
+
+    return asyncio.run(main())
+
+
+async def serving(tools, job):
+    """Do something while the index follows the files, as it does in a server."""
+    following = asyncio.create_task(Upkeep(tools).run())
+    try:
+        async with asyncio.timeout(60):
+            return await job(tools)
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+async def all_embedded(tools):
+    while (state := await tools.coverage()).vectors < max(4, state.tools):
+        await asyncio.sleep(0.005)
+
+
+def kept(tools):
+    """Return the kept vectors, in order."""
+    with tools.index.reading() as reader:
+        rows = reader.connection.execute("SELECT vector FROM embeddings ORDER BY vector").fetchall()
+        refusals = reader.connection.execute("SELECT count(*) FROM refusals").get
+    return rows, refusals
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("times", [1, 6])
+def test_a_provider_that_is_healthy_again_gives_every_tool_its_vector(
+    fault, times, openai, settings, root, tmp_path
+):
+    healthy, _ = run(root, settings, embedded, db_path=tmp_path / "healthy.db")
+    fault(times)
+
+    async def job(tools):
+        await serving(tools, all_embedded)
+        return kept(tools)
+
+    rows, refusals = run(root, settings, job)
+
+    assert rows == healthy
+    assert refusals == 0
+
+
+async def embedded(tools):
+    await tools.refresh()
+    await tools.embed_pending()
+    return kept(tools)
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_query_goes_by_words_while_the_provider_fails_and_by_meaning_afterwards(
+    fault, times, openai, settings, root
+):
+    async def job(tools):
+        await embedded(tools)
+        fault(times)
+        answers = []
+        async with asyncio.timeout(60):
+            while not answers or answers[-1].notes:
+                answers.append(await tools.search(f"merge pdf {len(answers)}"))
+                await asyncio.sleep(0.02)
+        return answers
+
+    *during, after = run(root, settings, job)
+
+    assert after[0].id == "mcptools:pdf:merge_pdfs"
+    assert after.channels == ("bm25", "vector")
+    for answer in during:
+        assert answer[0].id == "mcptools:pdf:merge_pdfs"
+        assert f"vector channel lost (embedding model '{MODEL}'" in answer.notes[0]
+
+
+def test_rows_in_another_order_are_brought_into_that_of_their_texts(
+    openai, settings, root, tmp_path
+):
+    in_order, _ = run(root, settings, by_text, db_path=tmp_path / "in_order.db")
+
+    def shuffled(texts):
+        rows = openai.healthy(texts).rows
+        return Reply(rows=rows[::-1], indexes=list(range(len(rows)))[::-1])
+
+    openai.respond = shuffled
+
+    assert run(root, settings, by_text)[0] == in_order
+
+
+async def by_text(tools):
+    await embedded(tools)
+    with tools.index.reading() as reader:
+        sql = "SELECT text_hash, vector FROM embeddings ORDER BY text_hash"
+        return reader.connection.execute(sql).fetchall(), 0
+
+
+def test_rows_that_all_have_one_index_are_taken_as_they_come(openai, settings, root):
+    openai.respond = lambda texts: Reply(rows=openai.healthy(texts).rows, indexes=[0] * len(texts))
+
+    async def job(tools):
+        await embedded(tools)
+        return await tools.search("merge pdf documents", mode=SearchMode.VECTOR)
+
+    assert run(root, settings, job)[0].id == "mcptools:pdf:merge_pdfs"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        lambda rows: Reply(status=400),
+        lambda rows: Reply(rows=[None if row is None else row for row in rows]),
+    ],
+    ids=["an error", "null"],
+)
+def test_a_text_that_is_refused_alone_is_left_out_and_tried_again_minutes_later(
+    refusal, openai, settings, root, monkeypatch
+):
+    def respond(texts):
+        rows = [None if "PDF" in text else openai.vector(text) for text in texts]
+        return refusal(rows) if None in rows else Reply(rows=rows)
+
+    async def job(tools):
+        openai.respond = respond
+        _, refusals = await embedded(tools)
+        assert refusals == 1
+        assert list(await tools.refused()) == ["mcptools:pdf:merge_pdfs"]
+        note = (await tools.search("show the history")).notes[0]
+        assert "3 of 4 tools have vectors so far (1 refused by the model" in note
+        assert "pytools-hybrid index" in note
+        asked = len(openai.requests)
+        await tools.embed_pending()
+        assert len(openai.requests) == asked, "nothing is pending"
+
+        openai.respond = openai.healthy
+        later = time.time() + 61
+        monkeypatch.setattr("time.time", lambda: later)
+        await tools.embed_pending()
+        return await tools.coverage(), await tools.refused()
+
+    coverage, refused = run(root, settings, job)
+
+    assert coverage.vectors == 4
+    assert refused == {}
+
+
+def test_a_server_is_soon_asked_again_for_what_was_refused(openai, settings, root, monkeypatch):
+    monkeypatch.setattr(upkeep, "_REFUSED_SECONDS", 0.01)
+    refuses = threading.Event()
+    refuses.set()
+
+    def respond(texts):
+        if refuses.is_set() and any("PDF" in text for text in texts):
+            return Reply(status=400)
+        return openai.healthy(texts)
+
+    openai.respond = respond
+
+    async def job(tools):
+        while not await tools.refused():
+            await asyncio.sleep(0.005)
+        refuses.clear()
+        now = time.time()
+        monkeypatch.setattr("time.time", lambda: now + 61)
+        await all_embedded(tools)
+
+    run(root, settings, lambda tools: serving(tools, job))
+
+
+# When to come back
+
+
+def test_what_a_provider_asks_for_holds_for_queries_and_documents_alike(openai, settings, root):
+    openai.respond = lambda texts: Reply(status=429, headers={"Retry-After": "3000"})
+
+    async def job(tools):
+        await tools.refresh()
+        notes = [(await tools.search(f"merge pdf {number}")).notes[0] for number in range(3)]
+        with pytest.raises(EmbeddingError, match="left alone for another") as caught:
+            await tools.embed_pending()
+        return notes, caught.value.retry_after
+
+    notes, wait = run(root, settings, job)
+
+    assert len(openai.requests) == 1
+    assert "429" in notes[0]
+    assert all("tried again in 3000 s" in note or "2999 s" in note for note in notes[1:])
+    assert 2900 < wait <= 3000
+
+
+def test_what_a_provider_asks_of_documents_holds_for_queries(openai, settings, root):
+    openai.respond = lambda texts: Reply(status=429, headers={"Retry-After": "3000"})
+
+    async def job(tools):
+        await tools.refresh()
+        with pytest.raises(EmbeddingError, match="429"):
+            await tools.embed_pending()
+        asked = len(openai.requests)
+        note = (await tools.search("merge pdf")).notes[0]
+        return len(openai.requests) - asked, note
+
+    further, note = run(root, settings, job)
+
+    assert further == 0
+    assert "asked to be left alone" in note
+
+
+def test_a_provider_that_hung_is_used_again_as_soon_as_it_is_back(
+    openai, settings, root, monkeypatch
+):
+    monkeypatch.setattr(_provider, "_REQUEST_SECONDS", 0.2)
+    hangs, ended = threading.Event(), threading.Event()
+    hangs.set()
+
+    def respond(texts):
+        if hangs.is_set():
+            ended.wait(60)
+        return openai.healthy(texts)
+
+    openai.respond = respond
+
+    async def job(tools):
+        note = (await tools.search("merge pdf")).notes[0]
+        assert "no answer within 0.2 s" in note
+        while len(openai.requests) < 3:
+            await asyncio.sleep(0.005)
+        hangs.clear()
+        await all_embedded(tools)
+        while (await tools.search("merge pdf")).notes:
+            await asyncio.sleep(0.02)
+
+    try:
+        run(root, settings, lambda tools: serving(tools, job))
+    finally:
+        ended.set()
+
+
+def test_a_provider_that_is_back_is_noticed_within_20_seconds():
+    from pytools_hybrid import queries
+
+    for backoff in (upkeep._EMBEDDING, queries._BACKOFF):
+        assert backoff.longest + _provider._REQUEST_SECONDS < 20
+    assert upkeep._EMBEDDING_UNAVAILABLE.longest + _provider._REQUEST_SECONDS < 60
+    assert upkeep._REFUSED_SECONDS < 15
+
+
+# What a kill costs
+
+
+@pytest.mark.parametrize("limits", [*_BY_PREFIX.values(), _REMOTE], ids=str)
+def test_no_more_than_two_batches_are_under_way_at_once(limits):
+    assert limits.texts_per_request * limits.concurrency <= 2 * 64
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+def test_a_kill_costs_two_batches_at_most(openai, tmp_path, write_tool):
+    for number in range(400):
+        write_tool(f"mcptools/mail/send_{number}.py", f"Send letter {number}.")
+    database, ended = tmp_path / "index.db", threading.Event()
+
+    def respond(texts):
+        if len(openai.requests) > 3:
+            ended.wait(60)
+        return openai.healthy(texts)
+
+    openai.respond = respond
+    command = [sys.executable, "-m", "pytools_hybrid", "index", "--embedding-model", MODEL]
+    process = subprocess.Popen(
+        [*command, "--root", tmp_path / "tools", "--db", database],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 100
+        # All that was answered is kept while the rest is under way.
+        while len(openai.requests) < 5 or vectors_in(database) < 3 * 64:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.kill()
+        process.wait(60)
+    finally:
+        process.kill()
+        ended.set()
+
+    assert vectors_in(database) == 3 * 64
+    assert sum(map(len, openai.requests)) == 5 * 64
+
+
+def vectors_in(path):
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return connection.execute("SELECT count(*) FROM embeddings").get
+    finally:
+        connection.close()
+
+
+# Which model answers
+
+
+def test_an_answer_names_the_model_that_gave_it_and_first_of_all_what_is_amiss(
+    openai, settings, root
+):
+    async def index(tools):
+        await embedded(tools)
+        return await tools.search("merge pdf")
+
+    async def offline():
+        async with ToolSearch(root, settings(), refresh=False) as tools:
+            return await index(tools)
+
+    by_default = asyncio.run(offline())
+    openai.respond = lambda texts: Reply(status=401)
+
+    async def job(tools):
+        return await tools.search("merge pdf"), await tools.probe()
+
+    stand_in, probe = run(root, settings, job)
+
+    assert by_default.model.startswith("wordllama:")
+    assert by_default.notes == ()
+    assert stand_in.model == probe.model == by_default.model
+    assert (
+        f"searched with vectors of {by_default.model} (embedding model '{MODEL}'"
+        in (stand_in.notes[0])
+    )
+    assert answer_meta(stand_in)["model"] == by_default.model
+
+
+def test_an_answer_by_words_alone_names_no_model(openai, settings, root):
+    openai.respond = lambda texts: Reply(status=401)
+
+    async def job(tools):
+        await tools.refresh()
+        return await tools.search("merge pdf"), await tools.probe()
+
+    for answer in run(root, settings, job):
+        assert answer.model == ""
+        assert f"vector channel lost (embedding model '{MODEL}'" in answer.notes[0]
+
+
+def test_doctor_says_what_searches_go_by_while_the_model_fails(openai, settings, root, tmp_path):
+    asyncio.run(_embed_offline(settings(), root))
+    openai.respond = lambda texts: Reply(status=401)
+    wanted = settings(embedding_model=MODEL)
+
+    with_vectors = look_at_embedder(wanted, tmp_path / "index.db", None)
+    without = look_at_embedder(wanted, None, None)
+
+    assert "searches go by wordllama:" in with_vectors.message
+    assert "searches go by words alone" in without.message
+
+
+async def _embed_offline(settings, root):
+    async with ToolSearch(root, settings, refresh=False) as tools:
+        await embedded(tools)
+
+
+def test_a_provider_that_there_is_not_costs_vectors_and_is_told_with_each_answer(settings, root):
+    async def job(tools):
+        with pytest.raises(EmbeddingError, match="knows no provider"):
+            await embedded(tools)
+        return await tools.search("merge pdf")
+
+    async def main():
+        async with ToolSearch(
+            root, settings(embedding_model="nobody:stub"), refresh=False
+        ) as tools:
+            return await job(tools)
+
+    answer = asyncio.run(main())
+
+    assert answer[0].id == "mcptools:pdf:merge_pdfs"
+    assert "pydantic-ai knows no provider of 'nobody:stub'" in answer.notes[0]
+
+
+def test_a_provider_that_there_is_not_ends_a_command_and_no_server(monkeypatch, root):
+    monkeypatch.setenv("PYTOOLS_EMBEDDING_MODEL", "nobody:stub")
+
+    with pytest.raises(SettingsError, match=r"PYTOOLS_EMBEDDING_MODEL: .* knows no provider"):
+        settings_from(root=(root,))
+
+    assert settings_from(is_server=True, root=(root,)).embedding_model == "nobody:stub"
