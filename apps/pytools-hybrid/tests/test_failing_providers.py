@@ -378,7 +378,7 @@ def test_a_kill_costs_two_batches_at_most(openai, tmp_path, write_tool):
 
 
 def vectors_in(path):
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection = apsw.Connection(f"{path}-kept", flags=apsw.SQLITE_OPEN_READONLY)
     try:
         return connection.execute("SELECT count(*) FROM embeddings").get
     finally:
