@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.refresh import Filling, refresh
+from pytools_hybrid.refresh import refresh
 from pytools_hybrid.server import create_server
+from pytools_hybrid.state import Filling
 from pytools_hybrid.store import SQLiteStore
 from pytools_hybrid.upkeep import Upkeep
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolindex import DatabaseBusyError
@@ -11,6 +11,7 @@ from toolscan import RECORD_VERSION, ScanReport
 
 from pytools_hybrid.bounding import Listing
 from pytools_hybrid.roots import Roots
+from pytools_hybrid.state import Filling
 from pytools_hybrid.union import scan_roots
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.roots import RootsLike
 
-__all__ = ["Filling", "refresh"]
+__all__ = ["refresh"]
 
 _READER = str(RECORD_VERSION)
 # The first tools can be found soon, and the commits of a large tree cost little together; a kill
@@ -30,23 +31,6 @@ _READER = str(RECORD_VERSION)
 _FIRST_PORTION = 250
 _GROWTH = 3
 _LARGEST_PORTION = 4_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filling:
-    """How far an index is that does not hold the whole tree yet.
-
-    Attributes:
-        read: How many files have been looked at.
-        total: How many there were to look at.
-    """
-
-    read: int
-    total: int
-
-    def __str__(self) -> str:
-        read = min(self.read, self.total)
-        return f"{read:,} of about {self.total:,} files read so far"
 
 
 def refresh(

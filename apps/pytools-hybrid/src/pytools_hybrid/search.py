@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from toolindex import ToolEntry, ToolOutcomes
     from toolrank import Contribution, Explanation
 
-    from pytools_hybrid.refresh import Filling
     from pytools_hybrid.roots import Roots
+    from pytools_hybrid.state import Filling
 
 __all__ = [
     "MAX_LIMIT",

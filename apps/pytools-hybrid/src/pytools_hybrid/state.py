@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolindex import Coverage
 
-__all__ = ["IndexState"]
+__all__ = ["Filling", "IndexState"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +22,20 @@ class IndexState:
 
     generation: int
     coverage: Coverage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """How far an index is that does not hold the whole tree yet.
+
+    Attributes:
+        read: How many files have been looked at.
+        total: How many there were to look at.
+    """
+
+    read: int
+    total: int
+
+    def __str__(self) -> str:
+        read = min(self.read, self.total)
+        return f"{read:,} of about {self.total:,} files read so far"

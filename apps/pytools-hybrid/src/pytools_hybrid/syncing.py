@@ -12,7 +12,7 @@ from toolscan import Reason
 
 from pytools_hybrid.annotating import Annotator
 from pytools_hybrid.errors import RootUnreadableError
-from pytools_hybrid.refresh import Filling, refresh
+from pytools_hybrid.refresh import refresh
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolindex import SyncReport
 
     from pytools_hybrid.roots import Roots
+    from pytools_hybrid.state import Filling
     from pytools_hybrid.store import SQLiteStore
 
 __all__ = ["SYNC_ERRORS", "TreeSync"]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from toolindex import SyncReport
     from toolwatch import ChangeBatch
 
-    from pytools_hybrid.refresh import Filling
     from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.state import Filling
 
 __all__ = ["Upkeep"]
 

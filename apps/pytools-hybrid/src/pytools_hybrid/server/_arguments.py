@@ -25,8 +25,8 @@ __all__ = ["Arguments", "quoted", "read_arguments"]
 
 A = TypeVar("A", bound="Arguments")
 
-# Far more than a need in plain language; what takes seconds to look for is much longer.
-_MOST_CHARACTERS = 10_000
+# A request with whatever was pasted after it is still answered; a megabyte would cost seconds.
+_MOST_CHARACTERS = 100_000
 _SHOWN_CHARACTERS = 60
 # More at once is not read.
 _SHOWN_PROBLEMS = 2
