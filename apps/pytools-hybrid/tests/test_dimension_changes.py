@@ -179,11 +179,11 @@ def test_a_wrong_answer_to_a_query_costs_one_request(use, openai):
 def test_a_change_between_two_batches_leaves_no_tool_out(use, openai, write_tool, tmp_path):
     for number in range(130):
         write_tool(f"mcptools/many/tool_{number}.py", f"Do the work of number {number}.")
-    lock = threading.Lock()
+    lock, dimensions = threading.Lock(), iter([FIRST])
 
     def answer(texts):
         with lock:
-            openai.dimensions = FIRST if max(map(len, openai.requests)) < 128 else THEN
+            openai.dimensions = next(dimensions, THEN)
             return openai.healthy(texts)
 
     openai.respond = answer

@@ -348,8 +348,12 @@ def test_a_kill_costs_two_batches_at_most(openai, tmp_path, write_tool):
         write_tool(f"mcptools/mail/send_{number}.py", f"Send letter {number}.")
     database, ended = tmp_path / "index.db", threading.Event()
 
+    def batches():
+        # Before them the model is asked for one vector, to know its dimension.
+        return [texts for texts in openai.requests if len(texts) > 1]
+
     def respond(texts):
-        if len(openai.requests) > 3:
+        if len(batches()) > 3:
             ended.wait(60)
         return openai.healthy(texts)
 
@@ -363,7 +367,7 @@ def test_a_kill_costs_two_batches_at_most(openai, tmp_path, write_tool):
     try:
         deadline = time.monotonic() + 100
         # All that was answered is kept while the rest is under way.
-        while len(openai.requests) < 5 or vectors_in(database) < 3 * 64:
+        while len(batches()) < 5 or vectors_in(database) < 3 * 64:
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -374,7 +378,7 @@ def test_a_kill_costs_two_batches_at_most(openai, tmp_path, write_tool):
         ended.set()
 
     assert vectors_in(database) == 3 * 64
-    assert sum(map(len, openai.requests)) == 5 * 64
+    assert sum(map(len, batches())) == 5 * 64
 
 
 def vectors_in(path):

@@ -73,6 +73,11 @@ class QueryEmbedder:
         The model may fail for a part alone: that has no vector then.
         """
         values, *others = await asyncio.gather(*map(self._attempt, (text, *parts)))
+        # Noted only now: the failure of a part does not keep the others from being asked.
+        for failure in (values, *others):
+            if isinstance(failure, EmbeddingError) and failure.reason != _LEFT_ALONE:
+                self._failure = str(failure)
+                self._breaker.failed(failure.retry_after)
         if isinstance(values, EmbeddingError):
             return None, self._told(values)
         vector = QueryVector(
@@ -105,12 +110,7 @@ class QueryEmbedder:
             return values
         if self._breaker.remaining:
             raise EmbeddingError(self.embedder.model_id, _LEFT_ALONE)
-        try:
-            return await self._asked(text)
-        except EmbeddingError as error:
-            self._failure = str(error)
-            self._breaker.failed(error.retry_after)
-            raise
+        return await self._asked(text)
 
     def forget(self, text: str) -> None:
         """Do not give this vector again: it has turned out to be of no use."""
