@@ -137,6 +137,10 @@ BAD = {
         Reason.SURROGATE,
     ),
     "surrogate in a tag": ("__tags__ = ['\\ud800']\ndef run():\n    'D.'\n", Reason.SURROGATE),
+    "surrogate in a use case": (
+        "__use_cases__ = ['\\ud800']\ndef run():\n    'D.'\n",
+        Reason.SURROGATE,
+    ),
     "surrogate by encoding": (b"# coding: utf-7\nx = '+2AA-'\n" + GOOD.encode(), Reason.SURROGATE),
 }
 

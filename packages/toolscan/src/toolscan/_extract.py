@@ -54,6 +54,8 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
     tags = _declared(namespace, "__tags__") or listed(documents, "Tags")
     use_cases = _declared(namespace, "__use_cases__") or listed(documents, "Use[ -][Cc]ases")
     description = _with_use_cases(entrypoint.description, use_cases)
+    embedded = embedding_text(tool, description, (p.alias or p.name for p in params), tags=tags)
+    refuse_surrogates([embedded])
     return ToolRecord(
         id=tool,
         path=path,
@@ -67,14 +69,7 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
         use_cases=use_cases,
         is_async=isinstance(function, ast.AsyncFunctionDef),
         file_hash=hash_bytes(source.data),
-        text_hash=hash_text(
-            embedding_text(
-                tool,
-                description,
-                (p.alias or p.name for p in params),
-                tags=tags,
-            )
-        ),
+        text_hash=hash_text(embedded),
         stamp=source.stamp,
         params_class=held.node.name if held else "",
         definitions=_definitions(module, signature, written),
