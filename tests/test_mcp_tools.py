@@ -117,10 +117,12 @@ async def test_what_else_there_is_to_say_is_in_the_meta_of_the_answer(served):
             if name.startswith("pytools/")
         }
         assert set(meta) == {
-            "search_id", "generation", "coverage", "channels", "lost", "notes", "duplicates",
+            "search_id", "generation", "coverage", "channels", "model", "lost", "notes",
+            "duplicates",
         }  # fmt: skip
         assert meta["coverage"]["vectors"] == meta["coverage"]["tools"] > 100
         assert meta["channels"] == ["bm25", "vector"]
+        assert meta["model"].startswith("wordllama:")
         assert meta["lost"] == meta["notes"] == []
 
 
