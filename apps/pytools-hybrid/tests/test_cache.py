@@ -6,6 +6,7 @@ import shutil
 import pytest
 from pytools_hybrid import BlockingToolSearch, Settings
 from pytools_hybrid.cli import main
+from toolindex import ToolIndex, remove_index
 
 
 @pytest.fixture
@@ -100,3 +101,40 @@ def test_nothing_is_removed_without_a_yes(root, search, cached):
     before = cached()
     assert run("clean", "--all") == 1
     assert cached() == before
+
+
+def test_what_was_kept_of_an_index_that_is_gone_is_listed_and_goes_with_all(
+    root, tmp_path, search, cached, capsys
+):
+    search(root)
+    (database,) = (tmp_path / "cache" / "pytools-hybrid").glob("*.db")
+    database.unlink()
+    assert run() == 0
+    assert str(database) in capsys.readouterr().out
+    assert run("clean", "--yes") == 0
+    assert cached() != []
+    assert run("clean", "--all", "--yes") == 0
+    assert cached() == []
+
+
+def test_an_index_that_was_killed_before_it_knew_its_root_keeps_the_record_of_usage(
+    root, tmp_path, cached
+):
+    with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
+        tools.record_outcome("merge_pdfs", success=True)
+    (database,) = (tmp_path / "cache" / "pytools-hybrid").glob("*.db")
+    database.unlink()
+    ToolIndex(database).close()
+    before = cached()
+    assert run("clean", "--yes") == 0
+    assert cached() == before
+
+
+def test_an_index_behind_a_link_is_removed_where_it_is(tmp_path):
+    link, real = tmp_path / "link.db", tmp_path / "elsewhere" / "real.db"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    with ToolIndex(link):
+        assert not remove_index(link)
+    assert remove_index(link)
+    assert list(real.parent.iterdir()) == []

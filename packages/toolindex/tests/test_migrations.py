@@ -14,6 +14,8 @@ import pytest
 import sqlite_vec
 from toolindex import Coverage, DatabaseError, NewerSchemaError, OutcomeRecord, ToolIndex
 from toolindex._migrations import SCHEMA_VERSION, migrate
+from toolindex._opening import make_kept
+from toolindex._pairing import move_out
 from toolindex._rows import row_values
 from toolscan import FileStamp, Parameter, ScanReport
 
@@ -251,6 +253,40 @@ def test_all_that_an_index_of_one_file_kept_is_in_the_second(old):
     old.write_bytes(before)
     with ToolIndex(old) as index:
         assert index.usage.of_tool(SEND[0]).observations == 4
+
+
+def test_vectors_in_use_of_an_older_index_outlive_the_file_beside_it(old, kept):
+    with ToolIndex(old) as index:
+        assert index.use_model("m")
+    kept.unlink()
+    with ToolIndex(old) as index:
+        assert list(index.pending("m", limit=9)) == ["text of read"]
+
+
+@pytest.mark.parametrize("old", [5], indirect=True)
+def test_outcomes_of_one_tool_are_moved_in_a_time_that_grows_with_their_number(old, tmp_path):
+    def steps(count):
+        with closing(apsw.Connection(":memory:")) as connection:
+            taken = 0
+
+            def step():
+                nonlocal taken
+                taken += 1
+                return False
+
+            connection.execute((SCHEMAS / "0005.sql").read_text())
+            make_kept(tmp_path / f"{count}.db").close()
+            connection.execute("ATTACH ? AS kept", (str(tmp_path / f"{count}.db"),))
+            connection.executemany(
+                "INSERT INTO main.outcomes (at, tool_id, success) VALUES (?, 'tool', 1)",
+                ((float(at),) for at in range(count)),
+            )
+            connection.set_progress_handler(step, 100)
+            while move_out(connection):
+                pass
+            return taken
+
+    assert steps(800) < 6 * steps(200)
 
 
 def check_kept(path):

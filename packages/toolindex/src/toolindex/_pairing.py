@@ -37,12 +37,13 @@ _COPIES = (
     "FROM main.searches ORDER BY rowid",
     "INSERT OR IGNORE INTO kept.outcomes (rowid, at, tool_id, success, latency_ms, search_id) "
     "SELECT rowid, at, tool_id, success, latency_ms, search_id FROM main.outcomes",
-    # Where the other file has outcomes already, from an index that was here before.
+    # Where the other file has outcomes already, from an index that was here before. By time, since
+    # one tool may have a hundred thousand of them.
     "INSERT INTO kept.outcomes (at, tool_id, success, latency_ms, search_id) "
     "SELECT at, tool_id, success, latency_ms, search_id FROM main.outcomes AS o "
-    "WHERE NOT EXISTS (SELECT 1 FROM kept.outcomes AS k WHERE k.tool_id = o.tool_id "
-    "AND k.success = o.success AND k.latency_ms IS o.latency_ms AND k.at = o.at "
-    "AND k.search_id IS o.search_id)",
+    "WHERE NOT EXISTS (SELECT 1 FROM kept.outcomes AS k INDEXED BY outcomes_by_time "
+    "WHERE k.at = o.at AND k.tool_id = o.tool_id AND k.success = o.success "
+    "AND k.latency_ms IS o.latency_ms AND k.search_id IS o.search_id)",
 )
 
 
@@ -55,7 +56,11 @@ def move_out(connection: apsw.Connection) -> int:
     before = connection.total_changes()
     for statement in _COPIES:
         connection.execute(statement)
-    return connection.total_changes() - before
+    copied = connection.total_changes() - before
+    if copied:
+        # Else both would say 0, as do an index with vectors and a new file beside it.
+        move_on(connection, _VECTORS)
+    return copied
 
 
 def vectors_changed(connection: apsw.Connection) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
 
@@ -12,9 +13,6 @@ from toolindex._lease import Lease
 from toolindex._opening import translated
 from toolindex._parts import PARTS, beside, kept_path
 from toolindex.errors import LeaseHeldError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["remove_index"]
 
@@ -39,6 +37,8 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
     Raises:
         DatabaseError: It cannot be opened or removed.
     """
+    # As for `ToolIndex`: the other files lie beside the one that a link leads to.
+    path = Path(os.path.realpath(path))
     files = [file for file in (path, kept_path(path)) if file.is_file()]
     try:
         with Lease(path, "rescue").held(timeout=0), ExitStack() as stack:

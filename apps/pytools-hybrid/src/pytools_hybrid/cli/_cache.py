@@ -114,7 +114,10 @@ def clean(
 def _indexes() -> Iterator[_Cached]:
     from platformdirs import user_cache_path
 
-    for path in sorted(user_cache_path("pytools-hybrid").glob("*.db")):
+    # Where an index was removed by hand, what it kept is still beside its place.
+    files = user_cache_path("pytools-hybrid").glob("*.db*")
+    named = (it.with_name(it.name.removesuffix("-kept")) for it in files)
+    for path in sorted({it for it in named if it.suffix == ".db"}):
         yield _cached(path)
 
 
@@ -126,7 +129,9 @@ def _cached(path: Path) -> _Cached:
     root, is_there, tools = "", True, None
     try:
         with ToolIndex(path, read_only=True) as index:
-            root, is_there = index.bound_to()
+            root, is_bound = index.bound_to()
+            # One that was never bound may be that of any tree.
+            is_there = is_bound or not root
             with index.reading() as reader:
                 tools = reader.coverage("").tools
     except (ToolIndexError, OSError):
