@@ -68,7 +68,7 @@ def test_the_first_score_is_worth_the_same_for_every_request(ask, mode):
         assert scores == sorted(scores, reverse=True)
 
 
-@pytest.mark.parametrize("narrowed", [{"limit": 2}, {"min_confidence": 0.3}])
+@pytest.mark.parametrize("narrowed", [{"limit": 2}, {"threshold": 0.3}])
 def test_a_score_depends_neither_on_the_limit_nor_on_the_threshold(ask, narrowed):
     whole, part = ask(CLEAR), ask(CLEAR, **narrowed)
 

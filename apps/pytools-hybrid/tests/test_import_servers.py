@@ -348,7 +348,7 @@ def test_each_server_is_told_as_soon_as_it_is_finished(write, tmp_path):
         told.append((report.server, (tmp_path / "tree/mcptools/quick/do.py").exists()))
 
     async def job():
-        options = ImportOptions(seconds=4)
+        options = ImportOptions(seconds=12)
         await import_servers(
             file, tmp_path / "tree", options, on_done=note, on_stage=lambda *it: stages.append(it)
         )

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pytools_hybrid import BlockingToolSearch, SettingsError
 from pytools_hybrid.cli import main
+from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.http._parameters import SearchQuery
 from pytools_hybrid.nearby import meant_folder, nearby_root, no_tools
 from pytools_hybrid.server._search_tools import SearchArguments
-from pytools_hybrid.settings import Settings
 
 
 @pytest.mark.parametrize("wrong", ["semantic", "VECTOR", "", None])
@@ -46,10 +46,11 @@ def test_over_http_and_mcp_too_a_wrong_mode_is_told_the_modes(model):
         ("sentence-transformer:all-MiniLM-L6-v2", "sentence-transformers"),
     ],
 )
-def test_a_misspelt_model_is_answered_with_the_one_that_was_meant(given, meant):
+def test_a_misspelt_model_is_answered_with_the_one_that_was_meant(monkeypatch, root, given, meant):
     pytest.importorskip("pydantic_ai")
+    monkeypatch.setenv("PYTOOLS_EMBEDDING_MODEL", given)
     with pytest.raises(SettingsError, match=f"; did you mean {meant}\\?"):
-        Settings.from_flags({"embedding_model": given})
+        settings_from(root=(root,))
 
 
 @pytest.mark.parametrize("named", ["mcptools", "mcptools/github", "gentools/text/slugify", ".."])

@@ -218,6 +218,10 @@ class BlockingToolSearch:
         """Embed what the model has not embedded yet, storing each batch as it comes."""
         return self._call(self._tools.embed_pending, progress)
 
+    def compare_model(self) -> str:
+        """Ask the model for a vector, and say how it differs from those in the index."""
+        return self._call(self._tools.compare_model)
+
     def refused(self) -> dict[str, str]:
         """Give the tools whose text the model has refused, by id, with its reasons."""
         return self._call(self._tools.refused)

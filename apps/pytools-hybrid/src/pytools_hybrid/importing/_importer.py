@@ -224,7 +224,7 @@ class _Work:
                 variables=variables,
             )
         # While others had their turn and the generator was loaded, its time stood still.
-        self._worker.ready(options.seconds)
+        self._worker.ready()
         until = time.monotonic() + seconds
 
         def models(tool: Tool) -> Models:

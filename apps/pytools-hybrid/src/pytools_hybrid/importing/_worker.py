@@ -23,6 +23,8 @@ __all__ = ["ModelWorker"]
 _PROGRAM = "from pytools_hybrid.importing._worker import main; main()"
 # One schema that takes for ever leaves the others of its server half of the time.
 _SHARE = 0.5
+# Loading is our own doing, and slow on a busy machine.
+_LOAD_SECONDS = 60.0
 _READY = b"ready\n"
 
 
@@ -49,7 +51,7 @@ class ModelWorker:
                     stderr=subprocess.DEVNULL,
                 )
 
-    def ready(self, seconds: float) -> None:
+    def ready(self, seconds: float = _LOAD_SECONDS) -> None:
         """Wait until the process has loaded the generator, or for some seconds."""
         self.start()
         if not self._is_ready and (process := self._process) is not None:
