@@ -82,7 +82,9 @@ def test_a_search_that_is_given_a_model_does_without_and_says_what_to_install(
     # However clear the lead, the order is asked for.
     monkeypatch.setenv("PYTOOLS_RERANK_CERTAIN", "1")
     monkeypatch.setenv("PYTOOLS_RERANK_GAP", "1")
-    found = run("search", "merge pdf", flag, "openai:x", "--output", "json")
+    found = run(
+        "search", "join the pages of several pdf files", flag, "openai:x", "--output", "json"
+    )
     (answer,) = json.loads(found.stdout)
     assert answer["tools"][0]["id"] == "mcptools:pdf:merge_pdfs"
     assert 'pip install "pytools-hybrid[openai]"' in found.stderr

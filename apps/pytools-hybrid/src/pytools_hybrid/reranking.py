@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from toolindex import Backoff
 from toolrank import (
-    EXACT_CONFIDENCE,
     Candidate,
     LLMReranker,
     RankedHit,
@@ -19,7 +18,7 @@ from toolrank import (
 
 from pytools_hybrid.breaker import CircuitBreaker
 from pytools_hybrid.providers import current_name, what_to_do
-from pytools_hybrid.search import RerankReport
+from pytools_hybrid.search import MatchType, RerankReport
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -158,7 +157,7 @@ class Reranking:
         """Return why no model need be asked; nothing if one must be."""
         if len(tools) < 2:
             return "fewer than two tools"
-        if tools[0].confidence >= EXACT_CONFIDENCE:
+        if tools[0].match_type is MatchType.EXACT:
             return "the request names the first tool"
         return clear_lead([it.score for it in tools], certain=self._certain, gap=self._gap)
 
