@@ -180,6 +180,24 @@ async def test_models_read_each_result_as_one_line_of_json(served):
             assert set(whole) - set(short) <= {"name", "category", "source"}, "the id says these"
 
 
+async def test_a_long_description_is_cut_after_a_sentence_in_text_and_structured_content(
+    served, tree, write_tools
+):
+    sentence = "Feed one more penguin with a fish that it likes."
+    write_tools(tree, "zoo", 1, "\n".join([sentence] * 40))
+    async with served() as client:
+        found = await client.call_tool("search_tools", {"query": "feed a penguin", "limit": 1})
+        whole = await client.call_tool(
+            "describe_tool", {"id": "mcptools:zoo:tool_0", "detail": "full"}
+        )
+
+    (result,) = found.structured_content["result"]
+    cut = "\n".join([sentence] * (800 // (len(sentence) + 1)))
+    assert result["description"] == f"{cut} … (describe_tool: all)"
+    assert json.loads(found.content[-1].text)["description"] == result["description"]
+    assert whole.content[0].text.count("one more penguin") >= 40
+
+
 async def test_definitions_and_answers_take_few_tokens_of_an_agents_context(served, tree):
     installed = find_spec("wordllama")
     assert installed is not None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 
-__all__ = ["json_text", "one_line", "readable"]
+__all__ = ["first_sentences", "json_text", "one_line", "readable"]
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[。！？])|\n\s*\n")
+_WORD_END = re.compile(r"\s+")
 # Control characters but for the tab and the line's end, what turns the direction of writing, and
 # what no reader sees and a model may obey: Unicode's tags, spaces of no width, selectors of
 # variants but for that of emoji. Joiners stay: scripts and emoji need them.
@@ -20,6 +22,19 @@ _HIDDEN = re.compile(
 def readable(text: str) -> str:
     """Give what a stranger wrote without what could drive a terminal or hide from its reader."""
     return _HIDDEN.sub(" ", text.replace("\r\n", "\n"))
+
+
+def first_sentences(text: str, length: int) -> str:
+    """Return the sentences that a text begins with, of at most a length.
+
+    Where none ends in the second half of that length, the last word that fits is the end.
+    """
+    begin = text[: length + 1]
+    for end in (_SENTENCE_END, _WORD_END):
+        ends = [found.start() for found in end.finditer(begin)]
+        if ends and ends[-1] > length // 2:
+            return begin[: ends[-1]]
+    return begin[:length]
 
 
 def one_line(text: str, length: int) -> str:

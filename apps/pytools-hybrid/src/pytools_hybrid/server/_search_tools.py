@@ -9,7 +9,7 @@ from toolindex import ToolFilter
 
 from pytools_hybrid.catalogue import check_categories
 from pytools_hybrid.errors import IndexNotReadyError
-from pytools_hybrid.plain_text import json_text, one_line
+from pytools_hybrid.plain_text import first_sentences, json_text, one_line
 from pytools_hybrid.results import ToolResult, answer_meta, tool_results
 from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode
 from pytools_hybrid.server._arguments import Arguments
@@ -31,7 +31,7 @@ _NOTE_CHARACTERS = 300
 _IN_THE_ID = {"name", "category", "source"}
 
 # A model that wants more of a docstring asks for that tool alone.
-_TEXT_CHARACTERS = 800
+_DESCRIPTION_CHARACTERS = 800
 
 
 class SearchArguments(Arguments):
@@ -91,7 +91,8 @@ def search_tools(
         if response.early:
             # Who reads the structured content alone would take an empty list for an answer.
             raise IndexNotReadyError(response.early)
-        results = tool_results(response, search.roots, detail=asked.detail)
+        found = tool_results(response, search.roots, detail=asked.detail)
+        results = [_shortened(result) for result in found]
         texts = [_text(result) for result in results]
         if response.notes:
             texts.insert(0, one_line("; ".join(response.notes), _NOTE_CHARACTERS))
@@ -120,8 +121,13 @@ def _arguments(limit: int) -> type[SearchArguments]:
     )
 
 
+def _shortened(result: ToolResult) -> ToolResult:
+    description = result.description
+    if len(description) <= _DESCRIPTION_CHARACTERS:
+        return result
+    begin = first_sentences(description, _DESCRIPTION_CHARACTERS)
+    return result.model_copy(update={"description": f"{begin} … (describe_tool: all)"})
+
+
 def _text(result: ToolResult) -> str:
-    shown = result.model_dump(exclude=_IN_THE_ID)
-    if len(result.description) > _TEXT_CHARACTERS:
-        shown["description"] = f"{result.description[:_TEXT_CHARACTERS]}… (describe_tool: all)"
-    return json_text(shown)
+    return json_text(result.model_dump(exclude=_IN_THE_ID))
