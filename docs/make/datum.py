@@ -266,8 +266,8 @@ def confidence(reader: SQLiteReader, first: FoundTool) -> None:
     print(f"""\
 ## 8. How sure is it?
 
-So far the numbers only order one answer. The confidence says whether the first is an answer at all,
-from two things that mean the same in every search:
+So far the numbers only order one answer. The confidence says whether the first result is an
+answer at all, from two things that mean the same in every search:
 
 - how strong its words are: {words.score:.2f} / {scale:.2f} = {words.score / scale:.2f}, where
   {scale:.2f} is √terms · log(1 + tools);
@@ -275,7 +275,7 @@ from two things that mean the same in every search:
 {meaning.score - meaning.background:.2f}.
 
 A logistic model of both gives **{first.confidence:.2f}**. That is the first tool's score; the
-others have their shares of it.
+others' scores are their shares of it.
 """)
 
 

@@ -36,19 +36,19 @@ folders), as a list in a file, and as a flag again and again.
 
 ## Other names
 
-What other versions and programs call a setting is taken too, as a variable (`PYTOOLS_TOP_K`), as a
-key of a file, and where it is an argument of a search over MCP and HTTP. Where one place gives a
-setting under two names, with different values, that is an error; of a flag that is given twice the
-last one counts. Python's `search` takes `top_k` too.
+The names that other versions and programs use for a setting are accepted too: as a variable
+(`PYTOOLS_TOP_K`), as a key in a file, and as an argument of a search over MCP and HTTP. Giving a
+setting under two names in one place, with different values, is an error; if a flag is given twice,
+the last one counts. Python's `search` accepts `top_k` too.
 
 @ALIASES@
 
-Older names of providers are taken for those that pydantic-ai has now: `google-gla:` for `google:`,
-`google-vertex:` for `google-cloud:`.
+Older names of providers are replaced with those that pydantic-ai uses now: `google-gla:` with
+`google:`, `google-vertex:` with `google-cloud:`.
 
-## Variables that are no settings
+## Variables that are not settings
 
-Three variables are no settings: `PYTOOLS_CONFIG` names the settings file, and
+Three variables are not settings: `PYTOOLS_CONFIG` names the settings file, and
 [imported tools](guides/import.md) read `PYTOOLS_SERVERS`, the configuration of their servers, and
 `PYTOOLS_CALL_TIMEOUT`, the seconds that a call may take.
 
@@ -87,7 +87,7 @@ _MEANINGS = {
     "database_path": "the flag is `--database-path`",
     "top_k": "the flag is `--top-k`",
     "min_confidence": "the flag is `--min-confidence`",
-    "alpha": "the share of meaning, from 0 to 1, and what is left for words; the flag is `--alpha`",
+    "alpha": "the weight of meaning, from 0 to 1; words have the rest; the flag is `--alpha`",
 }
 
 
@@ -110,7 +110,7 @@ def _aliases() -> str:
         f"| `{alias}` | `{'`, `'.join(names)}` | {_MEANINGS.get(alias, '')} |"
         for alias, names in ALIASES.items()
     ]
-    return "\n".join(["| other name | is | |", "|---|---|---|", *rows])
+    return "\n".join(["| other name | setting | |", "|---|---|---|", *rows])
 
 
 def _default(field: FieldInfo) -> str:

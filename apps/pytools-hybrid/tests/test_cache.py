@@ -40,7 +40,7 @@ def run(*arguments):
 @pytest.mark.parametrize("name", ["mistyped", "empty"])
 def test_a_search_of_a_root_without_tools_leaves_no_file(tmp_path, search, cached, name):
     (tmp_path / "empty").mkdir()
-    assert "no tools of" in search(tmp_path / name).notes[0]
+    assert "no tools in" in search(tmp_path / name).notes[0]
     assert cached() == []
 
 

@@ -126,7 +126,7 @@ def test_what_no_reader_of_json_takes_costs_its_own_tool_at_most(write, run, ids
     assert set(found) == {
         f"mcptools:a:{it}" for it in ("fine", "half", "deep", "choices", "results")
     }
-    assert report.failed == {"number 3": "its name has half of a character"}
+    assert report.failed == {"number 3": "its name has half of a surrogate pair"}
     assert found["mcptools:a:half"].description == "Say it with \N{REPLACEMENT CHARACTER}."
     assert report.notes == {
         "deep": "Params allows anything: its schema is nested too deeply",

@@ -69,7 +69,7 @@ def test_the_root_of_freeact_is_found_two_levels_below_a_project(root, tmp_path)
 def test_where_no_tools_are_near_what_was_looked_for_is_told(tmp_path):
     (tmp_path / "empty").mkdir()
     told = no_tools([tmp_path / "empty"])
-    assert told.startswith(f"no tools of {tmp_path / 'empty'}: looked for mcptools/<category>/")
+    assert told.startswith(f"no tools in {tmp_path / 'empty'}: looked for mcptools/<category>/")
     assert "has tools" not in told
 
 
@@ -91,7 +91,7 @@ def test_a_misspelt_root_is_answered_with_the_folder_that_was_meant(root, capsys
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.EACCES, "give yourself the right to it"),
+        (errno.EACCES, "give yourself permission"),
         (errno.EROFS, "choose a place that can be written"),
         (errno.ENOSPC, "free some space"),
     ],

@@ -183,7 +183,7 @@ def test_an_empty_tree_and_an_empty_query_are_told_apart(settings, root, tmp_pat
     assert "no words" in use(settings(), root, job).notes[0]
     use(settings(), root, lambda search: search.refresh())
     shutil.rmtree(root)
-    assert "no tools of" in use(settings(), root, job).notes[0]
+    assert "no tools in" in use(settings(), root, job).notes[0]
 
 
 def test_words_that_no_tool_has_give_an_empty_answer_with_advice(settings, root):

@@ -21,7 +21,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 
 
 class AliasError(ValueError):
-    """A name and an alias of it say different things, or an alias has no sense.
+    """A setting and its alias have different values, or an alias has one that makes no sense.
 
     Attributes:
         alias: The alias.
@@ -33,7 +33,7 @@ class AliasError(ValueError):
 
 
 def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by their own names, of one source: flags, the environment or a file.
+    """Return the settings of one source (flags, the environment or a file) by their own names.
 
     Raises:
         AliasError: A setting is given under two names, with different values.
@@ -51,7 +51,7 @@ def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renamed(given: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """Return the arguments of a call by the names that it has for them.
+    """Return the arguments of a call by the names that its fields have.
 
     Raises:
         AliasError: An argument is given under two names, with different values.

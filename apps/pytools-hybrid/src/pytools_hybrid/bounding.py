@@ -1,4 +1,4 @@
-"""Which tools an index holds where it is not to hold them all: the first by id."""
+"""Which tools an index holds where their number is limited: the first by id."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LIMIT = "beyond the {:,} that max_tools (PYTOOLS_MAX_TOOLS) allows: the first b
 
 
 class Listing:
-    """The tools of some trees by the names of their files; of two with one id, the first tree's.
+    """The tools of some trees, by the names of their files; of two with one id, the first tree's.
 
     Args:
         roots: The trees. One that cannot be listed holds none.
-        outside_links: Whether tools count too that symbolic links lead to outside of their tree.
+        outside_links: Whether tools outside their tree count that symbolic links lead to.
     """
 
     def __init__(self, roots: Roots, *, outside_links: bool) -> None:
         places: dict[ToolId, tuple[int, str]] = {}
         for number, root in enumerate(roots):
-            # What keeps it from being listed is told by the scan.
+            # The scan reports what keeps it from being listed.
             with suppress(ToolScanError):
                 for id_, path in find_tools(root, outside_links=outside_links).items():
                     places.setdefault(id_, (number, path))
@@ -39,11 +39,11 @@ class Listing:
         return len(self._places)
 
     def first(self, most: int) -> list[str]:
-        """Return the paths, below whichever tree, of so many tools."""
+        """Return the paths of the first tools, relative to their trees."""
         return [path for _, path in self._places[:most]]
 
     def beyond(self, most: int) -> tuple[ScanIssue, ...]:
-        """Return an issue for each tool after so many."""
+        """Return an issue for each tool after the first ones."""
         detail = f"It is one of the tools {_LIMIT.format(most)}."
         return tuple(
             ScanIssue(
@@ -54,5 +54,5 @@ class Listing:
 
 
 def left_out(count: int, most: int) -> str:
-    """Say how many tools are left out, and why."""
+    """Return a sentence that says how many tools are left out, and why."""
     return f"{count:,} tools are left out, {_LIMIT.format(most)}"

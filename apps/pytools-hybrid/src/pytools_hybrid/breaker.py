@@ -12,7 +12,7 @@ __all__ = ["CircuitBreaker"]
 
 
 class CircuitBreaker:
-    """Says whether something that failed is to be tried again yet.
+    """Keeps track of whether something that failed may be tried again yet.
 
     Args:
         backoff: For how long it is left alone after each failure in a row.
@@ -32,7 +32,7 @@ class CircuitBreaker:
         return max(0.0, self._until - time.monotonic())
 
     def failed(self, retry_after: float | None = None) -> None:
-        """Leave it alone for a while; those who try at the same time fail together, as one.
+        """Leave it alone for a while; attempts that fail at the same time count as one failure.
 
         Args:
             retry_after: For how many seconds it asked to be left alone.

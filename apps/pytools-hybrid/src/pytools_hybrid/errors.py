@@ -27,7 +27,7 @@ __all__ = [
 
 
 _SHOWN = 100
-_PERMISSION = "give yourself the right to it (chmod, chown), or choose another place"
+_PERMISSION = "give yourself permission (chmod, chown), or choose another place"
 _REMEDIES = {
     errno.EACCES: _PERMISSION,
     errno.EPERM: _PERMISSION,
@@ -81,7 +81,7 @@ class RootUnreadableError(PytoolsError):
 
 
 class IndexNotReadyError(PytoolsError):
-    """The index is still being opened, for another process may be making it, or being filled."""
+    """The index is still being opened (another process may be making it) or being filled."""
 
     def __init__(
         self, message: str = "the index is still being opened: ask again in a moment"

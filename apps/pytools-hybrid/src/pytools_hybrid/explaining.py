@@ -50,7 +50,7 @@ def breakdown(found: FoundTool) -> dict[str, ChannelScore]:
 
 
 def doubt(response: SearchResponse) -> str:
-    """Say that none of the tools of an answer may do what was asked, if so."""
+    """Return a note if maybe none of an answer's tools does what was asked, or an empty string."""
     # Among a few tools there is nothing to tell a good match from a poor one by.
     if not response.tools or response.tool_count < _FEW:
         return ""
@@ -60,13 +60,13 @@ def doubt(response: SearchResponse) -> str:
 
 
 def unknown(response: SearchResponse, where: ToolFilter) -> str:
-    """Say how many tools of an answer passed a bound on their use only for want of data, if any."""
+    """Return a note on the tools that passed a bound on use only for lack of data, if any."""
     count = sum(not where.can_judge(found.outcomes) for found in response.tools)
     if not count:
         return ""
     return (
-        f"{count} of these {len(response.tools)} are used too little to know their success rate or "
-        "latency: unknown=exclude leaves them out"
+        f"{count} of {len(response.tools)} results have too little recorded use to know their "
+        "success rate or latency: unknown=exclude leaves them out"
     )
 
 
@@ -87,7 +87,7 @@ def reason(found: FoundTool) -> str:
         if explanation.group is not None and explanation.group > explanation.merged:
             told.append(f"{found.entry.id.category} has a tool that fits better")
         if explanation.verb < 1:
-            told.append("its name tells of another action")
+            told.append("its name is for another action")
         if explanation.usage > 1:
             told.append("was used with success before")
         elif explanation.usage < 1:

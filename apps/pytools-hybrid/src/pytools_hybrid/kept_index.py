@@ -163,7 +163,7 @@ class KeptIndex:
             self._is_entered = False
 
     async def _is_empty(self) -> bool:
-        """Return whether the index has no tools: a mistyped root must leave no file behind."""
+        """Return whether the index has no tools: a misspelt root must leave no file behind."""
         if self.index.read_only:
             return False
         with suppress(ToolIndexError):
@@ -270,7 +270,7 @@ class KeptIndex:
         return await self._vectors.embed(progress)
 
     async def compare_model(self) -> str:
-        """Ask the model for a vector, and say how it differs from those in the index, if it does.
+        """Ask the model for a vector; return how its length differs from the index's, if it does.
 
         Raises:
             EmbeddingError: The model gives none.
@@ -280,7 +280,7 @@ class KeptIndex:
 
     @property
     def has_all_vectors(self) -> bool:
-        """Whether the last `embed_pending` left no text that is to be asked for again."""
+        """Whether the last `embed_pending` left no text to be asked for again."""
         return self._vectors.is_done
 
     async def refused(self) -> dict[str, str]:
@@ -370,7 +370,7 @@ class KeptIndex:
 
 
 def _remove_empty(database: Path) -> None:
-    # Who has it open, or a file that is no index, keeps it.
+    # An index that somebody has open, or a file that is not an index, is kept.
     with suppress(ToolIndexError, OSError):
         remove_index(database, only_empty=True)
 

@@ -1,4 +1,4 @@
-"""Reading JSON that strict readers refuse as a whole for one part of it."""
+"""Reading JSON that strict readers refuse as a whole because of one part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def read_leniently(text: str) -> JsonValue:
-    """Read a value of JSON with half characters, control characters, NaN and whatever is deep.
+    """Read a JSON value with half surrogate pairs, control characters, NaN or deep nesting.
 
     What is nested deeper than strict readers go becomes true; a schema then allows anything there.
 
@@ -35,12 +35,12 @@ def read_leniently(text: str) -> JsonValue:
 
 
 def has_half_characters(text: str) -> bool:
-    """Return whether a text has halves of characters, which no file and no answer can hold."""
+    """Return whether a text has half surrogate pairs, which no file and no answer can hold."""
     return _HALF.search(text) is not None
 
 
 def without_half_characters(value: JsonValue) -> JsonValue:
-    """Put a replacement character in the place of every half, in all texts of a value."""
+    """Return a value with every half surrogate pair in its texts replaced by U+FFFD."""
     if isinstance(value, str):
         return _HALF.sub("\ufffd", value)
     if isinstance(value, list):

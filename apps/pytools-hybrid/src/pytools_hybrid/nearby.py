@@ -1,4 +1,4 @@
-"""What somebody may have meant who named a folder that has no tools, or none that is there."""
+"""What may have been meant by a folder that has no tools, or does not exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAYOUTS = (
 """Where tools lie in a root, in words."""
 
 _LEVELS_UP = 3
-# Of a home folder, say: who names it may wait a moment, not a minute.
+# So that naming a home folder, say, takes a moment, not a minute.
 _MOST_FOLDERS = 200
 
 
@@ -33,7 +33,7 @@ def no_tools(roots: Iterable[Path]) -> str:
             break
     else:
         hint = ""
-    return f"no tools of {', '.join(map(str, roots))}: looked for {LAYOUTS}{hint}"
+    return f"no tools in {', '.join(map(str, roots))}: looked for {LAYOUTS}{hint}"
 
 
 def meant_folder(folder: Path) -> Path | None:

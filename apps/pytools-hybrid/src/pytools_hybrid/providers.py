@@ -93,7 +93,7 @@ def check_provider(model: str, *, usual: Collection[str]) -> None:
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return what to add to an error that a name is not known: a known one that is like it."""
+    """Return what to add to an error about an unknown name: a known one that is like it."""
     from difflib import get_close_matches
 
     nearest = get_close_matches(name.lower()[:_COMPARED], known, n=1)

@@ -30,7 +30,7 @@ _SECONDS = 10.0
 _AGAIN_SECONDS = 1.0
 _LATEST_SECONDS = 60.0
 _REMEMBERED = 1024
-# With what a request takes, a model that is back is noticed within 20 seconds.
+# Together with the time of a request, a model that recovered is noticed within 20 seconds.
 _BACKOFF = Backoff(first=1.0, longest=8.0)
 _LEFT_ALONE = "left alone for a while"
 
@@ -162,7 +162,7 @@ class QueryEmbedder:
             except EmbeddingError as error:
                 if error.kind is not FailureKind.TRANSIENT or error.retry_after is not None:
                     raise
-                # Most of what fails for a moment is right in the next.
+                # Most momentary failures are gone at the next try.
                 values = await self._values(text)
         self._breaker.succeeded()
         self._useless.discard(text)
@@ -184,7 +184,7 @@ class QueryEmbedder:
             self._remembered.popitem(last=False)
 
     def _told(self, error: EmbeddingError) -> str:
-        """Say why there is no vector, and when the model is asked again."""
+        """Return why there is no vector, and when the model is asked again."""
         if error.reason != _LEFT_ALONE:
             return str(error)
         return f"{self._failure}; tried again in {self._breaker.remaining:.0f} s"

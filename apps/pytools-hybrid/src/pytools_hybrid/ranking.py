@@ -212,7 +212,7 @@ class Searcher:
         scales = [reader.lexical_scale(asked.text) for asked in (query, *query.parts)]
         ran = {channel.retriever.name for channel in channels}
         sureness = [hit_confidence(hit, ran, scales) for hit in distinct]
-        # The best that the channels gave is 1 for every request: alone it only orders an answer.
+        # The best fused score is 1 for every request, so alone it only orders an answer.
         unit = sureness[0] / distinct[0].score if distinct and distinct[0].score else 0.0
         found = (
             FoundTool(
@@ -245,7 +245,7 @@ class Searcher:
             meaning = _Meaning(reader, request.where, vector.model_id)
             length = len(vector.values)
             coverage = reader.coverage(vector.model_id, dimensions=length)
-            # The best of a few tools says little of the best of all: docs/decisions/0017.
+            # The best of a few tools says little about the best of all: docs/decisions/0017.
             weight = weights["vector"] * (coverage.vectors / max(coverage.tools, 1)) ** 2
             judges = (
                 partial(reader.with_vectors, model_id=vector.model_id, dimensions=length)
@@ -280,7 +280,7 @@ class Searcher:
 
 
 class _Usage(NamedTuple):
-    """What came of using tools, and the factors that this gives their scores, by id."""
+    """The outcomes of tools, and the factors for their scores that follow, by id."""
 
     outcomes: Mapping[str, ToolOutcomes]
     factors: Mapping[str, float]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["refresh"]
 
 _READER = str(RECORD_VERSION)
-# The first tools can be found soon, and the commits of a large tree cost little together; a kill
-# costs at most what is read between two of them.
+# So the first tools can be found soon, and all commits of a large tree together cost little; a
+# kill loses at most what is read between two of them.
 _FIRST_PORTION = 250
 _GROWTH = 3
 _LARGEST_PORTION = 4_000
@@ -61,10 +61,10 @@ def refresh(
             its file may have been removed meanwhile.
         outside_links: Whether tools count too that symbolic links lead to outside of the root.
         trusts_stamps: Whether a file that looks as it did, by size and times, is not read again.
-        max_tools: How many tools the store is to hold at most. All paths are looked at then: one
+        max_tools: How many tools the store holds at most. All paths are looked at then: a tool
             that comes or goes may push out another, or make room for it.
         progress: Called with the number of files looked at so far.
-        filling: Called with how far it is, where the store does not hold the whole tree.
+        filling: Called with the progress, where the store does not hold the whole tree.
         committed: Called after each portion, where the store does not hold the whole tree.
 
     Raises:
@@ -97,7 +97,7 @@ def refresh(
         hashes=stored.hashes,
         outside_links=outside_links,
         progress=progress,
-        # What another reader has made is all read anew: only the whole can be told from it.
+        # Entries of another reader are all read again, and replaced only as a whole.
         found=portions if stored.is_current else None,
     )
     issues = tuple(sorted(union.scanned.issues + beyond, key=lambda issue: issue.path))
@@ -131,7 +131,7 @@ def refresh(
 
 
 class _Portions:
-    """Commits the records of a scan while it goes on, more and more at once.
+    """Commits the records of a scan while it goes on, in growing portions.
 
     Args:
         store: The store.
@@ -153,12 +153,12 @@ class _Portions:
         self._records.append(record)
         if len(self._records) >= self._size:
             self._size = min(_GROWTH * self._size, _LARGEST_PORTION)
-            # Who is kept from writing has more to commit the next time, or at the end.
+            # What cannot be written now is committed with the next portion, or at the end.
             with suppress(DatabaseBusyError):
                 self._commit()
 
     def added_to(self, report: SyncReport) -> SyncReport:
-        """Count what was committed before the end, where it was found unchanged."""
+        """Return the final report with the portions counted, which it found unchanged."""
         return replace(
             report,
             added=report.added + self._added,

@@ -33,7 +33,7 @@ _AT_ONCE = 4
 # The text of a tool is cut behind them.
 _PARAMETERS_LENGTH = 200
 _REASON_LENGTH = 300
-# For how long a model that failed is left alone.
+# How long a model that failed is left alone.
 _BACKOFF = Backoff(first=1.0, longest=120.0)
 
 
@@ -154,7 +154,7 @@ class Reranking:
         return " ".join(str(error).split())[:_REASON_LENGTH]
 
     def _why_not(self, tools: tuple[FoundTool, ...]) -> str:
-        """Return why no model need be asked; nothing if one must be."""
+        """Return why the model need not be asked, or an empty string if it must be."""
         if len(tools) < 2:
             return "fewer than two tools"
         if tools[0].match_type is MatchType.EXACT:

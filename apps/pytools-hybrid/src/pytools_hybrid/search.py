@@ -40,7 +40,7 @@ _NO_COVERAGE = Coverage(tools=0, vectors=0, dimensions=0)
 
 
 class _Choice(StrEnum):
-    """A word out of a few; another one is an error that names them."""
+    """One of a few words; any other is an error that names them."""
 
     @classmethod
     def _missing_(cls, value: object) -> None:
@@ -127,9 +127,9 @@ class FoundTool:
 
     Attributes:
         entry: The tool as the index has it.
-        score: In [0, 1]; falls down the results of a search. That of the first is its
-            confidence, so that scores of different searches can be compared; that of another
-            is as much less as it fits less.
+        score: In [0, 1]; falls down the results of a search. The first's is its confidence,
+            so that scores of different searches can be compared; the others' are lower in
+            proportion as they fit less.
         match_type: What it was found by.
         confidence: In [0, 1]; how sure it is that the tool answers the request, or the part of
             it that it answers best. It means about the same for every search and mode, and less
@@ -137,7 +137,7 @@ class FoundTool:
         duplicates: Ids of tools that say the same, left out for this one.
         contributions: What each channel gave.
         explanation: How the score came about.
-        outcomes: What came of using it, or None where nothing is known.
+        outcomes: The outcomes of using it, or None where none are known.
         moved_from: Its place before a language model moved it, from 1, or None where none did.
         root: The tree that it lies in, as `ToolSearch` was given it.
         path: Its file, below that tree.
@@ -243,8 +243,8 @@ class SearchResponse(Sequence[FoundTool]):
         misfit: Whether the query's vector is of another length than those of the index.
         fuller_models: Models that could find more tools than the one that was asked, best first.
         search_id: How the usage record names this search.
-        early: That nothing was found because the index is still being filled, how far it is, and
-            to ask again; "" where that is not so.
+        early: A sentence that nothing was found because the index is still being filled, with how
+            far it is; empty where that is not so.
     """
 
     tools: tuple[FoundTool, ...]
@@ -304,7 +304,7 @@ def why_empty(
         count: How many tools may be found at all.
         syncs: Whether the index follows the files.
         fails: Whether that has failed the last time, which is told elsewhere.
-        filling: How far the index is that does not hold all of the tree yet, if that is known.
+        filling: How far an index that is being filled has come, if that is known.
         is_filtered: Whether who asked wanted some of the tools only.
     """
     if not response.is_complete and fails:

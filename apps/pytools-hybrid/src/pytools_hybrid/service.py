@@ -161,7 +161,7 @@ class ToolSearch(KeptIndex):
             await self.sync.complete()
             response = await answer()
         if response.misfit and self._vectors.is_outdated:
-            # Whoever follows the files has all tools embedded for what the model gives now.
+            # Whoever follows the files then embeds all tools again, in the new length.
             self.sync.changed.set()
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
@@ -184,7 +184,7 @@ class ToolSearch(KeptIndex):
             is_kept_up = self.settings.sync and not self.index.read_only and not is_failing
             if not response.is_complete and is_kept_up:
                 early = why
-        # First of all, that another model answered than the one that is set.
+        # First, if another model was used than the one that is set.
         first = response.notes[:1] if self._is_stood_in(response, request.mode) else ()
         notes = tuple(filter(None, (doubt(response), unknown(response, request.where), *notes)))
         response = replace(
@@ -201,7 +201,7 @@ class ToolSearch(KeptIndex):
         )
         milliseconds = 1000 * (time.perf_counter() - started)
         if response.tool_count:
-            # Of an index without tools there is nothing to learn, and nothing to keep it for.
+            # Of an index without tools there is nothing to learn, and a record would keep it alive.
             self._recorder.search(
                 search_record(request, response, at=at, milliseconds=milliseconds)
             )
@@ -468,7 +468,7 @@ class ToolSearch(KeptIndex):
         )
 
     def _is_stood_in(self, response: SearchResponse, mode: SearchMode) -> bool:
-        """Return whether the model that is set should have answered and did not."""
+        """Return whether the model that is set should have been used and was not."""
         embedder = self._embedder
         return (
             embedder is not None and self.uses_vectors(mode) and response.model != embedder.model_id

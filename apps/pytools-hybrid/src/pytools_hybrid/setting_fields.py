@@ -60,7 +60,7 @@ class _Environment(EnvSettingsSource):
 
 
 class _Given(InitSettingsSource):
-    """What a program gives, also under the aliases' names."""
+    """The arguments of a program, also under the aliases' names."""
 
     def __call__(self) -> dict[str, Any]:
         try:
@@ -89,7 +89,7 @@ class SettingFields(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read what is given before the environment, each under all names."""
+        """Return the sources: arguments come before the environment, each under all names."""
         given = init_settings()
         return _Given(settings_cls, init_kwargs=given), _Environment(settings_cls)
 
@@ -129,8 +129,8 @@ class SettingFields(BaseSettings):
     max_tools: int | None = Field(
         None,
         ge=1,
-        description="tools in the index at most; the first by id are kept, and files that turn out "
-        "to hold none count too",
+        description="how many tools the index holds at most: the first by id; files that turn out "
+        "to hold no tool count too",
     )
     sync: bool = Field(default=True, description="bring the index up to date at the start")
     watch: bool = Field(default=True, description="follow the files while serving")
@@ -144,8 +144,8 @@ class SettingFields(BaseSettings):
     )
     field_weights: _Weights = Field(
         {},
-        description="weights of the parts of a tool among its words, as `name=5,parameters=0.75`; "
-        "those not named: name 5, parameters 0.75, description, category and tags 1",
+        description="how much words count in each part of a tool, as `name=5,parameters=0.75`; "
+        "defaults: name 5, parameters 0.75, description, category and tags 1",
     )
     threshold: float = Field(
         0.0,
@@ -159,19 +159,22 @@ class SettingFields(BaseSettings):
         None, description="a language model of pydantic-ai that orders the first results"
     )
     rerank_certain: float = Field(
-        0.9, ge=0, le=1, description="no reranking where the first score is above; 1 for never"
+        0.9,
+        ge=0,
+        le=1,
+        description="reranking is skipped where the first score is above this; 1 never skips",
     )
     rerank_gap: float = Field(
         0.1,
         ge=0,
         le=1,
-        description="no reranking where the first score is more than this above the third; 1 for "
-        "never",
+        description="reranking is skipped where the first score is more than this above the third; "
+        "1 never skips",
     )
     usage_log: bool = Field(
         default=True,
-        description="keep a record of searches in the index, on this machine only; `false` keeps "
-        "none and deletes what there is (vectors of queries are kept, under hashes)",
+        description="keep a record of searches beside the index, on this machine only; `false` "
+        "keeps none and deletes what there is (vectors of queries are kept, under hashes)",
     )
     include: _Names = Field(
         (),

@@ -234,7 +234,7 @@ class SQLiteReader(IndexReader):
     ) -> list[Hit]:
         """Give the tools whose vectors of a model are nearest to a vector, by cosine.
 
-        They are those of the same length, where the model has changed it.
+        Where the model has changed the length of its vectors, only those of the same length count.
 
         Raises:
             DamagedDatabaseError: The vectors cannot be read.
@@ -316,16 +316,16 @@ class SQLiteStore(ToolIndex):
         self._matrices: _Matrices = {}
 
     def vector_notes(self) -> tuple[str, ...]:
-        """Return what a search by vectors does without, in sentences."""
+        """Return sentences on what a search by vectors has to do without."""
         if not self.extension_problem:
             return ()
         instead = (
-            "vectors are searched with numpy in its place"
+            ": vectors are searched with numpy in its place"
             if has_numpy()
-            else "and numpy cannot be imported, so searches go by words"
+            else ", and numpy cannot be imported, so searches go by words"
         )
         return (
-            f"sqlite-vec cannot be loaded ({self.extension_problem}): {instead}; "
+            f"sqlite-vec cannot be loaded ({self.extension_problem}){instead}; "
             "`pytools-hybrid doctor` says what to do",
         )
 
@@ -393,8 +393,8 @@ def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLite
     except ForeignDatabaseError:
         if not _is_in_our_cache(database):
             raise
-        # Nobody else has files there. With the second file beside it, an index is known for a
-        # damaged one whatever its header says.
+        # Nobody else has files there. With the second file beside it, an index is recognised as a
+        # damaged one, whatever its header says.
         with suppress(OSError):
             kept_path(database).touch()
         return SQLiteStore(database, field_weights=field_weights)

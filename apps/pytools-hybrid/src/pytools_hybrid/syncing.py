@@ -47,15 +47,15 @@ class TreeSync:
         roots: The trees.
         completes: Whether a store that does not hold all of them is to be completed.
         outside_links: Whether tools count too that symbolic links lead to outside of their tree.
-        max_tools: How many tools the store is to hold at most.
+        max_tools: How many tools the store holds at most.
 
     Attributes:
         changed: Set whenever the store was brought up to date.
         failure: Why it could not be the last time, or None.
         report: What the last time did, or None before the first.
-        over_limit: How many tools the last time has left out because the store is full.
-        filling: How far the look at the files is that fills a store which does not hold all of
-            them; None else.
+        over_limit: How many tools were left out the last time because of `max_tools`.
+        filling: How far the store has been filled, while it does not hold all of the files;
+            otherwise None.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class TreeSync:
             self.filling = filling
 
         def committed() -> None:
-            # Whoever waits for the end of the loop has closed it.
+            # The loop may have been closed meanwhile.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self.changed.set)
 

@@ -116,7 +116,7 @@ class _Union:
     def counting(
         self, number: int, found: Callable[[ToolRecord], object]
     ) -> Callable[[ToolRecord], None]:
-        """Return what passes on the records of the next tree that no earlier one has."""
+        """Return a function that passes on the records of the next tree that no earlier one has."""
 
         def pass_on(record: ToolRecord) -> None:
             if record.path not in self._taken:

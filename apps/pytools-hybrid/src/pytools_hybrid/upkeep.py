@@ -34,13 +34,13 @@ _FIRST_TOOLS_SECONDS = 45.0
 _FIRST_EMBEDDING_SECONDS = 1.0
 _PROGRESS_SECONDS = 1.0
 _REFRESHING = Backoff(first=0.5, longest=5.0)
-# With what a request takes, a model that is back is noticed within 20 seconds; but nobody is asked
-# so often with a key that is wrong.
+# Together with the time of a request, a model that recovered is noticed within 20 seconds; a
+# provider is not asked that often with a wrong key.
 _EMBEDDING = Backoff(first=1.0, longest=8.0)
 _EMBEDDING_UNAVAILABLE = Backoff(first=1.0, longest=30.0)
 _REFUSED_SECONDS = 10.0
 _RESTART_PAUSE = 2.0
-# What was written within two seconds of being read has a stamp to be trusted after that.
+# A file written within two seconds of being read has a stamp that can be trusted after that.
 _SETTLING_SECONDS = 2.5
 _READ_ONLY_PAUSE = 30.0
 _TIDY_AFTER = 30.0
@@ -155,7 +155,7 @@ class Upkeep:
         return await self._wait(self._synced, until, progress, "looking at the files")
 
     async def _some_tools(self, progress: Callable[[float, str], Awaitable[None]] | None) -> None:
-        """Wait until there is a tool to be found, whoever has put it there, or until it is time."""
+        """Wait until there is a tool to be found, whoever added it, or until it is time."""
         until = self._started + _FIRST_TOOLS_SECONDS
         loop = asyncio.get_running_loop()
         while not (self._synced.is_set() or (await self._search.state()).coverage.tools):
@@ -314,7 +314,7 @@ class Upkeep:
                     await self._search.sync.changed.wait()
             self._search.sync.changed.clear()
             self.refreshed.set()
-            # What is embedded beside the first look is not all there is to embed.
+            # What is embedded during the first look is not all there is to embed.
             is_all = self._synced.is_set()
             try:
                 await self._search.embed_pending()

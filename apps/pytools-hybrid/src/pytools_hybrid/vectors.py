@@ -47,7 +47,7 @@ class VectorWork:
 
     Attributes:
         failure: Why some tools have no vector, or an empty string.
-        is_done: Whether all texts have their vectors; else some are to be asked for later.
+        is_done: Whether all texts have their vectors; otherwise some are asked for later.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class VectorWork:
                 raise
 
     async def _prune(self) -> None:
-        """Forget what the last changes left behind: under constant change no quiet hour comes."""
+        """Delete vectors that the last changes left unused: a busy server has no quiet hour."""
         try:
             await asyncio.to_thread(self._store.prune)
         except ToolIndexError as error:
-            _log.info("old vectors are not forgotten yet: %s", error)
+            _log.info("old vectors are not deleted yet: %s", error)
 
     async def want(self, ids: Collection[str]) -> None:
-        """Have some tools embedded before the others, where embedding is under way.
+        """Put some tools before the others, where embedding is under way.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -102,12 +102,12 @@ class VectorWork:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the model has given another length than the one that was last embedded for."""
+        """Whether the model has given vectors of another length than those last embedded."""
         now = None if self._embedder is None else self._embedder.dimensions
         return now is not None and now != self._dimensions
 
     async def compare(self) -> str:
-        """Ask the model for a vector, and say how it differs from those in the index, if it does.
+        """Ask the model for a vector; return how its length differs from the index's, if it does.
 
         Raises:
             EmbeddingError: The model gives none.
@@ -129,7 +129,7 @@ class VectorWork:
         if not kept.vectors or given == kept.dimensions:
             return ""
         return (
-            f"{embedder.model_id} gives vectors of {given} dimensions now, those in the index have "
+            f"{embedder.model_id} now gives vectors of {given} dimensions, those in the index have "
             f"{kept.dimensions}"
         )
 
@@ -171,7 +171,7 @@ class VectorWork:
         refused = await self.refused()
         self.failure = (
             f"{len(refused)} refused by the model, which is asked again from time to time: "
-            "pytools-hybrid index says which and why"
+            "pytools-hybrid index lists them with the reasons"
             if refused
             else ""
         )

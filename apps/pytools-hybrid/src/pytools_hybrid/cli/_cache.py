@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _cache: typer.Typer = typer.Typer(
-    help="Show the indexes in your cache folder, or remove those that nobody needs.",
+    help="List the indexes in your cache folder, or remove those that are not needed.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -29,10 +29,10 @@ class _Cached:
 
     Attributes:
         path: Its file.
-        root: The tree that it is of, or those, as one text; empty where that cannot be read.
+        root: Its tree, or its trees as one text; empty where that cannot be read.
         is_there: Whether any of them exists.
         tools: How many it has; None where it cannot be read.
-        bytes: What it takes, with all that lies beside it.
+        bytes: The size of all its files together.
         used_at: When it was last written, in seconds since 1970.
     """
 
@@ -59,7 +59,7 @@ def cache(
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
 ) -> None:
-    """Show the indexes in your cache folder, or remove those that nobody needs."""
+    """List the indexes in your cache folder, or remove those that are not needed."""
     if context.invoked_subcommand is not None:
         return
     found = list(_indexes())
@@ -72,17 +72,17 @@ def cache(
 
 
 @_cache.command(
-    epilog="""What somebody has open is never removed; nor, without --all, the record of usage or
+    epilog="""An index that is open is never removed; nor, without --all, are the usage record and
 the vectors of a root that exists."""
 )
 def clean(
     *,
     all_: Annotated[
-        bool, typer.Option("--all", help="Remove all, with their records of usage and vectors.")
+        bool, typer.Option("--all", help="Remove all, with their usage records and vectors.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove the indexes of roots that are gone, and those that hold nothing."""
+    """Remove the indexes whose roots are gone, and those that are empty."""
     from pathlib import Path
 
     from toolindex import ToolIndexError, remove_index
@@ -95,7 +95,7 @@ def clean(
         say(_line(each))
     if not yes:
         typer.confirm(
-            f"Remove {len(chosen)}, with what they keep of usage and vectors?", abort=True, err=True
+            f"Remove {len(chosen)}, with their usage records and vectors?", abort=True, err=True
         )
     removed = 0
     for each in chosen:
@@ -107,7 +107,7 @@ def clean(
             continue
         removed += is_gone
         if not is_gone:
-            say(f"{each.path} stays: it is in use, or holds something")
+            say(f"{each.path} stays: it is in use, or not empty")
     say(f"{removed} removed")
 
 

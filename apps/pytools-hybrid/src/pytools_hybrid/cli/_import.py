@@ -99,7 +99,7 @@ def import_(
         typer.Option(
             min=0.1,
             metavar="SECONDS",
-            help="How long a server may take to list its tools, and these to be made.",
+            help="How long listing a server's tools and generating them may take.",
         ),
     ] = 60.0,
     output: Annotated[

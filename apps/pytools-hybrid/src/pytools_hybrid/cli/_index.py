@@ -65,8 +65,8 @@ def index(
         bool,
         typer.Option(
             "--strict",
-            help="End with 1 if a file was left out, or a tool is in several roots; names that "
-            "begin with an underscore are left out on purpose.",
+            help="Exit with status 1 if a file was left out or a tool is in several roots; files "
+            "whose names begin with an underscore do not count.",
         ),
     ] = False,
     output: Annotated[
@@ -102,7 +102,7 @@ def index(
 async def _index(
     settings: Settings, roots: Roots, *, check: bool, rebuild: bool, watch: bool, output: str
 ) -> int:
-    """Index, and return how many files were left out that were not so on purpose."""
+    """Index, and return how many files were left out, not counting private ones."""
     from toolscan import Reason
 
     from pytools_hybrid.service import ToolSearch
@@ -135,7 +135,7 @@ async def _check(tools: ToolSearch) -> None:
 
 
 async def _compare(tools: ToolSearch) -> EmbeddingError | None:
-    """Say whether the model gives other vectors than it did; return why it gives none, if so."""
+    """Report on stderr if the model's vectors have changed; return why it gives none, if so."""
     from toolindex import EmbeddingError
 
     try:

@@ -50,7 +50,7 @@ Alpha = Annotated[
         metavar="SHARE",
         min=0,
         max=1,
-        help="The share of meaning against words in hybrid mode; 0 for words alone, 1 for meaning "
+        help="The weight of meaning against words in hybrid mode: 0 for words alone, 1 for meaning "
         "alone. [env: PYTOOLS_ALPHA; default: 0.5]",
     ),
 ]

@@ -79,8 +79,8 @@ def settings_from(
     """Return the settings, with the flags of a command over them, and have them logged as they say.
 
     Args:
-        is_server: Whether they are for a server, which serves words where the embedding model has
-            a provider that there is not: nobody reads what a client's server ends with.
+        is_server: Whether they are for a server, which searches by words where the provider of the
+            embedding model is unknown: nobody reads the error that a client's server ends with.
         flags: The flags of the command, by setting.
 
     Raises:

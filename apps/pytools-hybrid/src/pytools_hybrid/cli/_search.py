@@ -83,7 +83,7 @@ def search(
         typer.Option(
             metavar="MS",
             min=0,
-            help="Only tools whose median latency is not known to be above this.",
+            help="Leave out tools whose median latency is known to be above this.",
         ),
     ] = None,
     min_success_rate: Annotated[
@@ -92,12 +92,12 @@ def search(
             metavar="SHARE",
             min=0,
             max=1,
-            help="Only tools whose share of successes is not known to be below this.",
+            help="Leave out tools whose share of successes is known to be below this.",
         ),
     ] = None,
     unknown: Annotated[
         Literal["include", "exclude"],
-        typer.Option(help="Tools that are used too little to know their latency or successes."),
+        typer.Option(help="What to do with tools whose latency or successes are not known."),
     ] = "include",
     limit: Annotated[
         int | None,
@@ -130,7 +130,7 @@ def search(
         Literal["table", "json", "ids", "python", "types"],
         typer.Option(
             help="For people; for programs; ids alone, for others to read; or import lines and "
-            "signatures, for a prompt, which types is another name of."
+            "signatures, for a prompt ('types' is another name for that)."
         ),
     ] = "table",
     explain: Annotated[

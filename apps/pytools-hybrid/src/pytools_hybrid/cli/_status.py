@@ -147,7 +147,7 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
 
 
 async def _limit_notes(settings: Settings, roots: Roots) -> tuple[str, ...]:
-    """Return what to say of the tools that the index has no room for; their names are enough."""
+    """Return a note on the tools beyond the limit, if there are any; no file is read for it."""
     from pytools_hybrid.bounding import Listing, left_out
 
     if (most := settings.max_tools) is None:
@@ -188,7 +188,7 @@ def _searches(usage: UsageStatistics) -> str:
     if usage.acceptance_rate is not None:
         parts.append(f"first result accepted in {usage.acceptance_rate:.0%}")
     if usage.latency_p50_ms is not None:
-        # Else it looks like what a server takes.
+        # Otherwise it looks like the time that a server takes.
         median = f"median {usage.latency_p50_ms:.0f} ms"
         parts.append(f"{median} (the first of each process loads the model)")
     return ", ".join(parts)

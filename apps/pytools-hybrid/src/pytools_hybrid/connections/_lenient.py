@@ -46,7 +46,7 @@ class Repairs:
     def read(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         """Put right what is in a message."""
         if isinstance(item, Exception):
-            # One half of a character, or one schema that is too deep, would cost the whole list.
+            # Half of a surrogate pair, or one schema that is too deep, would lose the whole list.
             recovered = _recovered(item)
             if recovered is None:
                 self.garbled = _reason(item)
@@ -67,7 +67,7 @@ class Repairs:
             self.left_out[f"number {self._seen}"] = "it has no name"
             return None
         if "\ufffd" in name:
-            self.left_out[f"number {self._seen}"] = "its name has half of a character"
+            self.left_out[f"number {self._seen}"] = "its name has half of a surrogate pair"
             return None
         notes: list[str] = []
         made = {key: tool[key] for key in ("title", "description") if _is_text(tool.get(key))}
@@ -106,7 +106,7 @@ class Repairs:
 
 
 def _recovered(error: Exception) -> SessionMessage | None:
-    """Read a message leniently that the library has refused; None where that is no message."""
+    """Read leniently a message that the library has refused; None where it is not a message."""
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
     from pydantic import ValidationError
@@ -173,7 +173,7 @@ def _leads_somewhere(reference: str, schema: JsonValue) -> bool:
 
 
 def _check_size(schema: JsonValue) -> None:
-    """Refuse what the check would take long for: it compares choices with one another."""
+    """Refuse a schema that would take long to check: choices are compared with one another."""
     left, waiting = _MOST_VALUES, [schema]
     while waiting:
         value = waiting.pop()

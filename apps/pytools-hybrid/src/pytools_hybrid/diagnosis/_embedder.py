@@ -103,7 +103,7 @@ def remedy_of(message: str, *, model: str) -> str:
 
 
 def _meanwhile(database: Path | None, wanted: str) -> str:
-    """Say what searches go by while a model gives no vectors."""
+    """Return what searches go by while a model gives no vectors."""
     from pytools_hybrid.embedding._static import MODEL_ID
 
     counts = {

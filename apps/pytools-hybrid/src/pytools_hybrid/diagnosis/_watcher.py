@@ -37,8 +37,8 @@ def look_at_watching(
 ) -> Verdict:
     """Check that the change of a file is noticed, in each way that the trees are watched.
 
-    In a tree nothing is written: it is only asked how it is watched. Files are written in a
-    temporary folder beside the index, or where the system has its own.
+    Nothing is written in a tree: only how it is watched is asked. Files are written in a
+    temporary folder beside the index, or in the system's own folder for such files.
 
     Args:
         roots: The trees, or None where there are none.
@@ -73,7 +73,7 @@ def look_at_watching(
 
 
 def _beside(database: Path | None, roots: Roots | None) -> Path | None:
-    """Return the folder of the index where it can be written to and lies in no tree."""
+    """Return the folder of the index if it can be written to and is in no tree."""
     if database is None or not os.access(database.parent, os.W_OK | os.X_OK):
         return None
     folder = Path(os.path.realpath(database.parent))

@@ -116,7 +116,7 @@ def check_model_name(name: str) -> str:
 
 
 def check_known_provider(name: str) -> None:
-    """Make sure that there can be an embedder for a model setting.
+    """Raise if there can be no embedder for a model setting.
 
     Raises:
         ValueError: It names a provider that pydantic-ai does not know.

@@ -14,7 +14,7 @@ _REFUSED_STATUSES = frozenset({400, 413, 422})
 
 
 def kind_of(error: BaseException) -> FailureKind:
-    """Say what to do after a request failed: try again, leave the text out, or repair something.
+    """Return what a failed request calls for: trying again, leaving the text out, or a repair.
 
     What is not known is tried again: that is bounded, and it costs the least.
     """
@@ -43,7 +43,7 @@ def kind_of(error: BaseException) -> FailureKind:
 
 
 def retry_after_of(error: BaseException) -> float | None:
-    """Return the seconds a provider asked to wait, an hour at most, or None where it asked none."""
+    """Return the seconds a provider asked to wait, an hour at most, or None."""
     from pydantic_ai.exceptions import ModelAPIError
 
     asked = error.retry_after if isinstance(error, ModelAPIError) else None

@@ -11,12 +11,12 @@ __all__ = ["DOWNLOADING_PROVIDERS", "limits_of"]
 # Those that run in this process: they fetch a model that is not on the disk yet.
 DOWNLOADING_PROVIDERS = frozenset({"sentence-transformers"})
 
-# Less than most providers take: no time is won by more, and what is under way is what a kill costs.
+# Less than most providers take: more saves no time, and a kill loses what is under way.
 _BATCH = 64
 _LOCAL = EmbeddingLimits(texts_per_request=_BATCH)
 _REMOTE = EmbeddingLimits(texts_per_request=_BATCH, concurrency=2)
 
-# The first prefix of a model's name counts. All that is under way at once is two batches at most.
+# The first prefix of a model's name counts. At most two batches are under way at once.
 _BY_PREFIX = {
     "sentence-transformers:": _LOCAL,
     # It serves a local model, one request after the other.

@@ -35,7 +35,7 @@ def ollama_model(name: str, adapted: Callable[[OllamaProvider], OllamaProvider])
 
     Args:
         name: The model.
-        adapted: What prepares a provider for our requests.
+        adapted: Prepares a provider for our requests, and returns it.
 
     Raises:
         ImportError: The package `openai` is not installed.

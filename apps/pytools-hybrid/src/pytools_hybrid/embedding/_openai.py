@@ -1,4 +1,4 @@
-"""What providers that are asked by the package `openai` need beside pydantic-ai."""
+"""What pydantic-ai does not do for providers that are asked through the package `openai`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["adapt"]
 
 
 def adapt(client: object) -> None:
-    """Have a client try once, and bring the vectors of an answer in the order of their texts.
+    """Make a client try only once, and sort the vectors of an answer in the order of their texts.
 
-    Whoever makes the request knows better when to make it again: the client would wait for as
-    long as a provider asks, and nobody could tell that from a provider that does not answer.
+    Our caller knows better when to try again: the client would wait for as long as a provider
+    asks, which could not be told apart from a provider that does not answer.
     """
     if isinstance(client, AsyncOpenAI):
         client.max_retries = 0
@@ -25,7 +25,7 @@ def adapt(client: object) -> None:
 
 
 class _InOrder:
-    """Embeddings of a client, by the index that each has; pydantic-ai takes them as they come."""
+    """A client's embeddings, sorted by their index; pydantic-ai takes them as they come."""
 
     def __init__(self, embeddings: AsyncEmbeddings) -> None:
         self._embeddings = embeddings

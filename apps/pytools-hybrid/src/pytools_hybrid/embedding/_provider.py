@@ -28,8 +28,8 @@ __all__ = ["ProviderEmbedder"]
 
 AnyProvider = TypeVar("AnyProvider", bound="Provider[Any]")
 
-# Where one does not answer, the next request finds out soon that it is back; where it is slow, it
-# is asked for less.
+# Short, so that the next request soon finds a provider that has recovered; a slow one is asked for
+# less.
 _REQUEST_SECONDS = 10.0
 # It loads a model with the first request, and stops that when the request is given up.
 _OLLAMA_SECONDS = 60.0
@@ -43,7 +43,7 @@ class ProviderEmbedder:
             names work too), `test`, or a model object.
         dimensions: The length of the vectors, where the model lets one choose.
         requests_per_minute: How many requests it takes; None where nobody counts.
-        request_seconds: How long a provider may take for a request; None for as long as is usual.
+        request_seconds: How long a provider may take for a request; None for the default.
         device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
 
     Attributes:
@@ -91,7 +91,7 @@ class ProviderEmbedder:
         return self._chosen or self._found
 
     async def load(self) -> None:
-        """Load what asks the provider, so that only its own answer is left to wait for.
+        """Load the client of the provider, so that only its answer is left to wait for.
 
         Raises:
             EmbeddingError: It cannot be loaded: no key, no package, no such provider.
@@ -101,7 +101,7 @@ class ProviderEmbedder:
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that will be searched for, in requests the provider takes.
 
-        A text for which the provider gave no vector has an empty one.
+        The vector of a text for which the provider gave none is empty.
 
         Raises:
             EmbeddingError: The provider cannot be reached or used, refuses a text, or gave the
@@ -121,7 +121,7 @@ class ProviderEmbedder:
         """
         (vector,) = await self._embed([self.limits.cut(text)], is_query=True)
         if not vector:
-            raise EmbeddingError(self.model_id, "gave something that is no vector")
+            raise EmbeddingError(self.model_id, "gave something other than a vector")
         return vector
 
     async def _embed(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
@@ -146,7 +146,7 @@ class ProviderEmbedder:
             # Providers raise errors of their own kinds beside those of pydantic-ai.
             kind = FailureKind.UNAVAILABLE if self._is_local else kind_of(error)
             failure = self._failure(error, kind)
-            # Whoever asks next: more requests of any kind are what it does not want.
+            # Requests of any kind wait, not only this one.
             again = time.monotonic() + (failure.retry_after or 0.0)
             self._asked_again_at = max(self._asked_again_at, again)
             raise failure from error
@@ -239,7 +239,7 @@ class ProviderEmbedder:
 
 
 def _adapted(provider: AnyProvider) -> AnyProvider:
-    # Where it is not loaded, the provider is not asked by it.
+    # Where it has not been imported, the provider does not use it.
     if "openai" in sys.modules:
         from pytools_hybrid.embedding._openai import adapt
 
@@ -248,7 +248,7 @@ def _adapted(provider: AnyProvider) -> AnyProvider:
 
 
 def _numbers(vector: Iterable[float]) -> list[float]:
-    """Return a vector as a list, or an empty one for whatever is none."""
+    """Return a vector as a list, or an empty list for anything else."""
     try:
         return list(array("d", vector))
     except (TypeError, ValueError, OverflowError):

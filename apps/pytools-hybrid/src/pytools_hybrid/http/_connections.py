@@ -1,7 +1,7 @@
 """Connections: how many there are, how long they wait for a request, and what is no request.
 
-Anybody who reaches the address can open connections and leave them silent. Only those on which a
-request was let in keep their place; of the others the oldest makes room for a new one.
+Anybody who can reach the address can open connections and stay silent. Only connections on which a
+request was accepted keep their place; of the others, the oldest makes room for a new one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Places:
         self._strangers: dict[ImpatientProtocol, None] = {}
 
     def enter(self, newest: ImpatientProtocol, among: int) -> bool:
-        """Make room for a connection, which is a stranger until a request of it was let in.
+        """Make room for a connection, which is a stranger until one of its requests is accepted.
 
         Args:
             newest: The connection.
-            among: How many there are with it.
+            among: How many there are, this one included.
 
         Returns:
             Whether there is room.
@@ -57,7 +57,7 @@ class Places:
         return True
 
     def leave(self, connection: ImpatientProtocol) -> None:
-        """Forget a stranger that has gone, or is none any more."""
+        """Forget a stranger that has gone, or is no longer one."""
         self._strangers.pop(connection, None)
 
 
@@ -99,7 +99,7 @@ class ImpatientProtocol(H11Protocol):
             self._forget_deadline()
 
     def handle_events(self) -> None:
-        """Begin the requests that have come; who lets one in, says so."""
+        """Start the requests that have come; the gate reports when it accepts one."""
         super().handle_events()
         # uvicorn says that there always is one, and has None before the first request.
         if self.scope is not None:  # pyright: ignore[reportUnnecessaryComparison]

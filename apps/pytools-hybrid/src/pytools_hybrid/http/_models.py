@@ -43,7 +43,7 @@ class FoundToolModel(ToolResult):
     """A tool that was found, and why."""
 
     duplicates: list[str] = Field(description="Ids of tools that say the same and were left out")
-    tags: list[str] = Field(description="What the tool declares")
+    tags: list[str] = Field(description="Those that the tool declares")
     success_rate: float | None = Field(
         ge=0, le=1, description="The share of successes among its outcomes; null without any"
     )
@@ -65,7 +65,7 @@ class SearchMetadataModel(BaseModel):
     coverage: CoverageModel
     channels: list[str] = Field(description="Those that ran")
     model: str = Field(
-        description="The embedding model whose vectors were searched; empty where words alone were"
+        description="The embedding model whose vectors were searched; empty if only words were"
     )
     lost: list[str] = Field(description="Channels that were lost, and why")
     notes: list[str] = Field(description="What a reader should know")

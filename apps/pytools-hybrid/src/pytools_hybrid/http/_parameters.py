@@ -122,7 +122,7 @@ class ToolSearchQuery(_Query):
     ] = 5
     threshold: Annotated[
         Share | None,
-        Field(description="The least confidence; without it, as the server is set"),
+        Field(description="The lowest confidence; by default what the server is set to"),
     ] = None
     use_llm: Annotated[
         Flag | None,
@@ -156,7 +156,7 @@ class ToolSearchQuery(_Query):
     ] = None
     unknown: Annotated[
         Literal["include", "exclude"],
-        Field(description="Tools that are used too little to know their latency or successes"),
+        Field(description="What to do with tools whose latency or successes are not known"),
     ] = "include"
 
 

@@ -20,7 +20,7 @@ PUBLIC = "pytools.public"
 """The key of a scope that says that the request came without the token."""
 
 LET_IN = "pytools.let_in"
-"""The key of a scope's state under which a connection waits to hear that it may stay."""
+"""The key, in a scope's state, of what to call when a request of the connection is accepted."""
 
 _HEALTH = "/health"
 

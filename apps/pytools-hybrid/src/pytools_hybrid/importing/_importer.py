@@ -223,7 +223,7 @@ class _Work:
                 failed=listing.left_out,
                 variables=variables,
             )
-        # While others had their turn and the generator was loaded, its time stood still.
+        # The time spent waiting for others and loading the generator does not count.
         self._worker.ready()
         until = time.monotonic() + seconds
 
@@ -232,7 +232,7 @@ class _Work:
             return self._worker.models(tool, until)
 
         package = package_of(entry.name, tools, modules, initial, options.runtime, models=models)
-        # What was stopped is not whole.
+        # A package that was stopped is incomplete.
         self._check()
         manifest = Manifest(
             server=entry.name,

@@ -23,7 +23,7 @@ class ImportOptions:
         include: Patterns of tools; all where there are none.
         exclude: Patterns of tools that are left out.
         runtime: What calls the tools: this package, or the tool server of mcpygen.
-        seconds: How long a server may take to list its tools, and these to be made.
+        seconds: How long listing a server's tools and generating them may take.
         prune: Remove the packages of servers that are gone from the file.
         force: Overwrite and remove also what was not generated from this file.
     """

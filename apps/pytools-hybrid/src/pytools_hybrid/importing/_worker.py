@@ -1,4 +1,4 @@
-"""Making models in a process of its own: no schema may take longer than its server has time."""
+"""Making models in a separate process, so that no schema takes longer than its server has time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ModelWorker"]
 
 _PROGRAM = "from pytools_hybrid.importing._worker import main; main()"
-# One schema that takes for ever leaves the others of its server half of the time.
+# One schema that takes forever leaves half of the time to the others of its server.
 _SHARE = 0.5
 # Loading is our own doing, and slow on a busy machine.
 _LOAD_SECONDS = 60.0
@@ -31,7 +31,7 @@ _READY = b"ready\n"
 class ModelWorker:
     """Makes the models of tools, one after the other, and gives up what takes too long.
 
-    The process is started when it is first needed, or before by `start`, and anew after an end.
+    The process is started when it is first needed, or earlier by `start`, and again after it ended.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class ModelWorker:
         with self._lock:
             if self._process is None and not self._is_closed:
                 self._process = subprocess.Popen(  # noqa: S603 - nothing of a server's
-                    # Not from the current folder, where anything may lie.
+                    # -P: not from the current folder, where anything may be.
                     [sys.executable, "-P", "-c", _PROGRAM],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -65,7 +65,7 @@ class ModelWorker:
             until: When its server's time ends, by `time.monotonic`.
 
         Raises:
-            ValueError: They took too long, or broke the process.
+            ValueError: They took too long, or crashed the process.
         """
         self.ready(until - time.monotonic())
         if (process := self._process) is None:
@@ -80,7 +80,7 @@ class ModelWorker:
             return Models(**made)
         self._end()
         if time.monotonic() - began < seconds:
-            raise ValueError("its schema breaks the generator")
+            raise ValueError("its schema crashed the generator")
         raise ValueError(f"its models were not made within {seconds:.1f} s")
 
     def close(self) -> None:
@@ -97,13 +97,13 @@ class ModelWorker:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    # What was not written to a process that has ended has nowhere to go.
+                    # Closing flushes what the process, which has ended, no longer reads.
                     with suppress(OSError):
                         pipe.close()
 
 
 def _answer(process: subprocess.Popen[bytes], asked: bytes, seconds: float) -> bytes:
-    """Return the line that a process answers with; it is killed when its time has passed."""
+    """Return the line that a process answers with; the process is killed when its time is up."""
     if process.stdin is None or process.stdout is None:
         return b""
     timer = threading.Timer(max(seconds, 0.0), process.kill)

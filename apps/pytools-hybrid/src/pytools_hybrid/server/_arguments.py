@@ -25,7 +25,7 @@ __all__ = ["Arguments", "quoted", "read_arguments"]
 
 A = TypeVar("A", bound="Arguments")
 
-# A request with whatever was pasted after it is still answered; a megabyte would cost seconds.
+# A request with a long paste after it is still answered; a megabyte would take seconds.
 _MOST_CHARACTERS = 100_000
 _SHOWN_CHARACTERS = 60
 # More at once is not read.
@@ -43,7 +43,7 @@ class Arguments(BaseModel):
     """The arguments of a tool; another name than those of the fields is refused.
 
     Agents write null for what they leave out, and one text where a list is wanted; both are
-    taken for what they mean. No text may be longer than a limit, which a field can lower.
+    taken for what they mean. Texts have a maximum length, which a field can lower.
     """
 
     model_config = ConfigDict(extra="forbid", str_max_length=_MOST_CHARACTERS)
@@ -55,7 +55,7 @@ class Arguments(BaseModel):
             return given
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         told = {name: it for name, it in given.items() if it is not None or name in required}
-        # Given under both names, the alias is an argument that there is not.
+        # Given under both names, the alias is reported as an unknown argument.
         with suppress(AliasError):
             told = renamed(told, cls.model_fields)
         return told
@@ -88,7 +88,7 @@ def read_arguments(model: type[A], given: Mapping[str, Any]) -> A:
         return model.model_validate(dict(given))
     except ValidationError as error:
         schema = arguments_schema(model)
-        # What is wrong with a name, as half of a character, has no place among the fields.
+        # An error in a name, such as half of a surrogate pair, belongs to no field.
         wrong = {str((*it["loc"], it["input"])[0]): it for it in error.errors(include_url=False)}
         shown = islice(wrong.items(), _SHOWN_PROBLEMS)
         # Not chained: the SDK would log the fields of a chained error once more.

@@ -104,8 +104,8 @@ async def _serve(search: ToolSearch | None, settings: Settings, roots: Roots) ->
 async def _keep_open(search: ToolSearch, upkeep: Upkeep, server: ToolServer) -> None:
     """Open the index once the client has been greeted, and keep it up until cancelled.
 
-    Opening, looking at files and embedding in other threads would slow the greeting down, and on a
-    busy machine so much that clients give up.
+    Opening, looking at files and embedding in other threads would delay the greeting, on a busy
+    machine so long that clients give up.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_GREETING_SECONDS):

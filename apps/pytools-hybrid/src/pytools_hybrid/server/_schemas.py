@@ -18,8 +18,8 @@ def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Give the JSON Schema of a model, without what pydantic adds for other readers.
 
     Left out are titles, the docstrings of models, references (what they lead to is put in their
-    place, so the model must not contain itself), null: what is None is not sent, and the lengths
-    of texts: who exceeds them is told.
+    place, so the model must not contain itself), null, since what is None is not sent, and the
+    maximum lengths of texts, since an error names them.
     """
     schema = model.model_json_schema()
     return _compact(schema, schema.get("$defs", {}))
@@ -28,8 +28,8 @@ def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
 def result_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON Schema of a model that only programs read.
 
-    It names and types what there is. Descriptions, ranges, the values that a text can have, which
-    of it is always there, and that what a list or a mapping holds is text, are left out.
+    It has names and types. Left out are descriptions, ranges, the values that a text can have,
+    what is required, and that the items of a list or a mapping are texts.
     """
     return _brief(arguments_schema(model))
 

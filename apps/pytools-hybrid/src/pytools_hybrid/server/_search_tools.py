@@ -89,7 +89,7 @@ def search_tools(
             threshold=asked.threshold,
         )
         if response.early:
-            # Who reads the structured content alone would take an empty list for an answer.
+            # A reader of the structured content alone would take an empty list for an answer.
             raise IndexNotReadyError(response.early)
         found = tool_results(response, search.roots, detail=asked.detail)
         results = [_shortened(result) for result in found]

@@ -52,7 +52,7 @@ class ToolServer(MCPServer[None]):
             clients are told so.
 
     Attributes:
-        greeted: Set when a client asks for more than to be greeted: it has the answer then.
+        greeted: Set at the first request other than `initialize`: that has been answered then.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """MCP over stdin and stdout, where every line that may be a request gets an answer.
 
-The SDK passes over what it cannot parse, and the client waits for an answer until it gives up.
+The SDK ignores what it cannot parse, and the client waits for an answer until it gives up.
 Each line is therefore checked before the SDK reads it.
 """
 
@@ -43,7 +43,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 async def stdio_streams() -> AsyncGenerator[
     tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 ]:
-    """Open the SDK's streams over stdin and stdout, and answer what it would pass over.
+    """Open the SDK's streams over stdin and stdout, and answer what it would ignore.
 
     Meanwhile stdin is empty for everybody else, and what others print goes to stderr.
     """
@@ -63,7 +63,7 @@ async def stdio_streams() -> AsyncGenerator[
 
 
 def problem_of(line: str) -> JSONRPCError | None:
-    """Return the answer to a line that the SDK would pass over; None where it is to be served.
+    """Return the answer to a line that the SDK would ignore, or None if the line can be served.
 
     Notifications and responses get no answer, however wrong they are.
     """
@@ -95,7 +95,7 @@ def _described(error: ValidationError) -> tuple[int, str]:
         return INVALID_REQUEST, "Invalid request: a line must be one object of JSON-RPC 2.0"
     why = str(first.get("ctx", {}).get("error", first["msg"]))
     if "hex escape" in why:
-        why += "; it may be half of a character, as of an emoji that was cut"
+        why += "; it may be half of a surrogate pair, as of an emoji that was cut in two"
     return PARSE_ERROR, f"Parse error: {why}"
 
 
