@@ -60,11 +60,11 @@ def test_a_name_and_its_alias_that_differ_in_one_place_are_an_error(monkeypatch,
     monkeypatch.setenv("PYTOOLS_TOP_K", "3")
     assert Settings.from_flags({}).limit == 3
     monkeypatch.setenv("PYTOOLS_TOP_K", "4")
-    with pytest.raises(SettingsError, match="PYTOOLS_TOP_K: is another name of limit, which diff"):
+    with pytest.raises(SettingsError, match="PYTOOLS_TOP_K: is another name for limit, and they"):
         Settings.from_flags({})
     monkeypatch.delenv("PYTOOLS_TOP_K")
     (tmp_path / "pytools.toml").write_text("alpha = 0.5\nvec_weight = 2\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"pytools.toml: alpha: .*vec_weight, which differs"):
+    with pytest.raises(SettingsError, match=r"pytools.toml: alpha: .*vec_weight, and they differ"):
         Settings.from_flags({})
 
 
@@ -83,14 +83,14 @@ def test_over_mcp_and_http_the_other_names_are_taken_too():
     assert ToolSearchQuery(query="x", top_k=int(long["top_k"][0]), threshold=0.2).top_k == 3
     with pytest.raises(ValueError, match="top_k"):
         SearchArguments.model_validate({"query": "x", "limit": 2, "top_k": 3})
-    with pytest.raises(AliasError, match="another name of limit, which differs"):
+    with pytest.raises(AliasError, match="another name for limit, and they differ"):
         renamed({"limit": ["2"], "top_k": ["3"]}, SearchQuery.model_fields)
 
 
 def test_in_python_top_k_is_another_name_of_limit(settings, root):
     with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
         assert len(tools.search("open merge turn show", top_k=1)) == 1
-        with pytest.raises(ValueError, match="top_k is another name of limit"):
+        with pytest.raises(ValueError, match="top_k is another name for limit"):
             tools.search("open", top_k=1, limit=2)
 
 

@@ -45,7 +45,7 @@ def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
         meant = _shares(given[alias]) if alias == "alpha" else {names[0]: given[alias]}
         for name, value in meant.items():
             if name in values and str(values[name]) != str(value):
-                raise AliasError(alias, f"is another name of {name}, which differs; give one")
+                raise _conflict(alias, name)
             values[name] = value
     return values
 
@@ -62,9 +62,13 @@ def renamed(given: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]
             if other in values and other not in fields and own in fields:
                 value = values.pop(other)
                 if own in values and values[own] != value:
-                    raise AliasError(other, f"is another name of {own}, which differs; give one")
+                    raise _conflict(other, own)
                 values[own] = value
     return values
+
+
+def _conflict(alias: str, name: str) -> AliasError:
+    return AliasError(alias, f"is another name for {name}, and they differ; give one of them")
 
 
 def _shares(alpha: object) -> dict[str, float]:

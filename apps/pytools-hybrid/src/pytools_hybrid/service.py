@@ -126,7 +126,7 @@ class ToolSearch(KeptIndex):
                 no tool answers. None for what the settings say.
             rerank: Whether a language model puts the first tools in order; None for whether
                 the settings name one.
-            top_k: Another name of `limit`.
+            top_k: Another name for `limit`.
 
         Raises:
             ValueError: The limit or the threshold is out of range, or there is no such mode or
@@ -136,7 +136,7 @@ class ToolSearch(KeptIndex):
             RetrievalError: A search table is missing.
         """
         if None not in (limit, top_k) and limit != top_k:
-            raise ValueError("top_k is another name of limit, which differs; give one")
+            raise ValueError("top_k is another name for limit, and they differ; give one of them")
         limit = top_k if limit is None else limit
         limit = self.settings.limit if limit is None else limit
         threshold = self.settings.threshold if threshold is None else threshold

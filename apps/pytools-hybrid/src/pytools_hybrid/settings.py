@@ -164,12 +164,13 @@ class Settings(SettingFields):
             if variable(alias) in set_variables
         }
         try:
-            flagged = {name: flag(name) or "the caller" for name in resolved(given)}
+            by_name = resolved(given)
         except AliasError as error:
             raise SettingsError(flag(error.alias) or error.alias, str(error)) from None
+        flagged = {name: flag(name) or "the caller" for name in by_name}
         if "alpha" in given:
             flagged |= dict.fromkeys(ALIASES["alpha"], "--alpha")
-        given, origins = resolved(given), origins | flagged
+        given, origins = by_name, origins | flagged
         if _OTHER_ROOT in set_variables:
             origins.setdefault("root", _OTHER_ROOT)
         named = file or _named_file()

@@ -21,8 +21,8 @@ Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
 The files: `kept_path` says where the second one is, `application_id` whose a file is; nothing else
-may open them beside this package. `remove_index` removes both where nobody has them open.
-sqlite-vec: `load_sqlite_vec` says why it cannot be loaded, where it cannot.
+may open them beside this package. `remove_index` removes both, unless somebody has them open.
+sqlite-vec: `load_sqlite_vec` loads it, or says why it cannot be loaded.
 """
 
 from typing import TYPE_CHECKING

@@ -54,14 +54,14 @@ class _File(NamedTuple):
 
 
 class _Files(NamedTuple):
-    """The two files of an index, as far as they are there."""
+    """The two files of an index, each None if it is missing."""
 
     main: _File | None
     kept: _File | None
 
     @property
     def identity(self) -> _Identity:
-        """What stays when they are written."""
+        """What stays the same when they are written."""
         return self.main and self.main.identity, self.kept and self.kept.identity
 
 
@@ -156,7 +156,7 @@ class ConnectionPool:
         self.drop_idle()
 
     def damage(self) -> tuple[_Identity, Path] | None:
-        """Return which files were found damaged, if they are the ones that are still there.
+        """Return which files were found damaged, if they are still the ones in place.
 
         Returns:
             What identifies the two, and the one that the error was about.
@@ -265,7 +265,7 @@ class ConnectionPool:
             except DatabaseError as error:
                 if lease.obstacle is None or type(error) is not DatabaseError:
                     raise
-                # What kept a lock from being made says more than SQLite does.
+                # Why a lock could not be made says more than SQLite does.
                 raise explained(self.path, lease.obstacle) from error
         self._files = self._look()
         return opened
@@ -307,7 +307,7 @@ class ConnectionPool:
         return _File(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, log_size)
 
     def _have_changed(self, found: _Files) -> bool:
-        """Tell whether the idle connections would read something else than the files there are."""
+        """Return whether idle connections would read something else than the files in place."""
         return self._has_changed(self._files.main, found.main) or self._has_changed(
             self._files.kept, found.kept
         )

@@ -1,4 +1,4 @@
-"""Numbers that tell the states of the kept data apart."""
+"""Numbers that tell the states of an index and of its kept data apart."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ from toolindex.errors import DamagedDatabaseError
 if TYPE_CHECKING:
     import apsw
 
-__all__ = ["counter", "move_on"]
+__all__ = ["counter", "move_on", "next_number"]
 
 # Ten thousand million states fit in what JSON keeps of a number.
 _LARGEST_STEP = 1 << 19
 
 
+def next_number(number: int) -> int:
+    """Return the number of the state after one.
+
+    It moves by a random step, so that a copy of a file which was put back, and has moved on from
+    there, is never taken for the one that was there before.
+    """
+    return number + 1 + secrets.randbelow(_LARGEST_STEP)
+
+
 def counter(connection: apsw.Connection, name: str) -> int:
-    """Return the number of the state that one kind of kept data is in, 0 before the first.
+    """Return the number of the state that one kind of kept data is in; 0 before the first.
 
     Raises:
         DamagedDatabaseError: It is something else.
@@ -31,12 +40,8 @@ def counter(connection: apsw.Connection, name: str) -> int:
 
 
 def move_on(connection: apsw.Connection, name: str) -> int:
-    """Tell this state of one kind of kept data from all others, and return its number.
-
-    It moves by a random step, so that a copy of the file which was put back, and has moved on
-    from there, is never taken for the one that was there before.
-    """
-    value = counter(connection, name) + 1 + secrets.randbelow(_LARGEST_STEP)
+    """Move one kind of kept data on to a new state, and return its number."""
+    value = next_number(counter(connection, name))
     connection.execute(
         "INSERT INTO counters (name, value) VALUES (?, ?) "
         "ON CONFLICT (name) DO UPDATE SET value = excluded.value",

@@ -55,7 +55,7 @@ def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
 
 
 def is_damaged(index: Path, part: Part) -> bool:
-    """Look one of the files of an index through.
+    """Look through one of the files of an index; return whether it is damaged.
 
     Raises:
         DatabaseError: Whether it is damaged cannot be told.

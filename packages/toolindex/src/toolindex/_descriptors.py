@@ -7,8 +7,8 @@ import os
 
 __all__ = ["are_exhausted"]
 
-# A connection holds two databases, each with its log and the log's index, and one more is made
-# alone before it is attached; one for what spills.
+# A connection holds two databases, each with its log and the log's index. Another one is opened
+# alone before it is attached, and one file takes what spills.
 _NEEDED = 8
 _ERRORS = (errno.EMFILE, errno.ENFILE)
 

@@ -72,10 +72,10 @@ async def embed_pending(
     costs no more, and leaves neither a task nor the lease behind. After a failure, the
     requests under way are still awaited and stored, for they may have been paid for.
 
-    A request that is refused, or answered with vectors that cannot be used, is made again with
-    fewer texts, until the text that is not wanted is alone. If it is long, its first half is
-    tried in its place, and half of that. The reason is kept in the index, where the text is not
-    pending for a while, and all others are embedded. A request that is not answered in time is
+    A request that is refused, or answered with unusable vectors, is made again with fewer texts,
+    until the text that is refused is alone. If it is long, its first half is tried in its place,
+    and half of that. The reason is kept, the text is not pending for a while, and all others are
+    embedded. A request that is not answered in time is
     made again with a quarter of its texts.
 
     Args:
@@ -84,8 +84,8 @@ async def embed_pending(
         limits: What the model takes in one request.
         retry: How often, and after what delays, a request that failed is made again.
         progress: Called with the number of texts embedded so far, and of all that are to be.
-        first: Hashes of texts that go before the others. It is looked at before each request, so
-            that what is added while this runs is embedded next.
+        first: Hashes of texts that go before the others. It is read before each request, so that
+            what is added while this runs is embedded next.
         lease_poll: Seconds between two tries to get the lease.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Loading sqlite-vec, and noticing where it cannot be loaded."""
+"""Loading sqlite-vec, and finding out where it cannot be loaded."""
 
 from __future__ import annotations
 

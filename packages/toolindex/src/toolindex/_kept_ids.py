@@ -1,7 +1,7 @@
-"""Under which id the vectors of a model are kept: one that changes their length is another model.
+"""The id under which a model's vectors are kept: with another length it counts as another model.
 
-Vectors of the first length are kept under the model's own id, those of any other beside them,
-under `openai:some-model [32]`.
+Vectors of the first length are kept under the model's own id, those of any other length beside
+them, under `openai:some-model [32]`.
 """
 
 from __future__ import annotations

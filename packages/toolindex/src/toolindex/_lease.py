@@ -31,15 +31,15 @@ class Lease:
     be locked or the lock's file cannot be made, everybody gets it: the database's own locks
     still keep it whole, only work may be done twice.
 
-    The lock's file is there while the lease is held, and after a kill until the next holder
-    releases it.
+    The lock's file exists while the lease is held; after a kill it stays until the next holder
+    releases the lease.
 
     Args:
         database: The database; the lock is a file beside it.
         purpose: What the work is; different purposes do not wait for each other.
 
     Attributes:
-        obstacle: Why the lease was got without a lock the last time, or None.
+        obstacle: Why the lease was taken without a lock the last time, or None.
 
     Raises:
         TooManyFilesError: This process has too many files open.
@@ -105,7 +105,7 @@ class Lease:
         return True
 
     def _check_place(self) -> None:
-        """Raise where no file can be made, as in /proc: filelock takes that for another holder.
+        """Raise where no file can be made, as in /proc, which filelock takes for another holder.
 
         Raises:
             OSError: The system's reason.
@@ -139,8 +139,8 @@ class Lease:
     def release(self) -> None:
         """Give the lease back; nothing happens if it is not held."""
         if self._lock.lock_counter == 1:
-            # Still locked: whoever opened the same file meanwhile sees that it has no name any
-            # more, and makes another. Windows removes no file that is open.
+            # Removed while locked: whoever opened the same file meanwhile sees that it no longer
+            # has a name, and makes another. Windows removes no file that is open.
             self._remove_file()
         self._lock.release()
 

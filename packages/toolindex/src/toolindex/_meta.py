@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolindex._counters import next_number
 from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
@@ -23,13 +23,10 @@ __all__ = [
     "set_meta",
 ]
 
-# What makes records from files: the one that made all of a whole tree, or all so far of a tree
-# that has never been synced whole.
+# The reader that made all entries: of a whole tree, or, where a whole tree has never been synced,
+# those so far.
 _READER = "reader_version"
 _FILLING = "filling"
-
-# Ten thousand million states fit in what JSON keeps of a number.
-_LARGEST_STEP = 1 << 19
 
 
 def get_meta(connection: apsw.Connection, key: str) -> str | None:
@@ -79,7 +76,7 @@ def is_current(connection: apsw.Connection, reader_version: str) -> bool:
 
 
 def note_reader(connection: apsw.Connection, reader_version: str, *, is_whole: bool) -> None:
-    """Keep which reader made all the entries that there are.
+    """Record which reader made all the entries that there are.
 
     Args:
         connection: A connection inside a write transaction.
@@ -94,17 +91,12 @@ def note_reader(connection: apsw.Connection, reader_version: str, *, is_whole: b
 
 
 def forget_reader(connection: apsw.Connection) -> None:
-    """Have the next scan read every file anew; what is complete stays so."""
+    """Make the next scan read every file again; an index that is complete stays so."""
     if is_complete(connection):
         set_meta(connection, _READER, "")
     connection.execute("DELETE FROM meta WHERE key = ?", (_FILLING,))
 
 
 def bump_generation(connection: apsw.Connection) -> None:
-    """Tell this state of the index from all others: an answer is stale when it has moved on.
-
-    It moves by a random step, so that a copy of the index which was put back, and has moved on
-    from there, is never taken for the one that was there before.
-    """
-    step = 1 + secrets.randbelow(_LARGEST_STEP)
-    set_meta(connection, "generation", str(generation(connection) + step))
+    """Tell this state of the index from all others: an answer is stale when it has moved on."""
+    set_meta(connection, "generation", str(next_number(generation(connection))))

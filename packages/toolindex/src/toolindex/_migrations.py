@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from toolindex._parts import Part
 
-__all__ = ["SCHEMA_VERSION", "check_tables", "expected_columns", "migrate", "sql_of"]
+__all__ = ["SCHEMA_VERSION", "check_tables", "expected_columns", "migrate", "sql_of", "transaction"]
 
 SCHEMA_VERSION = INDEX.version
 
@@ -101,7 +101,7 @@ def expected_columns(part: Part) -> dict[str, tuple[str, ...]]:
 
 
 def sql_of(name: str) -> str:
-    """Return the statements that one of the files of this package holds."""
+    """Return the statements in one of the SQL files of this package."""
     from importlib import resources
 
     return resources.files("toolindex").joinpath(name).read_text("utf-8")
@@ -116,7 +116,7 @@ def _step(connection: apsw.Connection, part: Part, version: int) -> None:
         while _moves_out(connection):
             pass
         return
-    with _transaction(connection):
+    with transaction(connection):
         # Another process may have taken the step between the look and the lock.
         if _version(connection) != version:
             return
@@ -140,7 +140,7 @@ def _moves_out(connection: apsw.Connection) -> bool:
     Returns:
         Whether anything was copied, so that there may be more.
     """
-    with _transaction(connection):
+    with transaction(connection):
         if _version(connection) != _ONE_FILE:
             return False
         if move_out(connection):
@@ -151,7 +151,8 @@ def _moves_out(connection: apsw.Connection) -> bool:
 
 
 @contextmanager
-def _transaction(connection: apsw.Connection) -> Generator[None]:
+def transaction(connection: apsw.Connection) -> Generator[None]:
+    """Run a block in a write transaction, which is undone if the block raises."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -10,7 +10,7 @@ import apsw
 
 from toolindex._descriptors import are_exhausted
 from toolindex._extension import load_sqlite_vec
-from toolindex._migrations import check_tables, migrate, sql_of
+from toolindex._migrations import check_tables, migrate, sql_of, transaction
 from toolindex._pairing import are_paired, pair
 from toolindex._parts import INDEX, KEPT, PARTS, beside
 from toolindex._places import explained, refuse_without_locks, without_locks
@@ -61,8 +61,8 @@ class Opened(NamedTuple):
 def open_connection(index: Path, *, read_only: bool) -> Opened:
     """Open a connection to an index, made or brought up to date where that is needed.
 
-    The file that holds what cannot be made again is attached as `kept`. A name of a table without
-    a schema means the one table of that name, in whichever file.
+    The file that holds what cannot be made again is attached as `kept`. A table's name
+    without a schema means the only table of that name, in either file.
 
     Args:
         index: The index.
@@ -82,7 +82,7 @@ def open_connection(index: Path, *, read_only: bool) -> Opened:
 
 
 def open_part(index: Path, part: Part) -> apsw.Connection:
-    """Open one of the files of an index alone, for reading only, of whichever version it is.
+    """Open one of the files of an index alone, read-only, whatever its version.
 
     Raises:
         DatabaseError: As for `open_connection`.
@@ -96,7 +96,7 @@ def make_kept(file: Path) -> apsw.Connection:
 
     Raises:
         apsw.Error: It cannot be written.
-        DatabaseError: It is damaged, of another, or of a later version.
+        DatabaseError: It is damaged, another program's, or of a later version.
     """
     connection = apsw.Connection(str(file))
     try:
@@ -190,7 +190,7 @@ def _recognise(connection: apsw.Connection, index: Path, part: Part) -> None:
     try:
         recognise(connection, index, part, schema="main")
     except apsw.BusyError:
-        # Nobody need wait for a lock that nobody can have.
+        # There is no point in waiting for a lock that nobody can get.
         refuse_without_locks(part.path(index))
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         recognise(connection, index, part, schema="main")
@@ -214,17 +214,10 @@ def _attach(connection: apsw.Connection, index: Path) -> None:
 
 
 def _pair(connection: apsw.Connection) -> None:
-    # Another that writes just now has paired them, or the next one that opens them does.
-    with suppress(apsw.BusyError):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            if not are_paired(connection):
-                pair(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+    # Whoever is writing has paired them, or the next one that opens them does.
+    with suppress(apsw.BusyError), transaction(connection):
+        if not are_paired(connection):
+            pair(connection)
 
 
 def _open_read_only(index: Path, parts: tuple[Part, ...]) -> Opened:

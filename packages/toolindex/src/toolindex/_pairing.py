@@ -1,7 +1,7 @@
-"""Keeping the two files of an index equal in what both hold, whichever of them was lost.
+"""Keeping the two files of an index equal in what both hold, even after one of them was lost.
 
 SQLite writes them one after the other, so a crash can leave one of them behind, and either can be
-removed, put back or made anew. Each vector in use is in both: in the index to be searched, in the
+removed, restored or made again. Each vector in use is in both: in the index to be searched, in the
 other file to be kept. Both note the same number with every change; where the numbers differ, each
 is given what only the other has.
 """
@@ -73,12 +73,12 @@ def vectors_changed(connection: apsw.Connection) -> None:
 
 
 def are_paired(connection: apsw.Connection) -> bool:
-    """Tell whether both files are of the same state, as far as vectors go."""
+    """Return whether both files are in the same state, as far as vectors go."""
     return get_number(connection, _VECTORS) == counter(connection, _VECTORS)
 
 
 def pair(connection: apsw.Connection) -> None:
-    """Give each of the two files the vectors that only the other has.
+    """Copy to each of the two files the vectors that only the other has.
 
     Args:
         connection: A connection to both, inside a write transaction.
@@ -88,7 +88,7 @@ def pair(connection: apsw.Connection) -> None:
             with connection:
                 _keep_searchable(connection, table)
         except apsw.SQLError:
-            pass  # A search finds the index damaged.
+            pass  # A search will find that the index is damaged.
     connection.execute(
         "INSERT OR IGNORE INTO models (model_id, dimensions, used_at) "
         "SELECT model_id, length(vector) / 4, 0 FROM embeddings GROUP BY model_id"

@@ -15,11 +15,11 @@ class Part(NamedTuple):
 
     Attributes:
         schema: Its name in a connection to both.
-        suffix: What its name ends in, after that of the index.
+        suffix: What its name has after that of the index.
         application_id: SQLite's mark in the file header that says whose database this is.
         version: The newest schema this version reads; a file's own is its `user_version`.
-        sql: What a new one is made from.
-        steps: The folder of what brings an older one up to date.
+        sql: The SQL file that a new one is made from.
+        steps: The folder of the SQL files that bring an older one up to date.
         tables: The tables it must have.
     """
 
@@ -32,7 +32,7 @@ class Part(NamedTuple):
     tables: frozenset[str]
 
     def path(self, index: Path) -> Path:
-        """Return where the file is that belongs to the index at a path."""
+        """Return the path of this file of the index at a path."""
         return index.with_name(index.name + self.suffix)
 
 
@@ -60,10 +60,10 @@ PARTS = INDEX, KEPT
 
 
 def kept_path(index: Path) -> Path:
-    """Return where the file is that holds what cannot be made again."""
+    """Return the path of the file that holds what cannot be made again."""
     return KEPT.path(index)
 
 
 def beside(file: Path) -> tuple[Path, Path]:
-    """Return where SQLite keeps the log of a database and that log's index."""
+    """Return the paths of a database's log and of that log's index."""
     return file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")

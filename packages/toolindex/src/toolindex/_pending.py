@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["count_pending", "pending_texts", "refuse", "refused_tools"]
 
-# The first refusal may be a mishap of a provider that is well a minute later; the tenth hardly is.
+# The first refusal may be a mishap of a provider that works a minute later; the tenth hardly is.
 _RETRY = Backoff(first=45.0, longest=24 * 3600.0)
 _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
 _DELAY = f"min({_RETRY.longest}, {_RETRY.first} * (1 << min(times - 1, 20)))"
@@ -70,7 +70,7 @@ def _pending(
 ) -> tuple[str, dict[str, str | float]]:
     kept = kept_id(connection, model_id)
     since = renewed_since(connection, kept)
-    # When a vector was stored is not in the index, so it is asked only where that counts.
+    # No index covers the time when a vector was stored, so it is looked at only where it matters.
     renewed = "AND stored_at >= :since" if since else ""
     return _PENDING.format(renewed=renewed), {
         "model": model_id,

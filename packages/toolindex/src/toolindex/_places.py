@@ -1,4 +1,4 @@
-"""Where no index can ever be: what is wrong with the place, and what to do about it."""
+"""Places where no index can ever be: what is wrong with them, and what to do about it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def without_locks(path: Path, reason: str) -> DatabaseError:
 
 
 def refuse_special_files(path: Path) -> None:
-    """Raise where the path leads to something else than a file.
+    """Raise where a path leads to something other than a file.
 
     Raises:
         DatabaseError: It is a folder, a pipe, a socket or a device.
@@ -77,15 +77,15 @@ def refuse_special_files(path: Path) -> None:
     if stat.S_ISDIR(mode):
         raise DatabaseError(path, "this is a folder; give the path of a file in it")
     if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
+        kind = _KINDS.get(stat.S_IFMT(mode), "something other than a regular file")
         raise DatabaseError(path, f"this is {kind}; give the path of a file")
 
 
 def refuse_without_locks(path: Path) -> None:
-    """Raise where the system does not lock files: SQLite says the same as where another has one.
+    """Raise where the system locks no files, which SQLite reports as if another held the lock.
 
-    Another file beside the database is tried: closing the database's own would give up the locks
-    that this process has on it.
+    This is tried with another file beside the database: closing the database itself would release
+    the locks that this process has on it.
 
     Raises:
         DatabaseError: Files cannot be locked there.
@@ -94,7 +94,7 @@ def refuse_without_locks(path: Path) -> None:
         import fcntl
     except ImportError:  # Windows always locks.
         return
-    import tempfile  # Hardly anybody needs it.
+    import tempfile  # Hardly ever needed.
 
     try:
         with tempfile.TemporaryFile(dir=path.parent) as file:
@@ -105,5 +105,5 @@ def refuse_without_locks(path: Path) -> None:
 
 
 def _nearest(folder: Path) -> Path:
-    """Return the innermost of a folder and those above it that is there."""
+    """Return the innermost of a folder and those above it that exists."""
     return next((it for it in (folder, *folder.parents) if os.path.lexists(it)), folder)

@@ -47,7 +47,7 @@ class SyncPlan:
         unchanged: How many tools need nothing.
         rescan: Paths the scan passed over as known, whose entries the index has lost since, or
             has got from another reader.
-        unsettled: Paths of files that have no stamp to be trusted yet.
+        unsettled: Paths of files that have no stamp that can be trusted yet.
     """
 
     added: tuple[ToolRecord, ...] = ()

@@ -88,7 +88,7 @@ class IndexReader:
         return self.connection.execute("SELECT max(indexed_at) FROM entries").get  # type: ignore[no-any-return]
 
     def outcomes(self) -> dict[str, ToolOutcomes]:
-        """Return what came of using each tool for which any outcome is known."""
+        """Return the outcomes of each tool for which any are known."""
         rows = self.connection.execute(
             "SELECT tool_id, sum(success), sum(1 - success), "
             "count(latency_ms) FILTER (WHERE success), avg(latency_ms) FILTER (WHERE success) "
@@ -116,8 +116,8 @@ class IndexReader:
 
         Args:
             model_id: The model.
-            dimensions: The length of the vectors, for a model that has changed it; None for that
-                which was put to use last. This holds for all that takes a model here.
+            dimensions: The length of the vectors, for a model that has changed it; None for the one
+                that was put to use last. The same holds for the other methods that take a model.
         """
         tools = self._count("SELECT count(*) FROM entries")
         if (table := self.vector_table(model_id, dimensions=dimensions)) is not None:
@@ -160,7 +160,7 @@ class IndexReader:
         return kept_vectors(kept, kept_dimensions(self.connection, kept) or 0)
 
     def models(self) -> tuple[str, ...]:
-        """Name the models that have been put to use."""
+        """Return the ids of the models that have been put to use."""
         rows = self.connection.execute("SELECT model_id FROM models")
         return tuple(sorted({model_of(kept) for (kept,) in rows}))
 

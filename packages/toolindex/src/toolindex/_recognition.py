@@ -1,4 +1,4 @@
-"""Telling whose a file is, before anything is written to it."""
+"""Recognising whose a file is, before anything is written to it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["broken", "is_index", "recognise", "refuse_other_formats"]
 
-# No later version will have gone that far: a greater number is a damaged one.
+# No later version will get that far: a greater number means damage.
 _LATER_VERSIONS = 100
 
 
 def refuse_other_formats(index: Path, part: Part) -> None:
-    """Refuse what is no SQLite database, by its first bytes.
+    """Raise if a file is not an SQLite database, by its first bytes.
 
     Args:
         index: The index.
@@ -38,7 +38,7 @@ def refuse_other_formats(index: Path, part: Part) -> None:
     Raises:
         DamagedDatabaseError: It was one of ours.
         ForeignDatabaseError: It is another's.
-        DatabaseError: It is no file.
+        DatabaseError: It is not a file.
     """
     file = part.path(index)
     refuse_special_files(file)
@@ -93,7 +93,7 @@ def recognise(connection: apsw.Connection, index: Path, part: Part, *, schema: s
 
 
 def is_index(file: Path) -> bool:
-    """Tell whether the header of a file says that it is an index, or it is empty."""
+    """Return whether a file is empty, or its header says that it is an index."""
     with suppress(OSError, ValueError):
         return file.is_file() and (not file.stat().st_size or _has_mark(file, INDEX))
     return False

@@ -35,11 +35,11 @@ _UNWRITABLE = (*_PASSING, apsw.FullError, apsw.IOError, apsw.ReadOnlyError)
 
 
 def renew(index: Path, *, suspect: Path) -> Path:
-    """Put a new file in the place of whichever of the two is damaged.
+    """Replace whichever of the two files is damaged with a new one.
 
-    What cannot be made again is in a new file before its damaged one is renamed: a kill at any
-    moment leaves one of the two, and `finish_renewal` completes what is left to be done. Whoever
-    calls holds the lease under which files are made.
+    What cannot be made again is copied to a new file before the damaged one is renamed: a kill at
+    any moment leaves one of the two, and `finish_renewal` does what is left to be done. The caller
+    holds the lease under which files are made.
 
     Args:
         index: The index.
@@ -51,7 +51,7 @@ def renew(index: Path, *, suspect: Path) -> Path:
     Raises:
         DatabaseError: It cannot be renamed, or no other can be made.
     """
-    damaged = [file for part in PARTS if is_damaged(index, part) for file in [part.path(index)]]
+    damaged = [part.path(index) for part in PARTS if is_damaged(index, part)]
     kept, aside = kept_path(index), index
     for file in sorted(damaged or [suspect], key=lambda file: file != kept):
         try:
@@ -62,7 +62,7 @@ def renew(index: Path, *, suspect: Path) -> Path:
                 aside = _set_aside(kept)
                 finish_renewal(index)
             else:
-                # One of an older version holds all that there is.
+                # An index of an older version holds everything.
                 _rescue(index, into=kept)
                 aside = _set_aside(index)
         except OSError as error:
@@ -72,7 +72,7 @@ def renew(index: Path, *, suspect: Path) -> Path:
 
 
 def finish_renewal(index: Path) -> None:
-    """Move a file that was made anew to its place, if a kill has kept it from there.
+    """Move a file that was made again to its place, if a kill prevented that.
 
     Raises:
         DatabaseError: Nothing can be made where it is to be.
@@ -188,7 +188,7 @@ def _name_aside(path: Path) -> Path:
 
 
 def _is_whole(table: str, row: tuple[Any, ...]) -> bool:
-    """Tell whether a row is as it was written, as far as that can be told."""
+    """Return whether a row is as it was written, as far as that can be told."""
     values = dict(zip(_TABLES[table].split(", "), row, strict=True))
     try:
         match table:

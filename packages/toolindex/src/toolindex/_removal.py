@@ -1,4 +1,4 @@
-"""Removing an index with all that lies beside it, unless somebody has it open."""
+"""Removing an index with all its files, unless somebody has it open."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MARKS = frozenset(part.application_id for part in PARTS)
 def remove_index(path: Path, *, only_empty: bool = False) -> bool:
     """Remove an index: its two files, their logs, and the files of its locks.
 
-    Nobody else has it open then, and nobody can open it meanwhile; whoever comes later makes a new
-    one. A kill leaves the record of usage rather than the rest.
+    Nobody can open it meanwhile, and whoever comes later makes a new one. If this is killed, the
+    usage record is what is left.
 
     Args:
-        path: The database file. Nothing else than an index is removed.
-        only_empty: Leave an index alone that holds tools, vectors or a record of usage.
+        path: The index. A file that is not one is left alone.
+        only_empty: Leave an index alone that holds tools, vectors or a usage record.
 
     Returns:
         Whether it was removed. False where somebody has it open, or it holds something.
@@ -48,7 +48,7 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
                 connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
                 stack.callback(connection.close)
                 connection.pragma("locking_mode", "exclusive")
-                # Which needs to be alone, and moves the log into the file.
+                # This works only for the sole user, and moves the log into the file.
                 if connection.pragma("journal_mode", "delete") != "delete":
                     return False
                 connection.execute("BEGIN EXCLUSIVE")

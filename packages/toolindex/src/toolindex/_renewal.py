@@ -1,7 +1,7 @@
-"""Having a model embed all texts again, while the vectors that it gave before serve.
+"""Embedding all texts again, while the vectors that the model gave before stay in use.
 
-A mark says from when on vectors count as new. Older ones are replaced one by one, and nothing is
-deleted before that is complete: after a kill, what is left to be embedded is still known.
+A mark says since when vectors count as new. Older ones are replaced one by one, and nothing is
+deleted before all are: after a kill, it is still known what is left to be embedded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARK = "renewed since "
 
 
 def begin_renewal(connection: apsw.Connection, kept: str) -> None:
-    """Take all vectors that are kept under an id for old, from now on."""
+    """Count all vectors that are kept under an id as old from now on."""
     sql = "SELECT max(stored_at) FROM embeddings WHERE model_id = ?"
     latest = connection.execute(sql, (kept,)).get or 0.0
     # Later than all that there are, also where the clock has gone back.
@@ -41,7 +41,7 @@ def renewals(connection: apsw.Connection) -> list[str]:
 
 
 def end_renewal(connection: apsw.Connection, kept: str) -> None:
-    """Forget what no new vector has taken the place of, once all texts have one."""
+    """Delete the old vectors that were not replaced, once all texts have a new one."""
     connection.execute(
         "DELETE FROM embeddings WHERE model_id = ? AND stored_at < ? "
         "AND text_hash NOT IN (SELECT text_hash FROM entries)",

@@ -46,7 +46,7 @@ class Requests:
         embedder: The model.
         limits: What the model takes.
         retry: How a request that failed is made again.
-        first: Hashes of texts that go before the others; looked at before each request.
+        first: Hashes of texts that go before the others; read before each request.
 
     Attributes:
         embedded: How many vectors have been stored.
@@ -120,7 +120,7 @@ class Requests:
                     raise
 
     def _bring_forward(self) -> None:
-        """Put what is wanted now before all that waits."""
+        """Move the texts that are wanted first to the front of those that wait."""
         # Each once: one that is refused or doubted comes again alone, and stays so.
         wanted = self._first - self._brought
         if not wanted:
@@ -179,7 +179,7 @@ class Requests:
     async def _ask_again(
         self, batch: Batch, reasons: Mapping[str, str], *, some_were_good: bool
     ) -> None:
-        """Ask again for vectors that cannot be used: it may have been the company, or a mishap."""
+        """Ask again for unusable vectors: the other texts, or a mishap, may have been the cause."""
         text_hash, reason = next(iter(reasons.items()))
         if len(batch) == 1 and text_hash in self._doubted and not some_were_good:
             await self._refuse(text_hash, reason)
@@ -191,7 +191,7 @@ class Requests:
             await self._divide(batch, reason)
 
     async def _divide(self, batch: Batch, reason: str) -> None:
-        """Make two requests of one, as long as the model takes any text."""
+        """Split a request in two, if the model takes any text at all."""
         await self._believe(reason)
         middle = len(batch) // 2
         self._waiting.extendleft(part for part in (batch[middle:], batch[:middle]) if part)
@@ -271,7 +271,7 @@ class Requests:
         for (text_hash, _), vector in zip(batch, vectors, strict=True):
             norm = _norm(vector)
             if norm is None:
-                bad[text_hash] = "gave something that is no vector"
+                bad[text_hash] = "gave something other than a vector"
             elif len(vector) != dimensions:
                 bad[text_hash] = (
                     f"gave a vector of {len(vector)} dimensions where {dimensions} were expected"
@@ -322,7 +322,7 @@ class Requests:
 
 
 def _norm(vector: Sequence[float]) -> float | None:
-    """Return the length of a vector, or None for what is none: providers answer with anything."""
+    """Return the length of a vector, or None for anything else that a provider may give."""
     try:
         return math.hypot(*vector) if vector else None
     except (TypeError, OverflowError):

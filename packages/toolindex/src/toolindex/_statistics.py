@@ -36,7 +36,7 @@ class QueryCount:
 
 
 class ToolOutcomes(NamedTuple):
-    """What came of using one tool.
+    """The outcomes of using one tool.
 
     Attributes:
         successes: How often it did its job.

@@ -56,8 +56,8 @@ class ToolIndex:
     """A database file that mirrors a tree of tools and keeps what was computed for them.
 
     What cannot be made again from the tools is in a second file beside it, `search.db-kept`:
-    vectors, and the usage record. So damage to the index loses none of that, and an index that is
-    removed finds it again.
+    vectors, and the usage record. So damage to the index loses none of that, and an index that
+    was removed and made again finds it there.
 
     Safe to use from many threads and beside other processes on the same files. Every change
     is one transaction, so a kill at any moment leaves the state before or after it. A file
@@ -132,7 +132,7 @@ class ToolIndex:
     def extension_problem(self) -> str:
         """Why sqlite-vec cannot be loaded here, or an empty string.
 
-        Without it vectors are kept, and found by `IndexReader.kept_vectors`; no vector table is.
+        Without it vectors are still kept, for `IndexReader.kept_vectors`, but in no vector table.
         """
         return self._pool.extension_problem
 
@@ -163,9 +163,9 @@ class ToolIndex:
             self._bind(connection)
 
     def bound_to(self) -> tuple[str, bool]:
-        """Return the tree that this is the index of, and whether that exists.
+        """Return the tree that this is the index of, and whether the tree exists.
 
-        The tree is what `bind` was given; empty where it was given none.
+        The tree is as given to `bind`; empty if `bind` was never called.
         """
         with self._pool.read() as connection:
             bound = get_meta(connection, "root") or ""
@@ -230,7 +230,7 @@ class ToolIndex:
             reread = not stored.is_current
             plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
             apply_plan(connection, plan)
-            # A part that is read anew must not stand for what another reader has made.
+            # A part that was read again must not vouch for what another reader has made.
             if within is None and not plan.rescan and (reread or not stored.is_complete):
                 note_reader(connection, reader_version, is_whole=True)
             elif not reread and not stored.is_complete:
@@ -277,7 +277,7 @@ class ToolIndex:
     def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        A refusal counts for less than a minute, and for twice as long each time it comes again.
+        A refusal counts for less than a minute, and for twice as long each time it is repeated.
         """
         with self._pool.read() as connection:
             return pending_texts(connection, model_id, limit=limit)
@@ -338,8 +338,8 @@ class ToolIndex:
 
         Args:
             model_id: The model.
-            dimensions: The length of the vectors that it gives now; None for that which it gave
-                last.
+            dimensions: The length of the vectors that it gives now; None for the length that it
+                gave last.
 
         Returns:
             Whether there are any.

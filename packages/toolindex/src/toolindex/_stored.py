@@ -73,7 +73,7 @@ class StoredFiles:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """The hashes, by path, of the files that need not be parsed if they hold the same bytes."""
+        """The hashes, by path, of files that need not be parsed while they hold the same bytes."""
         return {row[0]: row[2] for row in self._rows} if self.is_current else {}
 
     @property

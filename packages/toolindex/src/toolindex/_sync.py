@@ -47,8 +47,8 @@ class SyncReport:
         rescan: Paths to scan once more without known stamps: another process changed their
             entries between the scan and the sync. Nearly always empty.
         unsettled: Paths of files that were written so shortly before they were read that a later
-            edit could look the same. They are read again at the next scan; one a few seconds
-            later finds most of them at rest.
+            edit could look the same. The next scan reads them again; a scan a few seconds later
+            finds most of them settled.
         duration: Seconds that the sync took, the scan not counted.
     """
 
@@ -71,7 +71,7 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     )
     if not (changed or plan.removed):
         return
-    tables = writable_tables(connection) if changed or plan.removed else []
+    tables = writable_tables(connection)
     # A row whose file changed must not be found by what its text meant before.
     stale = [*(str(record.id) for record in plan.updated), *plan.removed]
     for table in tables:

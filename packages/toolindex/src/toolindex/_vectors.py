@@ -99,7 +99,7 @@ def writable_tables(connection: apsw.Connection) -> list[VectorTable]:
     """Return the vector tables that have to follow a change of the entries or the vectors.
 
     Without sqlite-vec none can: they are given up, and `use_model` makes new ones where the
-    extension is there.
+    extension can be loaded.
     """
     if not has_sqlite_vec(connection):
         connection.execute("UPDATE models SET vec_table = NULL WHERE vec_table IS NOT NULL")
@@ -130,13 +130,13 @@ def is_in_use(connection: apsw.Connection, model_id: str) -> bool:
 
 
 def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> None:
-    """Put the kept vectors of a model into a table, where one can be made, and keep it up.
+    """Put the kept vectors of a model into a table, where one can be made.
 
     Models that nobody has put to use for a month have no table; their vectors are kept, and
     putting them to use again costs nothing.
     """
     now = time.time()
-    # What is used last must be later than all else, also where the clock has gone back.
+    # The last use must be the latest, also where the clock has gone back.
     latest = connection.execute("SELECT max(used_at) FROM models").get or 0.0
     connection.execute(
         "INSERT INTO models (model_id, dimensions, used_at) VALUES (?, ?, ?) "

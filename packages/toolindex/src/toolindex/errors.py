@@ -143,7 +143,7 @@ class FailureKind(StrEnum):
     """What the failure of an embedder calls for.
 
     Attributes:
-        TRANSIENT: Try again in a while: no connection, no answer in time, too many requests.
+        TRANSIENT: Try again in a while: no connection, too many requests.
         SLOW: Ask for fewer texts at once: no answer came in time.
         REFUSED: Leave this text out: the model does not take it.
         UNAVAILABLE: Repair something first: no key, no package, no such model, no money.

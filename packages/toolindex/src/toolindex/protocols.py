@@ -91,7 +91,7 @@ class PendingTexts(Protocol):
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
         """Keep why a model gave no vector for some texts, by hash: these are not pending.
 
-        Not for ever: they are tried again in a minute, and later each time they are refused.
+        Not forever: they are tried again in a minute, and later each time they are refused.
         """
         ...
 
@@ -240,7 +240,7 @@ class StoreReader(Protocol):
         ...
 
     def outcomes(self) -> Mapping[str, ToolOutcomes]:
-        """Return what came of using each tool for which any outcome is known."""
+        """Return the outcomes of each tool for which any are known."""
         ...
 
     def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
@@ -371,8 +371,8 @@ class ToolStore(PendingTexts, Protocol):
     def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
         """Make a model's kept vectors searchable; whether there are any.
 
-        Vectors of another length than before are those of another model, kept beside the others:
-        from now on texts without one of that length are pending.
+        Vectors of another length than before count as those of another model, and are kept beside
+        the others: from now on texts without one of that length are pending.
         """
         ...
 

@@ -14,9 +14,9 @@ retrievers to a ranker, and ask::
 Retrieval: `BM25Retriever` (with `Postings`, each a `Posting`), `FuzzyRetriever`, `NameRetriever`,
 `VectorRetriever`, `NumpyVectorRetriever`, and the `Retriever` protocol for anything else.
 Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which give `FusedScores`.
-Besides the channels: parts of a request (`Query.parts`), groups, pinned hits and past use
-(`usage_prior`), the verbs of request and name (`verb_prior`), all of them steps of `HybridRanker`
-that each hit's `Explanation` retraces.
+Besides the channels: parts of a request (`Query.parts`), groups, pinned hits, past use
+(`usage_prior`), and the verbs of request and name (`verb_prior`), all of them steps of
+`HybridRanker` that each hit's `Explanation` retraces.
 Whether a hit answers at all: `confidence` of its `Evidence`. Hits that say the same:
 `group_duplicates`. Retrievers of your own: `toolrank.testing.check_retriever`.
 Query analysis: `query_terms`, `split_request`, `quoted_phrases`, `match_expression`.

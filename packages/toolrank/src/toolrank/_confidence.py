@@ -47,7 +47,7 @@ class Evidence:
 # The intercept and the coefficients for each set of features, as printed by
 # benchmarks/quality/fit_confidence.py, which counts as many requests without an answer as with
 # one. Most have one: where there are words the intercept is 0.8 higher, so that
-# RECOMMENDED_CONFIDENCE is where it is. Vectors alone say too much among a few dozen tools.
+# RECOMMENDED_CONFIDENCE is where it is. Vectors alone claim too much among a few dozen tools.
 _MODELS: Mapping[frozenset[str], tuple[float, Mapping[str, float]]] = MappingProxyType(
     {
         frozenset({"strength"}): (-2.28, {"strength": 4.34}),

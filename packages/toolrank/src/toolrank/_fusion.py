@@ -72,8 +72,8 @@ def reciprocal_rank_fusion(
             in the divisor: that retriever looked and found nothing.
         weights: Each list's weight, 1.0 where none is given; 0 switches a list off.
         floors: Without effect, for ranks know no scores.
-        unjudged: The candidates of other lists that a list could not judge, by its name. It
-            gives them the same share of what it gives its best as the other lists together do.
+        unjudged: The candidates of other lists that a list could not judge, by its name. Each
+            gets the share of this list's best that it has of the best of the other lists.
         rrf_k: The constant k; a larger one weighs the first ranks less.
 
     Raises:
@@ -118,9 +118,9 @@ def linear_fusion(
         weights: As for `reciprocal_rank_fusion`.
         floors: What a candidate scores in a list that does not hold it, at most the list's
             last score; zero where none is given.
-        unjudged: The candidates of other lists that a list could not judge, by its name. Each is
-            given an estimate: the share that it has of what the other lists give their best
-            is its place between the floor and the best of this list.
+        unjudged: The candidates of other lists that a list could not judge, by its name. Each
+            gets an estimate: the share that it has of the best of the other lists is its place
+            between the floor and the best of this list.
         units: What a point of each list's score is worth, 1.0 where none is given.
 
     Raises:
@@ -181,9 +181,9 @@ def _with_estimates(
 ) -> Mapping[str, Mapping[str, float]]:
     """Add to each list what it would give to the candidates that it could not judge.
 
-    A conditional logit model of which candidate is right, fitted to four sets of tools with
-    vectors of 10 to 90 % of them, gives a share in words the worth of the same share in meaning,
-    within 5 %: hence no constants (docs/decisions/0017).
+    A conditional logit model of which candidate is right, fitted to four sets of tools of which
+    10 to 90 % had vectors, values a share in words like the same share in meaning, within 5 %:
+    hence no constants (docs/decisions/0017).
     """
     estimated: dict[str, Mapping[str, float]] = dict(shares)
     held = {id_ for given in shares.values() for id_ in given}

@@ -26,7 +26,7 @@ _VECTOR_COLUMN = re.compile(r"\b(float|f32|int8|i8|bit)\s*\[", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class VectorRows:
-    """Vectors that lie in ordinary rows, for a connection on which sqlite-vec cannot be loaded.
+    """Vectors in ordinary rows, for a connection on which sqlite-vec cannot be loaded.
 
     Attributes:
         sql: A SELECT of an integer, as the rowid of a vector table would be, and of a vector in
@@ -63,8 +63,8 @@ class NumpyVectorRetriever:
 
     Args:
         connection: An open connection.
-        table: The `vec0` table, whose first vector column is searched; or other rows that hold
-            vectors, all of which are read for each search that has no `matrix`.
+        table: The `vec0` table, whose first vector column is searched; or ordinary rows with
+            vectors, all of which are read for each search without a `matrix`.
         unit_length: Whether every row is known to have length 1, which saves half the time.
         content: Where hits get their ids; without it an id is the rowid in digits.
         where: The rows to search among.

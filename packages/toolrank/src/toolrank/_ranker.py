@@ -42,9 +42,9 @@ class Channel:
             words; "last", its last hit's score, suits one that orders every row, as one for
             vectors, so that a row without a vector is not punished for it. A list that is as
             long as was asked for is cut: there it is the last score either way.
-        judges: Return those of some ids that the retriever can judge, for one that does not know
-            every row, as some have no vector yet; None where it knows all. What it says of the
-            others is estimated from what the other channels say, as the fusion describes.
+        judges: Returns which of some ids the retriever can judge, for one that does not know
+            every row, because some have no vector yet; None where it knows all. Its scores for
+            the others are estimated from the other channels, as the fusion describes.
     """
 
     retriever: Retriever
@@ -78,7 +78,7 @@ class HybridRanker:
         group: Gives a candidate's group by its id, as the server that a tool is of; None for no
             groups.
         group_weight: How much the best of a group lifts the others.
-        name: Gives a candidate's name by its id, for its verb; None where verbs tell nothing.
+        name: Gives a candidate's name by its id, for its verb; None to ignore verbs.
         usage: Factors of past use by id, as `usage_prior` gives them; 1.0 where none is given.
 
     Raises:

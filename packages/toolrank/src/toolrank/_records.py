@@ -90,7 +90,7 @@ class Explanation:
         usage: The factor of past use; 1.0 where nothing is known.
         verb: The factor of the name's verb, as `verb_prior` gives it.
         pinned: Whether the hit was named to come first, whatever the scores.
-        unjudged: The channels that could not judge the hit, in the channels' order: their say in
+        unjudged: The channels that could not judge the hit, in the channels' order: their part of
             its score is an estimate, and they are in none of its contributions.
     """
 

@@ -80,7 +80,7 @@ class RerankOutcome:
 
 
 def clear_lead(scores: Sequence[float], *, certain: float = 0.90, gap: float = 0.10) -> str:
-    """Return why a ranking needs no reranker; an empty string where it may.
+    """Return why a ranking needs no reranker, or an empty string where it may need one.
 
     Args:
         scores: The scores of a ranking, best first; two at least.

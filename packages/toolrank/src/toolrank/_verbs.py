@@ -1,4 +1,4 @@
-"""What a request wants done, and what a name says is done: "open an issue" is no `get_issue`."""
+"""The action that a request asks for, against that of a name: "open an issue" is no `get_issue`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from toolrank._query import query_words
 __all__ = ["VERB_PENALTY", "verb_prior"]
 
 VERB_PENALTY = 0.1
-"""The share of its score that a hit loses whose name tells of another action than is asked for."""
+"""The share of its score that a hit loses whose name has another action than the request."""
 
-# English verbs that requests begin with and names are made of, by what is done. Which of a thing
-# are shown, one or many, is told apart where a request says so.
+# English verbs that requests begin with and names are made of, by action. Whether one or many of a
+# thing are shown is distinguished where a request says so.
 _ACTIONS = {
     "one": "show get read view display fetch retrieve describe see print",
     "many": "list search find log history query browse scan",
@@ -24,7 +24,7 @@ _ACTIONS = {
     "unfollow remove",
 }
 _SHOWING = frozenset({"one", "many"})
-# They find tools for a request, and tools that find things, alike.
+# They may ask for a tool, or for a tool that finds something.
 _SEEKING = frozenset(_ACTIONS["many"].split()) - {"list"}
 _QUESTIONS = frozenset({"which", "what", "who", "whose", "where", "when", "how"})
 _POLITE = frozenset(
@@ -52,7 +52,7 @@ def verb_prior(request: str, name: str) -> float:
     """Return the factor by which a name's verb changes a score.
 
     It is 1 - `VERB_PENALTY` where the request begins with a verb, politeness left out, or with a
-    question word, and the name has verbs of other actions only; 1.0 wherever either is silent.
+    question word, and the name has verbs of other actions only; 1.0 where either has no verb.
     """
     wanted, told = _wanted(request), _told(name)
     return 1 - VERB_PENALTY if wanted and told and not wanted & told else 1.0
@@ -67,7 +67,7 @@ def _wanted(request: str) -> frozenset[str]:
     if verb in _SEEKING:
         return frozenset()
     if verb == "open":
-        # A file or a page is opened to be read; what is not there yet is made.
+        # A file or a page is opened to be read; what does not exist yet is created.
         return _BY_WORD["create"] if another else frozenset()
     if verb == "get" and rest[:1] == ["rid"]:
         return _BY_WORD["delete"]

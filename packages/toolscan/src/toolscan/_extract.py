@@ -112,7 +112,7 @@ def _declared(namespace: Namespace, name: str) -> tuple[str, ...]:
 
 
 def _with_use_cases(description: str, use_cases: tuple[str, ...]) -> str:
-    """Add the use cases that the description does not tell: they are searched as it is."""
+    """Add the use cases that the description does not mention, so that they are searched too."""
     told = " ".join(description.split())
     missing = [text for text in use_cases if " ".join(text.split()) not in told]
     return f"{description}\n\nUse cases: {'; '.join(missing)}" if missing else description

@@ -27,7 +27,7 @@ def embedding_text(
     """Return the text that stands for a tool in vector search.
 
     A pure function of what an index stores, so that an embedding can be made later without the
-    file. Tags that the description has are not said again. Parameters come last, by their names
+    file. Tags that the description mentions are not repeated. Parameters come last, by their names
     alone: a model that cuts long texts, or weighs beginnings more, then loses what says least.
     """
     name, category = _words(id.name), _words(id.category)

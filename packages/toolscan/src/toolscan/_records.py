@@ -38,7 +38,7 @@ class Reason(StrEnum):
     DUPLICATE_ID = "duplicate_id"
     NO_LAYOUT = "no_layout"
     OVER_LIMIT = "over_limit"
-    """There are more tools than are wanted; no scan says so, who bounds what it reads may."""
+    """There are more tools than a limit allows; no scan says so, but its caller may."""
     # The file system
     NOT_A_FILE = "not_a_file"
     UNREADABLE = "unreadable"
@@ -165,8 +165,8 @@ class ScanReport:
     Attributes:
         records: The tools that were read, sorted by id.
         issues: The paths that gave no tool, sorted by path.
-        unchanged: The paths whose stamp or bytes are the known ones; they were not parsed.
-        touched: Those of the unchanged paths whose stamp is another than the known one, with the
+        unchanged: The paths whose stamp or bytes are as known; they were not parsed.
+        touched: Those of the unchanged paths whose stamp differs from the known one, with the new
             stamp, or `None` as in a record.
         categories: `"source:category"` to the docstring of the category's `__init__.py`.
     """

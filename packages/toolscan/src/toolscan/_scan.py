@@ -51,8 +51,8 @@ def scan(
         known: The stamps of earlier records of these layouts, by path. A file whose stamp is the
             same is not read, and its path is reported as unchanged.
         hashes: The file hashes of these records, by path. A file that is read and holds the same
-            bytes is not parsed: its path is reported as unchanged, and its stamp as touched where
-            it is another than the known one.
+            bytes is not parsed: its path is reported as unchanged, and in `touched` where its stamp
+            differs from the known one.
         outside_links: Whether symbolic links are followed that lead out of the root; else they
             are issues.
         progress: Called with the number of files looked at so far, for each of them.

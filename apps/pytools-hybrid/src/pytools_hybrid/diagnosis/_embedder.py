@@ -106,12 +106,11 @@ def _meanwhile(database: Path | None, wanted: str) -> str:
     """Return what searches go by while a model gives no vectors."""
     from pytools_hybrid.embedding._static import MODEL_ID
 
-    counts = {
-        model: 0 if found is None else found.vectors
-        for model in (MODEL_ID, wanted)
-        for found in [None if database is None else _coverage(database, model)]
-    }
-    if counts[MODEL_ID] > counts[wanted]:
+    def vectors(model: str) -> int:
+        coverage = None if database is None else _coverage(database, model)
+        return 0 if coverage is None else coverage.vectors
+
+    if vectors(MODEL_ID) > vectors(wanted):
         return f"searches go by {MODEL_ID} and words meanwhile"
     return "searches go by words alone meanwhile"
 
