@@ -50,5 +50,5 @@ def test_tools_without_data_pass_a_bound_on_their_use_unless_they_are_excluded(s
 
     passed, said = search("make a list", *bound)
     assert passed == every
-    assert f"{len(every)} of these {len(every)} are used too little" in said
+    assert f"{len(every)} of {len(every)} results have too little recorded use" in said
     assert search("make a list", *bound, "--unknown", "exclude")[0] == set()

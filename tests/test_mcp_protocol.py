@@ -179,7 +179,7 @@ def test_a_line_that_cannot_be_served_is_answered_with_its_id_where_that_can_be_
         assert "an emoji that was cut" in server.receive()["error"]["message"]
 
 
-def test_what_wants_no_answer_is_passed_over(piped):
+def test_messages_that_need_no_answer_get_none(piped):
     with piped() as server:
         for what, line in PASSED_OVER.items():
             server.send(line, PING)

@@ -151,7 +151,7 @@ async def test_tools_that_proved_slow_or_bad_are_left_out_and_those_without_data
         known = await search(min_success_rate=0.5, unknown="exclude")
 
         assert names(good)[0] == ISSUE
-        assert "4 of these 5 are used too little" in good.content[0].text
+        assert "4 of 5 results have too little recorded use" in good.content[0].text
         assert ISSUE not in names(fast)
         assert names(known) == [ISSUE]
 

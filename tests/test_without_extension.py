@@ -38,7 +38,7 @@ async def test_a_command_and_a_server_find_tools_and_say_what_they_do_without(
     assert "sqlite-vec cannot be loaded" in str(answer.meta)
 
 
-def test_status_tells_it(tree: Path, run: Callable[..., Any], without: dict[str, str]) -> None:
+def test_status_says_so(tree: Path, run: Callable[..., Any], without: dict[str, str]) -> None:
     run("index", "--root", tree)
     told = run("status", "--root", tree, **without)
     assert (told.returncode, "sqlite-vec cannot be loaded" in told.stdout) == (0, True)

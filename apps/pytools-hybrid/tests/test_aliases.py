@@ -75,7 +75,7 @@ def test_alpha_is_a_share(monkeypatch, alpha):
         Settings.from_flags({})
 
 
-def test_over_mcp_and_http_the_other_names_are_taken_too():
+def test_the_other_names_are_accepted_over_mcp_and_http_too():
     asked = SearchArguments.model_validate({"query": "x", "top_k": 3, "min_confidence": 0.2})
     assert (asked.limit, asked.threshold) == (3, 0.2)
     assert renamed({"q": "x", "top_k": ["3"]}, SearchQuery.model_fields)["limit"] == ["3"]
@@ -87,7 +87,7 @@ def test_over_mcp_and_http_the_other_names_are_taken_too():
         renamed({"limit": ["2"], "top_k": ["3"]}, SearchQuery.model_fields)
 
 
-def test_in_python_top_k_is_another_name_of_limit(settings, root):
+def test_in_python_top_k_is_another_name_for_limit(settings, root):
     with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
         assert len(tools.search("open merge turn show", top_k=1)) == 1
         with pytest.raises(ValueError, match="top_k is another name for limit"):
@@ -109,7 +109,7 @@ def test_no_alias_is_the_name_of_a_setting_and_all_stand_for_some():
         ("test", "test"),
     ],
 )
-def test_older_names_of_providers_are_taken_for_those_of_now(old, new):
+def test_older_names_of_providers_are_replaced_with_the_present_ones(old, new):
     assert current_name(old) == new
     assert Reranking(old)._model == new
 
@@ -138,7 +138,7 @@ def test_field_weights_are_set_by_name_and_the_others_keep_theirs(
 
 
 @pytest.mark.parametrize("wrong", ["nam=3", "name", "name=x", "name=-1", "name=inf"])
-def test_field_weights_that_cannot_be_are_an_error(monkeypatch, wrong):
+def test_impossible_field_weights_are_an_error(monkeypatch, wrong):
     monkeypatch.setenv("PYTOOLS_FIELD_WEIGHTS", wrong)
     with pytest.raises(SettingsError, match="PYTOOLS_FIELD_WEIGHTS"):
         Settings.from_flags({})

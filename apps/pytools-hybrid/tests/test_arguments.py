@@ -64,7 +64,7 @@ def test_a_flood_of_wrong_arguments_is_told_in_a_line():
     assert len(said) < 300
 
 
-def test_a_name_that_is_no_text_is_told():
+def test_a_name_that_is_not_valid_text_is_an_error_that_says_so():
     assert "There is no argument" in refusal(**{"query": "a", "\ud83d": 1})
 
 

@@ -11,7 +11,7 @@ from toolindex import ToolIndex, remove_index
 
 @pytest.fixture
 def cached(tmp_path):
-    """Give the names of the files in the cache folder, without logs that readers leave behind."""
+    """Return the names of the files in the cache folder, without logs that readers leave behind."""
     folder = tmp_path / "cache" / "pytools-hybrid"
     return lambda: sorted(
         it.name for it in folder.glob("*") if not it.name.endswith(("-wal", "-shm"))
@@ -54,7 +54,7 @@ def test_a_root_that_appears_while_it_is_waited_for_is_indexed(tmp_path, root, c
     assert [it for it in cached() if it.endswith(".db")]
 
 
-def test_a_tree_that_was_emptied_keeps_its_record_of_usage(root, search, cached):
+def test_a_tree_that_was_emptied_keeps_its_usage_record(root, search, cached):
     with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
         tools.record_outcome("merge_pdfs", success=True)
     before = cached()
@@ -63,7 +63,7 @@ def test_a_tree_that_was_emptied_keeps_its_record_of_usage(root, search, cached)
     assert cached() == before
 
 
-def test_it_is_listed_what_is_there_and_of_which_root(root, search, capsys):
+def test_each_index_is_listed_with_its_root(root, search, capsys):
     search(root)
     assert run("--output", "json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
@@ -75,7 +75,7 @@ def test_it_is_listed_what_is_there_and_of_which_root(root, search, capsys):
     assert f"{root}  4 tools" in capsys.readouterr().out
 
 
-def test_what_is_of_a_root_that_is_gone_is_cleaned_and_nothing_else(root, tmp_path, search, cached):
+def test_only_the_indexes_of_roots_that_are_gone_are_cleaned(root, tmp_path, search, cached):
     search(root)
     kept = cached()
     shutil.copytree(root, tmp_path / "other")

@@ -181,7 +181,7 @@ def test_vectors_in_use_outlive_any_damage_to_the_file_that_keeps_them(
     asyncio.run(main())
 
 
-def test_an_index_in_our_cache_is_known_for_ours_whatever_is_left_of_it(root, embedder):
+def test_an_index_in_our_cache_is_recognised_as_ours_whatever_is_left_of_it(root, embedder):
     chosen = Settings.from_flags({})
     database = chosen.resolved_database(root)
 

@@ -176,7 +176,7 @@ def test_a_sqlite_without_full_text_search_is_told():
 
 
 @pytest.mark.usefixtures("without_sqlite_vec")
-def test_an_extension_that_cannot_be_loaded_is_told_with_what_takes_its_place():
+def test_an_extension_that_cannot_be_loaded_is_reported_with_what_replaces_it():
     verdict = vector_search()
 
     assert verdict.status is Status.WARNING
@@ -603,7 +603,7 @@ def test_a_change_is_noticed_and_nothing_is_written_in_the_tree(roots, root, dat
     assert list(database.parent.glob("pytools-doctor-*")) == []
 
 
-def test_nothing_is_written_in_the_tree_either_where_the_index_lies_in_it(roots, root):
+def test_nothing_is_written_in_the_tree_even_if_the_index_is_in_it(roots, root):
     before = times(root)
 
     verdict = look_at_watching(roots, is_wanted=True, database=root / "mcptools" / "search.db")

@@ -164,7 +164,7 @@ def test_a_query_goes_by_words_while_the_provider_fails_and_by_meaning_afterward
         assert f"vector channel lost (embedding model '{MODEL}'" in answer.notes[0]
 
 
-def test_rows_in_another_order_are_brought_into_that_of_their_texts(
+def test_rows_in_another_order_are_sorted_in_the_order_of_their_texts(
     openai, settings, root, tmp_path
 ):
     in_order, _ = run(root, settings, by_text, db_path=tmp_path / "in_order.db")
@@ -392,7 +392,7 @@ def vectors_in(path):
 # Which model answers
 
 
-def test_an_answer_names_the_model_that_gave_it_and_first_of_all_what_is_amiss(
+def test_an_answer_names_the_model_that_was_used_and_says_first_what_is_wrong(
     openai, settings, root
 ):
     async def index(tools):
@@ -450,7 +450,7 @@ async def _embed_offline(settings, root):
         await embedded(tools)
 
 
-def test_a_provider_that_there_is_not_costs_vectors_and_is_told_with_each_answer(settings, root):
+def test_an_unknown_provider_costs_vectors_and_every_answer_says_so(settings, root):
     async def job(tools):
         with pytest.raises(EmbeddingError, match="knows no provider"):
             await embedded(tools)
@@ -468,7 +468,7 @@ def test_a_provider_that_there_is_not_costs_vectors_and_is_told_with_each_answer
     assert "pydantic-ai knows no provider of 'nobody:stub'" in answer.notes[0]
 
 
-def test_a_provider_that_there_is_not_ends_a_command_and_no_server(monkeypatch, root):
+def test_an_unknown_provider_ends_a_command_but_not_a_server(monkeypatch, root):
     monkeypatch.setenv("PYTOOLS_EMBEDDING_MODEL", "nobody:stub")
 
     with pytest.raises(SettingsError, match=r"PYTOOLS_EMBEDDING_MODEL: .* knows no provider"):

@@ -110,7 +110,7 @@ def test_nothing_is_removed_before_all_is_read(store, large, tmp_path):
     assert tools_in(store) == 80 - 10 + 40
 
 
-def test_it_is_told_how_far_the_first_look_is(store, large):
+def test_progress_of_the_first_index_is_reported(store, large):
     told = []
     refresh(store, large, filling=told.append)
     assert told[0] == Filling(read=0, total=80)
@@ -222,7 +222,7 @@ def held(monkeypatch):
 
 @asynccontextmanager
 async def served(settings, root):
-    """Give a client of a server whose index is being made."""
+    """Return a client of a server whose index is being made."""
     from mcp import Client
 
     async with ToolSearch(root, settings, refresh=False) as search:

@@ -15,7 +15,7 @@ def anyio_backend():
     return "asyncio"
 
 
-async def test_the_index_is_opened_when_the_client_asks_for_more_than_to_be_greeted(
+async def test_the_index_is_opened_at_the_first_request_after_the_greeting(
     settings, root, monkeypatch
 ):
     monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 300)
@@ -35,7 +35,7 @@ async def test_the_index_is_opened_when_the_client_asks_for_more_than_to_be_gree
     await asyncio.wait({keeping})
 
 
-async def test_a_client_that_says_nothing_finds_the_index_open(settings, root, monkeypatch):
+async def test_the_index_is_opened_even_for_a_client_that_stays_silent(settings, root, monkeypatch):
     monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 0)
     made = settings(watch=False)
     search = ToolSearch(root, made, refresh=False)

@@ -350,7 +350,7 @@ async def test_a_connection_too_many_takes_the_place_of_the_oldest_that_has_not_
             writer.close()
 
 
-async def test_where_all_have_shown_a_token_the_next_is_told_to_come_again():
+async def test_where_all_have_shown_a_token_the_next_is_told_to_try_again_later():
     async with serving(guarded(echo), most=2) as address:
         known = [await asyncio.open_connection(*address) for _ in range(2)]
         for reader, writer in known:

@@ -108,7 +108,7 @@ def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run,
     assert set(report.notes) == {"none", "odd", "list", "five", "extras"}
 
 
-def test_what_no_reader_of_json_takes_costs_its_own_tool_at_most(write, run, ids):
+def test_json_that_no_strict_reader_accepts_costs_at_most_its_own_tool(write, run, ids):
     deep: dict = {"type": "string"}
     for _ in range(400):
         deep = {"anyOf": [deep]}

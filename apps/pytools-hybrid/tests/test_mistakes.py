@@ -14,7 +14,7 @@ from pytools_hybrid.server._search_tools import SearchArguments
 
 
 @pytest.mark.parametrize("wrong", ["semantic", "VECTOR", "", None])
-def test_a_mode_that_there_is_not_is_an_error_that_names_those_there_are(settings, root, wrong):
+def test_an_unknown_mode_is_an_error_that_names_the_modes(settings, root, wrong):
     with (
         BlockingToolSearch(root, settings(), refresh=False) as tools,
         pytest.raises(ValueError, match=f"no mode {wrong!r}; there are hybrid, bm25, vector, fuzz"),
@@ -22,7 +22,7 @@ def test_a_mode_that_there_is_not_is_an_error_that_names_those_there_are(setting
         tools.search("merge files", mode=wrong)
 
 
-def test_a_scope_that_there_is_not_is_an_error_that_names_those_there_are(settings, root):
+def test_an_unknown_scope_is_an_error_that_names_the_scopes(settings, root):
     with (
         BlockingToolSearch(root, settings(), refresh=False) as tools,
         pytest.raises(ValueError, match="no scope 'mcp'; there are all, gentools, mcptools"),
@@ -31,7 +31,7 @@ def test_a_scope_that_there_is_not_is_an_error_that_names_those_there_are(settin
 
 
 @pytest.mark.parametrize("model", [SearchQuery, SearchArguments])
-def test_over_http_and_mcp_too_a_wrong_mode_is_told_the_modes(model):
+def test_an_unknown_mode_over_http_and_mcp_is_an_error_that_names_the_modes(model):
     with pytest.raises(ValueError, match=r"hybrid.*bm25.*vector.*fuzzy"):
         model.model_validate({"q": "x", "query": "x", "mode": "semantic"})
 
@@ -66,7 +66,7 @@ def test_the_root_of_freeact_is_found_two_levels_below_a_project(root, tmp_path)
     assert nearby_root(tmp_path / "project") == tmp_path / "project" / ".freeact" / "generated"
 
 
-def test_where_no_tools_are_near_what_was_looked_for_is_told(tmp_path):
+def test_where_no_tools_are_near_the_message_says_what_was_looked_for(tmp_path):
     (tmp_path / "empty").mkdir()
     told = no_tools([tmp_path / "empty"])
     assert told.startswith(f"no tools in {tmp_path / 'empty'}: looked for mcptools/<category>/")

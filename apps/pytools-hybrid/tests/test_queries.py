@@ -230,7 +230,7 @@ def test_a_model_that_is_still_being_loaded_is_not_said_to_give_no_answer(path, 
     with_queries(path, job, Loading)
 
 
-def test_a_failure_of_a_moment_costs_no_query_its_vector(path):
+def test_a_momentary_failure_costs_no_query_its_vector(path):
     class Flapping(CountingEmbedder):
         async def embed_query(self, text):
             self.failure = "busy" if not self.asked else None

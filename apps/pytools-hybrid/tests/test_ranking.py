@@ -148,7 +148,7 @@ SIMILAR = {
 
 
 @pytest.mark.parametrize("mode", BY_WORDS_AND_MEANING)
-def test_of_tools_for_one_thing_the_one_that_does_what_is_asked_is_first(
+def test_among_tools_for_the_same_thing_the_one_with_the_right_action_is_first(
     settings, tmp_path, write_tool, mode
 ):
     for path, description in SIMILAR.items():

@@ -92,7 +92,7 @@ def test_an_answer_by_outcomes_is_new_after_each_outcome(settings, root):
     assert use(settings(), root, job) == [[], [CREATE], [CREATE], []]
 
 
-def test_a_bound_on_use_says_how_many_tools_passed_it_for_want_of_data(settings, root):
+def test_a_bound_on_use_says_how_many_tools_passed_it_for_lack_of_data(settings, root):
     async def job(search):
         for _ in range(5):
             await search.record_outcome(CREATE, success=True, latency_ms=30.0)
@@ -114,7 +114,7 @@ def test_a_bound_on_use_says_how_many_tools_passed_it_for_want_of_data(settings,
         (note,) = response.notes
         others = len(response) - 1
         assert others > 0
-        assert note.startswith(f"{others} of these {len(response)} are used too little")
+        assert note.startswith(f"{others} of {len(response)} results have too little recorded use")
         assert note.endswith("unknown=exclude leaves them out")
     assert ids(known) == [CREATE]
     assert ids(none) == []

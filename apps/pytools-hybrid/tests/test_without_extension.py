@@ -10,7 +10,7 @@ REQUEST = "several documents into one"
 
 
 def answer(root, settings, **options):
-    """Bring the index up to date, search it twice, and give the second answer."""
+    """Bring the index up to date, search it twice, and return the second answer."""
 
     async def main():
         async with ToolSearch(root, settings) as tools:
@@ -44,13 +44,13 @@ def test_numpy_finds_the_same_in_the_place_of_the_extension(toolbox, settings, r
 
 @pytest.mark.usefixtures("without_sqlite_vec")
 @pytest.mark.parametrize("mode", [SearchMode.BM25, SearchMode.FUZZY])
-def test_searches_by_words_have_nothing_to_say_of_it(root, settings, mode):
+def test_searches_by_words_do_not_mention_it(root, settings, mode):
     response, _ = answer(root, settings(), mode=mode)
     assert (response.notes, bool(response.tools)) == ((), True)
 
 
 @pytest.mark.usefixtures("without_sqlite_vec")
-def test_without_a_model_there_is_nothing_to_say_of_it(root, settings):
+def test_without_a_model_it_is_not_mentioned(root, settings):
     response, told = answer(root, settings(embedding_model="none"))
     assert (response.notes, told) == ((), ())
     assert MERGE in scores(response)
@@ -58,7 +58,7 @@ def test_without_a_model_there_is_nothing_to_say_of_it(root, settings):
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
 @pytest.mark.parametrize("model", ["wordllama", "openai:stub"])
-def test_where_numpy_is_missing_too_words_serve(root, settings, openai, model):
+def test_where_numpy_is_missing_too_searches_go_by_words(root, settings, openai, model):
     response, told = answer(root, settings(embedding_model=model))
 
     assert MERGE in scores(response)

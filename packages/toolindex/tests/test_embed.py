@@ -344,7 +344,7 @@ def test_a_wait_longer_than_patience_is_the_callers_to_arrange():
     jitter=st.booleans(),
     asked=st.none() | st.floats(0, 10**6),
 )
-def test_a_delay_doubles_with_each_failure_up_to_a_bound_and_is_what_was_asked_for_at_least(
+def test_a_delay_doubles_with_each_failure_up_to_a_bound_and_is_never_less_than_was_asked(
     failures, first, longest, jitter, asked
 ):
     backoff = Backoff(first=first, longest=longest, jitter=jitter)
@@ -355,7 +355,7 @@ def test_a_delay_doubles_with_each_failure_up_to_a_bound_and_is_what_was_asked_f
     assert delay == max(bound, asked or 0.0) or (jitter and (asked or 0.0) <= delay <= bound)
 
 
-def test_delays_with_jitter_are_spread_over_all_that_they_may_be():
+def test_delays_with_jitter_are_spread_from_zero_to_the_bound():
     delays = [Backoff(first=4.0, jitter=True).delay(2) for _ in range(200)]
 
     assert min(delays) < 1.6
@@ -706,7 +706,7 @@ def slow_above(most):
     return answer
 
 
-def test_a_model_that_is_slow_is_asked_for_less_at_once():
+def test_a_slow_model_is_asked_for_less_at_once():
     model = Model(slow_above(5))
 
     assert embed(Memory(130), model).embedded == 130

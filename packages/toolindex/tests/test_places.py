@@ -28,17 +28,17 @@ def refuses(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no such folder here")
-def test_a_folder_that_takes_no_files_is_no_place(refuses):
+def test_an_index_cannot_be_in_a_folder_that_takes_no_files(refuses):
     refuses("/proc/search.db", r"no file can be made in /proc .*; choose another path")
 
 
-def test_a_folder_is_no_place_but_a_file_in_it_is(tmp_path, refuses):
+def test_an_index_cannot_be_a_folder_but_a_file_in_it(tmp_path, refuses):
     refuses(tmp_path, "this is a folder; give the path of a file in it")
     ToolIndex(tmp_path / "search.db").close()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such files")
-def test_pipes_sockets_and_devices_are_no_places(tmp_path, refuses):
+def test_an_index_cannot_be_a_pipe_a_socket_or_a_device(tmp_path, refuses):
     os.mkfifo(tmp_path / "pipe")
     refuses(tmp_path / "pipe", "this is a named pipe; give the path of a file")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -47,7 +47,7 @@ def test_pipes_sockets_and_devices_are_no_places(tmp_path, refuses):
     refuses("/dev/null", "this is a device; give the path of a file")
 
 
-def test_nothing_lies_below_a_file(tmp_path, refuses):
+def test_an_index_cannot_be_below_a_file(tmp_path, refuses):
     (tmp_path / "notes").write_text("mine", encoding="utf-8")
     for below in ("search.db", "folder/search.db"):
         refuses(tmp_path / "notes" / below, "notes is a file, not a folder; choose another path")
@@ -58,12 +58,12 @@ def test_a_name_can_be_too_long(tmp_path, refuses):
     refuses(tmp_path / ("y" * 400) / "search.db", "name is too long")
 
 
-def test_links_that_lead_in_a_circle_lead_nowhere(tmp_path, refuses):
+def test_links_in_a_circle_are_an_error(tmp_path, refuses):
     (tmp_path / "circle").symlink_to("circle")
     refuses(tmp_path / "circle", "symbolic links lead in a circle; choose another path")
 
 
-def test_a_folder_that_one_may_not_write_is_no_place(tmp_path, refuses, read_only_view):
+def test_an_index_cannot_be_in_a_folder_without_write_permission(tmp_path, refuses, read_only_view):
     (tmp_path / "theirs").mkdir()
     with read_only_view(tmp_path / "theirs") as folder:
         match = r"(no permission to make files in|cannot be written \(read-only\))"
@@ -100,14 +100,14 @@ def without_locks(monkeypatch):
         yield
 
 
-def test_a_drive_without_locks_is_no_place_for_a_new_index(tmp_path, without_locks):
+def test_a_new_index_cannot_be_on_a_drive_without_locks(tmp_path, without_locks):
     with pytest.raises(DatabaseError, match=r"cannot be locked there, .*local disk") as caught:
         ToolIndex(tmp_path / "search.db")
     assert not isinstance(caught.value, DatabaseBusyError)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nor_for_one_that_was_copied_there(path, index, request):
+def test_an_index_that_was_copied_to_a_drive_without_locks_is_an_error(path, index, request):
     index.close()
     request.getfixturevalue("without_locks")
     with pytest.raises(DatabaseError, match=r"cannot be locked there, .*local disk") as caught:

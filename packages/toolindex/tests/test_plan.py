@@ -69,13 +69,13 @@ def test_a_file_that_was_passed_over_as_known_is_unchanged(make_record, stored):
     assert plan_sync(stored(record), scanned) == SyncPlan(unchanged=1)
 
 
-def test_a_file_that_was_passed_over_for_its_bytes_is_touched_only(make_record, stored):
+def test_a_file_with_known_bytes_is_only_touched(make_record, stored):
     record = make_record(A)
     scanned = ScanReport(unchanged=(record.path,), touched={record.path: LATER})
     assert plan_sync(stored(record), scanned) == SyncPlan(touched={A: LATER})
 
 
-def test_files_without_a_stamp_to_be_trusted_are_unsettled(make_record, stored):
+def test_files_without_a_stamp_that_can_be_trusted_are_unsettled(make_record, stored):
     held, lost, new = make_record(A, stamp=None), make_record(B), make_record(C, stamp=None)
     scanned = ScanReport(
         records=(new,), unchanged=(held.path, lost.path), touched={lost.path: None}

@@ -107,7 +107,7 @@ def test_vectors_of_a_damaged_index_are_taken_over(path, fill, contents, check_s
     check_sound(path)
 
 
-def test_vectors_before_and_behind_a_broken_page_are_taken_over(path, kept, fill, embed):
+def test_vectors_before_and_after_a_broken_page_are_taken_over(path, kept, fill, embed):
     with ToolIndex(path) as index:
         fill(index, MANY)
         texts = index.pending("wide", limit=1000)

@@ -344,7 +344,7 @@ def test_a_vector_without_dimensions_has_no_direction(index, fill):
 
 
 def lengths(index):
-    """Give the length that is in use, and how many tools have a vector of each length."""
+    """Return the length that is in use, and how many tools have a vector of each length."""
     with index.reading() as reader:
         now = reader.coverage("m").dimensions
         return now, {n: reader.coverage("m", dimensions=n).vectors for n in (2, 3, 4)}

@@ -45,7 +45,7 @@ def coverage(index, model_id="m"):
 
 
 def kept(index, model_id="m"):
-    """Give the vectors that a search without the extension goes by, by the ids of tools."""
+    """Return the vectors that a search without the extension uses, by the ids of tools."""
     with index.reading() as reader:
         sql, values = reader.kept_vectors(model_id)
         return dict(
@@ -85,7 +85,7 @@ def test_an_index_is_made_filled_and_looked_through_and_says_what_it_lacks(
     assert vector_tables(path) == []
 
 
-def test_with_the_extension_there_is_nothing_to_say(index):
+def test_with_the_extension_no_problem_is_reported(index):
     assert index.extension_problem == ""
 
 
@@ -102,7 +102,7 @@ def test_with_the_extension_there_is_nothing_to_say(index):
         pytest.param(lambda index, fill: index.rebuild(forget="m"), id="vectors are forgotten"),
     ],
 )
-def test_what_changed_without_the_extension_is_searched_right_when_it_is_back(
+def test_what_changed_without_the_extension_is_searched_correctly_once_it_is_back(
     path, fill, broken, check_sound, change
 ):
     with ToolIndex(path) as index:
@@ -148,7 +148,7 @@ def test_tables_that_were_given_up_are_gone_once_the_extension_is_back(path, fil
     assert len(vector_tables(path)) == 1
 
 
-def test_a_table_that_cannot_be_read_is_no_damage(path, fill, broken):
+def test_a_table_that_cannot_be_read_is_not_taken_for_damage(path, fill, broken):
     with ToolIndex(path) as index:
         fill(index, TWO, model_id="m")
     with broken(), ToolIndex(path) as index:

@@ -101,7 +101,7 @@ def test_vectors_in_ordinary_rows_are_found_as_those_of_a_vector_table(table, ve
     assert len(set(map(str, found.values()))) == 1
 
 
-def test_no_rows_have_nothing_near(connection):
+def test_a_search_of_no_rows_finds_nothing(connection):
     rows = VectorRows("SELECT 1, x'00' WHERE 0")
     retriever = NumpyVectorRetriever(connection, table=rows)
     assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []

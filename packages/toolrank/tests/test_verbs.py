@@ -46,10 +46,10 @@ def test_a_verb_of_another_action_costs_its_share_and_one_of_the_same_nothing(
         ("show it", ""),
     ],
 )
-def test_where_request_or_name_tells_no_action_nothing_changes(request_, name):
+def test_where_request_or_name_has_no_action_nothing_changes(request_, name):
     assert verb_prior(request_, name) == 1.0
 
 
 @given(st.text(), st.text())
-def test_any_texts_have_one_of_two_factors(request_, name):
+def test_any_text_gives_one_of_two_factors(request_, name):
     assert verb_prior(request_, name) in {1.0, 1 - VERB_PENALTY}
