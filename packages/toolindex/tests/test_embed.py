@@ -572,10 +572,10 @@ def test_a_long_text_that_is_refused_is_tried_in_part(length, taken):
         ([math.nan, 1.0, 1.0, 1.0], "not finite"),
         ([1.0, -math.inf, 1.0, 1.0], "not finite"),
         ([1.0] * 3, "3 dimensions where 4 were expected"),
-        ([], "no vector"),
-        (None, "no vector"),
-        (["1.0"] * 4, "no vector"),
-        ([10**400] * 4, "no vector"),
+        ([], "other than a vector"),
+        (None, "other than a vector"),
+        (["1.0"] * 4, "other than a vector"),
+        ([10**400] * 4, "other than a vector"),
     ],
 )
 def test_one_unusable_vector_costs_its_own_text_only(index, fill, bad, why):
