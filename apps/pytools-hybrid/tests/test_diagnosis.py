@@ -264,6 +264,20 @@ def test_a_file_in_place_of_a_tree_fails(look_at_tree, tmp_path):
     assert (verdict.status, verdict.message) == ("failed", f"{file} is a file")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither")
+def test_a_pipe_or_a_circle_of_links_in_place_of_a_tree_fails(look_at_tree, tmp_path):
+    pipe, circle = tmp_path / "pipe", tmp_path / "circle"
+    os.mkfifo(pipe)
+    circle.symlink_to(circle)
+
+    assert look_at_tree(given=pipe).message == f"{pipe} is a file"
+    verdict = look_at_tree(given=circle)
+
+    assert verdict.status == "failed"
+    assert verdict.message.startswith(f"{circle} cannot be read (")
+    assert verdict.remedy == "give another folder as --root"
+
+
 def test_an_empty_tree_is_told_where_tools_lie(look_at_tree, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -57,7 +57,7 @@ def look_at_root(
     root = roots.paths[number]
     shown = f"{root} ({note})" if note else str(root)
     # os.path gives an answer where a folder above may not be entered, pathlib raises.
-    if os.path.isfile(root):  # noqa: PTH113
+    if os.path.exists(root) and not os.path.isdir(root):  # noqa: PTH110, PTH112
         return failed(f"{root} is a file", "give the folder that holds the tools as --root")
     known = _known(database, root, roots)
     try:
@@ -78,6 +78,8 @@ def look_at_root(
     except (ToolReadError, PermissionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return failed(f"{root} cannot be read ({reason})", f"chmod -R u+rX {quote(str(root))}")
+    except OSError as error:
+        return failed(f"{root} cannot be read ({error.strerror})", "give another folder as --root")
     # What begins with an underscore is left out on purpose.
     issues = [issue for issue in report.issues if issue.reason is not Reason.PRIVATE]
     tools = len(report.records) + len(report.unchanged)
