@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from pytools_hybrid import MatchType, SearchMode, ToolSearch
+from pytools_hybrid import MatchType, SearchMode, ToolFilter, ToolSearch
 from toolrank import EXACT_CONFIDENCE, RECOMMENDED_CONFIDENCE
 
 CLEAR = {
@@ -75,6 +75,39 @@ def test_a_score_depends_neither_on_the_limit_nor_on_the_threshold(ask, narrowed
     for response, fewer in zip(whole, part, strict=True):
         scores = {tool.id: tool.score for tool in response}
         assert {tool.id: tool.score for tool in fewer}.items() <= scores.items()
+
+
+@pytest.mark.parametrize(
+    "where",
+    [{"include": ["*:maps:plan_route"]}, {"categories": ["maps", "money"]}, {"source": "gentools"}],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", SearchMode)
+def test_a_confidence_does_not_depend_on_which_other_tools_pass_a_filter(answers, mode, where):
+    everything = answers(CLEAR, mode=mode, limit=50)
+    found = answers(CLEAR, mode=mode, limit=50, where=ToolFilter(**where))
+
+    assert any(found.values())
+    for text, tools in found.items():
+        shared = tools.keys() & everything[text].keys()
+        assert {id_: tools[id_] for id_ in shared} == pytest.approx(
+            {id_: everything[text][id_] for id_ in shared}
+        )
+
+
+def test_of_an_only_tool_it_is_told_whether_it_does_what_was_asked(settings, tmp_path):
+    tool = tmp_path / "gentools" / "notes" / "word_count" / "api.py"
+    tool.parent.mkdir(parents=True)
+    tool.write_text('def run(text: str):\n    """Count how often each word occurs."""\n', "utf-8")
+
+    async def main():
+        async with ToolSearch(tmp_path, settings()) as search:
+            return [await search.search(text) for text in ("count words", *UNANSWERABLE[:3])]
+
+    clear, *others = asyncio.run(main())
+    assert clear[0].confidence >= RECOMMENDED_CONFIDENCE
+    assert clear[0].match_type == MatchType.BOTH
+    assert max(response[0].confidence for response in others) < RECOMMENDED_CONFIDENCE
 
 
 @pytest.mark.parametrize("mode", SearchMode)

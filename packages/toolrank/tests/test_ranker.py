@@ -134,12 +134,12 @@ def test_a_hit_says_what_each_channel_gave():
     by_id = {hit.id: hit.contributions for hit in rank(Channel(words), Channel(meaning))}
     first = Contribution(retriever="words", rank=1, score=7.0, background=1.0)
     second = Contribution(retriever="words", rank=2, score=1.0, background=1.0)
-    other = Contribution(retriever="meaning", rank=1, score=0.2, background=0.2)
+    other = Contribution(retriever="meaning", rank=1, score=0.2)
     assert by_id == {"a": (first,), "b": (second, other)}
 
 
 @pytest.mark.parametrize(
-    ("count", "background"), [(1, 99), (10, 90), (11, 89), (40, 74.5), (60, 69.5)]
+    ("count", "background"), [(1, 0), (2, 98), (10, 90), (11, 89), (40, 74.5), (60, 69.5)]
 )
 def test_the_background_of_a_list_is_the_mean_of_its_ranks_11_to_50(count, background):
     found = {f"{n:02}": 100.0 - n for n in range(1, count + 1)}

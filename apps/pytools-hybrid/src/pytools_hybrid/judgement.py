@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolrank import Evidence, Fingerprint, confidence, name_key
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from toolindex import ToolEntry
     from toolrank import Contribution, RankedHit
 
-__all__ = ["fingerprints", "hit_confidence", "match_type"]
+__all__ = ["among_all", "fingerprints", "hit_confidence", "match_type"]
 
 # "Get details" says too little to tell that two tools are the same.
 _TELLING_WORDS = 5
@@ -40,6 +41,24 @@ def fingerprints(entries: Mapping[str, ToolEntry]) -> Callable[[str], Fingerprin
         return Fingerprint(frozenset({keys[id_], *parameters}), frozenset(words))
 
     return fingerprint
+
+
+def among_all(hit: RankedHit, backgrounds: Sequence[float | None]) -> RankedHit:
+    """Return a hit of a filtered search with the backgrounds that its vectors have among all tools.
+
+    Args:
+        hit: The hit.
+        backgrounds: Those of the request and of each part, None where it has no vector.
+    """
+    explanation = hit.explanation
+    part = None if explanation is None else explanation.part
+    return replace(
+        hit,
+        contributions=_against(hit.contributions, backgrounds[0]),
+        part_contributions=_against(
+            hit.part_contributions, None if part is None else backgrounds[1 + part]
+        ),
+    )
 
 
 def hit_confidence(hit: RankedHit, channels: Set[str], scales: Sequence[float]) -> float:
@@ -83,6 +102,17 @@ def match_type(hit: RankedHit) -> MatchType:
     if "bm25" in by:
         return MatchType.BOTH if is_near else MatchType.WORDS
     return MatchType.MEANING
+
+
+def _against(
+    contributions: Sequence[Contribution], background: float | None
+) -> tuple[Contribution, ...]:
+    return tuple(
+        replace(each, background=background)
+        if each.retriever == "vector" and background is not None
+        else each
+        for each in contributions
+    )
 
 
 def _strength(contributions: Sequence[Contribution], scale: float) -> float:

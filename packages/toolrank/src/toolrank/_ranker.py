@@ -287,8 +287,8 @@ def _contributions(
     for name, hits in rankings.items():
         if not hits:
             continue
-        behind = [hit.score for hit in hits[10:50] or hits[-1:]]
-        background = fsum(behind) / len(behind)
+        behind = [hit.score for hit in hits[10:50] or hits[1:][-1:]]
+        background = fsum(behind) / len(behind) if behind else 0.0
         for rank, hit in enumerate(hits, start=1):
             if hit.id in found:
                 found[hit.id].append(

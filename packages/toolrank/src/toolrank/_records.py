@@ -67,7 +67,8 @@ class Contribution:
         rank: The hit's position in that retriever's list, from 1.
         score: That retriever's own score for the hit.
         background: The mean score of the list's ranks 11 to 50 (of its last one, where it is
-            shorter than that): what a row has that merely resembles the request.
+            shorter than that; 0 where it has only this hit): what a row has that merely resembles
+            the request.
     """
 
     retriever: str

@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from pytools_hybrid.aliases import AliasError, renamed
+from pytools_hybrid.aliases import ALIASES, AliasError, renamed
 from pytools_hybrid.catalogue import MAX_NAME, MAX_NAMES
 from pytools_hybrid.server._schemas import arguments_schema
 
@@ -55,7 +55,7 @@ class Arguments(BaseModel):
             return given
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         told = {name: it for name, it in given.items() if it is not None or name in required}
-        # Given under both names, the alias is reported as an unknown argument.
+        # Given under both names, the alias stays, and is refused.
         with suppress(AliasError):
             told = renamed(told, cls.model_fields)
         return told
@@ -107,6 +107,8 @@ def _problem(
     name: str, wrong: ErrorDetails, given: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> str:
     fields, limits = schema["properties"], wrong.get("ctx", {})
+    if (own := ALIASES.get(name, ("",))[0]) in fields:
+        return f"{name} is another name of {own}, which differs; give one."
     if name not in fields:
         return f"There is no argument {quoted(name)}; there are {', '.join(fields) or 'none'}."
     match wrong["type"]:
