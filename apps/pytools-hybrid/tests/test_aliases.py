@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from mcp.server.mcpserver.exceptions import ToolError
 from pytools_hybrid import BlockingToolSearch, Settings, SettingsError
 from pytools_hybrid.aliases import ALIASES, AliasError, renamed
 from pytools_hybrid.http._parameters import SearchQuery, ToolSearchQuery
@@ -10,6 +11,7 @@ from pytools_hybrid.providers import current_name
 from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import SearchRequest
+from pytools_hybrid.server._arguments import read_arguments
 from pytools_hybrid.server._search_tools import SearchArguments
 from pytools_hybrid.store import SQLiteStore
 from toolindex import ToolFilter
@@ -83,6 +85,8 @@ def test_the_other_names_are_accepted_over_mcp_and_http_too():
     assert ToolSearchQuery(query="x", top_k=int(long["top_k"][0]), threshold=0.2).top_k == 3
     with pytest.raises(ValueError, match="top_k"):
         SearchArguments.model_validate({"query": "x", "limit": 2, "top_k": 3})
+    with pytest.raises(ToolError, match="^top_k is another name of limit, which differs; give one"):
+        read_arguments(SearchArguments, {"query": "x", "limit": 2, "top_k": 3})
     with pytest.raises(AliasError, match="another name for limit, and they differ"):
         renamed({"limit": ["2"], "top_k": ["3"]}, SearchQuery.model_fields)
 
