@@ -85,7 +85,7 @@ def test_the_other_names_are_accepted_over_mcp_and_http_too():
     assert ToolSearchQuery(query="x", top_k=int(long["top_k"][0]), threshold=0.2).top_k == 3
     with pytest.raises(ValueError, match="top_k"):
         SearchArguments.model_validate({"query": "x", "limit": 2, "top_k": 3})
-    with pytest.raises(ToolError, match="^top_k is another name of limit, which differs; give one"):
+    with pytest.raises(ToolError, match="top_k is another name for limit, and they differ"):
         read_arguments(SearchArguments, {"query": "x", "limit": 2, "top_k": 3})
     with pytest.raises(AliasError, match="another name for limit, and they differ"):
         renamed({"limit": ["2"], "top_k": ["3"]}, SearchQuery.model_fields)

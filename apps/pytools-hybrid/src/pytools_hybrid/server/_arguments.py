@@ -108,7 +108,7 @@ def _problem(
 ) -> str:
     fields, limits = schema["properties"], wrong.get("ctx", {})
     if (own := ALIASES.get(name, ("",))[0]) in fields:
-        return f"{name} is another name of {own}, which differs; give one."
+        return f"{name} is another name for {own}, and they differ; give one of them."
     if name not in fields:
         return f"There is no argument {quoted(name)}; there are {', '.join(fields) or 'none'}."
     match wrong["type"]:
