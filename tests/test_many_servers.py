@@ -56,10 +56,6 @@ def ids(result):
     return [tool["id"] for tool in tools_of(result)]
 
 
-def notes(result):
-    return result.meta["pytools/notes"]
-
-
 async def eventually(search, holds):
     """Repeat a search until its answer is right."""
     with anyio.fail_after(60):
@@ -69,7 +65,8 @@ async def eventually(search, holds):
 
 
 def has_all_vectors(result):
-    return notes(result) == []
+    coverage = result.meta["pytools/coverage"]
+    return coverage["vectors"] == coverage["tools"] and not result.meta["pytools/lost"]
 
 
 async def with_all_vectors(client, query):

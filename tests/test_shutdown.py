@@ -42,6 +42,16 @@ def initialize(server):
     assert answer["result"]["serverInfo"]["name"] == "pytools"
 
 
+def initialize_and_index(server, database):
+    """Wait until the index is there, which is opened once the client was greeted."""
+    initialize(server)
+    server.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+    server.stdin.flush()
+    deadline = time.monotonic() + 30
+    while not database.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
 def seconds_to_end(server):
     started = time.monotonic()
     server.wait(timeout=30)
@@ -61,7 +71,7 @@ SOON = 5
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it(server, tmp_path, number):
-    initialize(server)
+    initialize_and_index(server, tmp_path / "index.db")
 
     server.send_signal(number)
 
@@ -73,7 +83,7 @@ def test_a_signal_ends_it(server, tmp_path, number):
 
 
 def test_a_closed_stdin_ends_it(server, tmp_path):
-    initialize(server)
+    initialize_and_index(server, tmp_path / "index.db")
 
     server.stdin.close()
 
@@ -84,7 +94,7 @@ def test_a_closed_stdin_ends_it(server, tmp_path):
 
 
 def test_a_kill_leaves_a_sound_index(server, tmp_path):
-    initialize(server)
+    initialize_and_index(server, tmp_path / "index.db")
 
     server.kill()
 
