@@ -188,3 +188,29 @@ def test_tools_that_are_sure_are_not_kept_out_by_others_that_rank_above_them(set
     everything, sure = asyncio.run(job())
     fitting = [found for found in everything.tools if found.confidence >= 0.3]
     assert [found.entry.id for found in sure.tools] == [found.entry.id for found in fitting[:2]]
+
+
+def test_a_tool_without_a_vector_leaves_the_judgement_of_those_after_it_as_it_is(settings, toolbox):
+    async def confidences(search):
+        found = await search.search("merge several PDF documents into one file", limit=5)
+        return {tool.id: tool.confidence for tool in found}
+
+    async def job():
+        async with ToolSearch(toolbox, settings(), refresh=False) as search:
+            await search.refresh()
+            await search.embed_pending()
+            before = await confidences(search)
+            twin = toolbox / "mcptools/pdf/merge_several_documents.py"
+            twin.write_text(
+                'def run() -> None:\n    """Merge several PDF documents into one file."""\n'
+            )
+            await search.refresh()
+            return before, await confidences(search)
+
+    before, after = asyncio.run(job())
+
+    assert next(iter(after)) == "mcptools:pdf:merge_several_documents"
+    later = before.keys() & after.keys()
+    assert later
+    for id_ in later:
+        assert after[id_] == pytest.approx(before[id_], abs=0.05)

@@ -73,8 +73,8 @@ def _conflict(alias: str, name: str) -> AliasError:
 
 def _shares(alpha: object) -> dict[str, float]:
     try:
-        share = float(alpha)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        share = float(alpha) if isinstance(alpha, str | int | float) else -1.0
+    except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
         raise AliasError("alpha", "give a number from 0 (words alone) to 1 (meaning alone)")

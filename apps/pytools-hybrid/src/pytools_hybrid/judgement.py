@@ -73,7 +73,8 @@ def hit_confidence(hit: RankedHit, channels: Set[str], scales: Sequence[float]) 
     explanation = hit.explanation
     is_exact = explanation is not None and explanation.pinned
     if explanation is not None:
-        channels -= set(explanation.unjudged)
+        # Not in place: the caller judges the next hit by the same set.
+        channels = channels - frozenset(explanation.unjudged)
     given = [(hit.contributions, scales[0])]
     if explanation is not None and explanation.part is not None:
         given.append((hit.part_contributions, scales[1 + explanation.part]))

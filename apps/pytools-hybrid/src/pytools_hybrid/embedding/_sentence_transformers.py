@@ -83,13 +83,16 @@ class SentenceTransformersModel(EmbeddingModel):
             provider_name=self.system,
         )
 
-    def load(self) -> SentenceTransformer:
+    def load(self) -> None:
         """Load the model, once, from the files of this machine.
 
         Raises:
             ValueError: The device is not there.
             NotDownloadedError: Files are missing or broken.
         """
+        self._ready()
+
+    def _ready(self) -> SentenceTransformer:
         with self._loading:
             if self._model is None:
                 self._model = self._loaded()
@@ -98,7 +101,7 @@ class SentenceTransformersModel(EmbeddingModel):
     def _encode(
         self, texts: Sequence[str], input_type: EmbedInputType, dimensions: int | None
     ) -> list[list[float]]:
-        model = self.load()
+        model = self._ready()
         encode = model.encode_query if input_type == "query" else model.encode_document
         vectors: Any = encode(
             list(texts), show_progress_bar=False, convert_to_numpy=True, truncate_dim=dimensions

@@ -154,7 +154,7 @@ def _check_pending(store: ToolStore) -> None:
         asked = ["gentools:a:join", "mcptools:a:join", _SEND, "gone", "\ud800"]
         promise = "tools with a vector of a model are told from those without"
         expect(set(reader.with_vectors(asked, model_id="m")), set(asked[:2]), promise)
-        expect(set(reader.with_vectors(asked, model_id="other")), set(), promise)
+        expect(len(reader.with_vectors(asked, model_id="other")), 0, promise)
     expect(store.count_pending("m"), 4, "a text with a vector is not pending")
     expect(store.count_pending("other"), 5, "what is pending for one model says nothing of another")
 
