@@ -20,7 +20,10 @@ from typing import Any, Protocol
 
 __all__ = ["Answer", "Session", "main"]
 
-FIELDS = ["name", "category", "source", "description", "score", "path", "id", "signature"]
+FIELDS = [
+    *("name", "category", "source", "description", "score", "confidence", "match_type"),
+    *("path", "id", "signature"),
+]
 TOKEN = "only-for-this-run"
 SECONDS = 100
 
