@@ -31,7 +31,7 @@ _log = logging.getLogger("pytools_hybrid")
 _OPENING_SECONDS = 45.0
 _FIRST_SYNC_SECONDS = 10.0
 _FIRST_TOOLS_SECONDS = 45.0
-_FIRST_EMBEDDING_SECONDS = 1.0
+_FIRST_EMBEDDING_SECONDS = 2.0
 _PROGRESS_SECONDS = 1.0
 _REFRESHING = Backoff(first=0.5, longest=5.0)
 # Together with the time of a request, a model that recovered is noticed within 20 seconds; a
