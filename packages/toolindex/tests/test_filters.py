@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolindex import FTS_TABLE, FilterError, ToolFilter
+from toolindex import FTS_TABLE, FilterError, ToolFilter, ToolOutcomes
 from toolindex._connection import ConnectionPool
 
 
@@ -411,3 +411,27 @@ def test_a_search_and_a_single_id_agree_on_what_fits(fill, allowed, ids, include
     by_id = {id_ for id_ in ids if where.passes_id(id_)}
     assert by_id == {id_ for id_ in ids if passes(where, Tool(id_))}
     assert by_id == (set(ids) if where.rowids() is None else allowed(where))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "outcomes", "judged"),
+    [
+        ({}, None, True),
+        ({"min_success_rate": 0.5}, None, False),
+        ({"min_success_rate": 0.5}, ToolOutcomes(2, 1), True),
+        ({"min_success_rate": 0.5}, ToolOutcomes(1, 1), False),
+        ({"max_latency_ms": 10}, ToolOutcomes(3, 0, 2, 5.0), False),
+        ({"max_latency_ms": 10}, ToolOutcomes(3, 0, 3, 5.0), True),
+    ],
+)
+def test_a_tool_can_be_judged_by_as_many_observations_as_a_filter_asks_for(
+    bounds, outcomes, judged
+):
+    assert ToolFilter(min_observations=3, **bounds).can_judge(outcomes) is judged
+
+
+def test_what_to_do_with_unknown_tools_is_one_of_two_words():
+    assert not ToolFilter().uses_outcomes
+    assert ToolFilter(max_latency_ms=1).uses_outcomes
+    with pytest.raises(FilterError, match="give 'include' or 'exclude'"):
+        ToolFilter(unknown="perhaps")

@@ -1,7 +1,18 @@
 """Looking at the index: entries by id, coverage, the generation."""
 
+import time
+
 import pytest
-from toolindex import CONTENT_TABLE, FTS_COLUMNS, FTS_TABLE, ToolEntry, ToolFilter, name_key
+from toolindex import (
+    CONTENT_TABLE,
+    FTS_COLUMNS,
+    FTS_TABLE,
+    OutcomeRecord,
+    ToolEntry,
+    ToolFilter,
+    ToolOutcomes,
+    name_key,
+)
 from toolscan import ScanReport, ToolId
 
 TWO = {"mcptools:mail:send": "Send a message.", "gentools:pdf:merge": "Merge files."}
@@ -142,3 +153,36 @@ def test_a_tool_is_looked_up_by_its_name_however_that_is_typed(index, fill, colu
         assert list(reader.connection.execute(sql, (name_key(typed),))) == [(id_,)]
         (plan,) = reader.connection.execute(f"EXPLAIN QUERY PLAN {sql}", ("",))
     assert f"entries_by_{column}" in plan[3]
+
+
+def test_the_outcomes_of_each_tool_are_counted(index, fill):
+    fill(index, TWO)
+    used = [(True, 10.0), (True, 30.0), (True, None), (False, 500.0)]
+    index.usage.record_outcomes(
+        OutcomeRecord(at=1.0, tool_id="mcptools:mail:send", success=success, latency_ms=latency)
+        for success, latency in used
+    )
+    with index.reading() as reader:
+        assert reader.outcomes() == {"mcptools:mail:send": ToolOutcomes(3, 1, 2, 20.0)}
+
+
+def test_the_last_change_of_a_tool_is_known(index, fill):
+    with index.reading() as reader:
+        assert reader.changed_at() is None
+    before = time.time()
+    fill(index, TWO)
+    with index.reading() as reader:
+        assert before <= reader.changed_at() <= time.time()
+
+
+def test_the_tree_that_an_index_is_of_is_known(index, tmp_path):
+    assert index.bound_to()[0] == ""
+    index.bind(str(tmp_path))
+    assert index.bound_to() == (str(tmp_path), True)
+
+
+def test_the_texts_of_tools_are_named_as_they_are_pending(index, fill):
+    fill(index, TWO)
+    hashes = index.text_hashes(["mcptools:mail:send", "gone"])
+    assert len(hashes) == 1
+    assert hashes < set(index.pending("m", limit=10))

@@ -22,7 +22,7 @@ class CircuitBreaker:
     """
 
     def __init__(self, backoff: Backoff) -> None:
-        self.failures = 0
+        self.failures: int = 0
         self._backoff = backoff
         self._until = 0.0
 

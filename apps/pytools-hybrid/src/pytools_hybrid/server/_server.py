@@ -74,7 +74,7 @@ class ToolServer(MCPServer[None]):
             subscriptions=bus if follow else False,
             middleware=[self._note_greeting, *([changes.middleware] if follow else [])],
         )
-        self.greeted = asyncio.Event()
+        self.greeted: asyncio.Event = asyncio.Event()
         self._served = {tool.name: tool for tool in tools}
         self._changes = changes
         self._follow = follow
