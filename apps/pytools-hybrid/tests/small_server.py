@@ -34,11 +34,11 @@ def main() -> None:
         if message["method"] == "tools/call":
             _note(plan, message["params"])
         if message.get("params", {}).get("name") != "hang":
-            answer = {"jsonrpc": "2.0", "id": message["id"]} | _answer(plan, message)
+            answer = {"jsonrpc": "2.0", "id": message["id"]} | answer_to(plan, message)
             print(json.dumps(answer), flush=True)
 
 
-def _answer(plan: dict, message: dict) -> dict:
+def answer_to(plan: dict, message: dict) -> dict:
     given = message.get("params") or {}
     match message["method"]:
         case "initialize":

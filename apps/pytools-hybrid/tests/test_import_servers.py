@@ -1,17 +1,21 @@
 """From a file of servers to packages of tools, with real processes."""
 
 import asyncio
+import gzip
 import json
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 
 import anyio
 import pytest
 from pytools_hybrid import SettingsError
-from pytools_hybrid.importing import ImportOptions, import_servers
+from pytools_hybrid.importing import ImportOptions, _worker, import_servers
 from toolscan import scan
+
+from .small_server import answer_to
 
 SERVER = Path(__file__).with_name("small_server.py")
 
@@ -108,7 +112,63 @@ def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run,
     assert set(report.notes) == {"none", "odd", "list", "five", "extras"}
 
 
-def test_json_that_no_strict_reader_accepts_costs_at_most_its_own_tool(write, run, ids):
+@pytest.fixture
+def over_http():
+    """Serve a plan's tools over streamable HTTP, as one of `application/json` and so on."""
+    with ExitStack() as servers:
+
+        def serve(plan, kind):
+            class Answering(BaseHTTPRequestHandler):
+                def do_POST(self):
+                    message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                    if "id" not in message:
+                        self._send(202, b"")
+                        return
+                    answered = answer_to(plan, message)
+                    text = json.dumps({"jsonrpc": "2.0", "id": message["id"]} | answered)
+                    if kind == "text/event-stream":
+                        half = text.index(", ") + 1
+                        lines = [
+                            "id: 1",
+                            "data:",
+                            "",
+                            f"data: {text[:half]}",
+                            f"data: {text[half:]}",
+                        ]
+                        text = "\r\n".join((*lines, "", ""))
+                    body = gzip.compress(text.encode()) if kind == "gzip" else text.encode()
+                    encoding = {"Content-Encoding": "gzip"} if kind == "gzip" else {}
+                    kinds = "application/json; charset=utf-8" if kind == "gzip" else kind
+                    self._send(200, body, {"Content-Type": kinds} | encoding)
+
+                def do_GET(self):
+                    self._send(405, b"")
+
+                def _send(self, status, body, headers=None):
+                    self.send_response(status)
+                    for name, value in (headers or {}).items():
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+
+                def log_message(self, *_):
+                    pass
+
+            server = servers.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Answering))
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            servers.callback(thread.join)
+            servers.callback(server.shutdown)
+            return {"type": "http", "url": f"http://127.0.0.1:{server.server_port}/mcp"}
+
+        yield serve
+
+
+@pytest.mark.parametrize("way", ["stdio", "application/json", "text/event-stream", "gzip"])
+def test_json_that_no_strict_reader_accepts_costs_at_most_its_own_tool(
+    write, over_http, run, ids, way
+):
     deep: dict = {"type": "string"}
     for _ in range(400):
         deep = {"anyOf": [deep]}
@@ -117,22 +177,49 @@ def test_json_that_no_strict_reader_accepts_costs_at_most_its_own_tool(write, ru
         tool("half", "Say it with \ud83d."),
         tool("name\ud83d"),
         tool("deep", inputSchema={"type": "object", "properties": {"a": deep}}),
+    ]
+    plan = {"tools": listed}
+    entry = {} if way == "stdio" else {"entry": over_http(plan, way) | {"command": None}}
+    report = run(write(a=plan | entry))["a"]
+
+    found = ids()
+    assert set(found) == {f"mcptools:a:{it}" for it in ("fine", "half", "deep")}
+    assert report.failed == {"number 3": "its name has half of a surrogate pair"}
+    assert found["mcptools:a:half"].description == "Say it with \N{REPLACEMENT CHARACTER}."
+    assert report.notes == {"deep": "Params allows anything: its schema is nested too deeply"}
+
+
+def test_a_schema_that_is_too_large_costs_its_own_tool_what_is_too_much(write, run, ids):
+    listed = [
+        tool("fine"),
         tool("choices", inputSchema={"properties": {"a": {"enum": list(range(30_000))}}}),
         tool("results", outputSchema={"enum": [{"n": number} for number in range(30_000)]}),
     ]
     report = run(write(a={"tools": listed}))["a"]
 
-    found = ids()
-    assert set(found) == {
-        f"mcptools:a:{it}" for it in ("fine", "half", "deep", "choices", "results")
-    }
-    assert report.failed == {"number 3": "its name has half of a surrogate pair"}
-    assert found["mcptools:a:half"].description == "Say it with \N{REPLACEMENT CHARACTER}."
+    assert set(ids()) == {f"mcptools:a:{it}" for it in ("fine", "choices", "results")}
     assert report.notes == {
-        "deep": "Params allows anything: its schema is nested too deeply",
         "choices": "a list of more than 1,000 choices was left out",
         "results": "Result allows anything: its schema is too large",
     }
+
+
+def test_a_server_whose_schemas_take_all_of_its_time_leaves_the_others_theirs(write, run):
+    slow = {"properties": {f"p{number}": {"type": "string"} for number in range(15_000)}}
+    listed = [tool("fine"), *(tool(f"slow{number}", inputSchema=slow) for number in range(9))]
+    reports = run(write(a={"tools": listed}, b={}), seconds=3)
+
+    assert set(reports["a"].failed) == {f"slow{number}" for number in range(9)}
+    assert all("models were not made within" in it for it in reports["a"].failed.values())
+    assert (reports["b"].status, reports["b"].failed) == ("imported", {})
+
+
+def test_a_generator_that_cannot_be_loaded_fails_each_server_at_once(write, run, monkeypatch):
+    monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
+    reports = run(write(a={}, b={}))
+
+    assert {name: it.status for name, it in reports.items()} == {"a": "failed", "b": "failed"}
+    assert all("the generator was not loaded within" in it.error for it in reports.values())
 
 
 def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from pytools_hybrid.importing import _worker
 from pytools_hybrid.importing._modules import Tool
 from pytools_hybrid.importing._worker import ModelWorker
 
@@ -38,6 +39,17 @@ def test_what_takes_too_long_is_given_up_and_the_next_tool_has_its_models(worker
 def test_a_server_whose_time_has_passed_gets_no_models(worker):
     with pytest.raises(ValueError, match="not made within"):
         worker.models(QUICK, time.monotonic() - 1)
+
+
+def test_a_generator_that_does_not_load_in_time_is_told_and_not_waited_for_again(monkeypatch):
+    monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
+    worker = ModelWorker()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the generator was not loaded within"):
+            worker.load()
+    assert "class Params" in worker.models(QUICK, soon()).params
+    worker.load()
+    worker.close()
 
 
 def test_after_its_end_nothing_is_started_any_more(worker):

@@ -99,7 +99,8 @@ def import_(
         typer.Option(
             min=0.1,
             metavar="SECONDS",
-            help="How long listing a server's tools and generating them may take.",
+            help="How long listing a server's tools and generating them may take, besides the one "
+            "minute at most in which the generator loads for all servers.",
         ),
     ] = 60.0,
     output: Annotated[

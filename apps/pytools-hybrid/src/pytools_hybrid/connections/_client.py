@@ -192,13 +192,15 @@ async def _events(parameters: HttpParameters, tail: StderrTail) -> AsyncGenerato
 def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncClient:
     import httpx2
 
+    from pytools_hybrid.connections._lenient_http import repair_response
+
     is_here = urlsplit(parameters.url).hostname in {"localhost", "127.0.0.1", "::1"}
     return httpx2.AsyncClient(
         # No proxy has a way to this machine's own addresses.
         trust_env=not is_here,
         headers=dict(parameters.headers),
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS),
-        event_hooks={"response": [tail.note]},
+        event_hooks={"response": [tail.note, repair_response]},
     )
 
 

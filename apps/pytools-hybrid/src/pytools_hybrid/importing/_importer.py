@@ -223,8 +223,11 @@ class _Work:
                 failed=listing.left_out,
                 variables=variables,
             )
-        # The time spent waiting for others and loading the generator does not count.
-        self._worker.ready()
+        try:
+            self._worker.load()
+        except ValueError as error:
+            raise ServerError(entry.name, str(error)) from None
+        # Its own time: what others took, and the generator to load, is not its fault.
         until = time.monotonic() + seconds
 
         def models(tool: Tool) -> Models:

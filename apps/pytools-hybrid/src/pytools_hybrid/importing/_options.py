@@ -23,7 +23,8 @@ class ImportOptions:
         include: Patterns of tools; all where there are none.
         exclude: Patterns of tools that are left out.
         runtime: What calls the tools: this package, or the tool server of mcpygen.
-        seconds: How long listing a server's tools and generating them may take.
+        seconds: How long listing a server's tools and generating them may take, not counting
+            the time that the generator takes to load, once, and that other servers' tools take.
         prune: Remove the packages of servers that are gone from the file.
         force: Overwrite and remove also what was not generated from this file.
     """

@@ -23,7 +23,6 @@ __all__ = ["ModelWorker"]
 _PROGRAM = "from pytools_hybrid.importing._worker import main; main()"
 # One schema that takes forever leaves half of the time to the others of its server.
 _SHARE = 0.5
-# Loading is our own doing, and slow on a busy machine.
 _LOAD_SECONDS = 60.0
 _READY = b"ready\n"
 
@@ -37,6 +36,7 @@ class ModelWorker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = self._is_ready = False
+        self._loading_left = _LOAD_SECONDS
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -51,11 +51,24 @@ class ModelWorker:
                     stderr=subprocess.DEVNULL,
                 )
 
-    def ready(self, seconds: float = _LOAD_SECONDS) -> None:
-        """Wait until the process has loaded the generator, or for some seconds."""
-        self.start()
-        if not self._is_ready and (process := self._process) is not None:
-            self._is_ready = _answer(process, b"", seconds) == _READY
+    def load(self) -> None:
+        """Wait until the process has loaded the generator, for a minute in a whole import.
+
+        No server's time runs meanwhile: all need it, and the first would pay for the others.
+
+        Raises:
+            ValueError: The minute is over.
+        """
+        began = time.monotonic()
+        try:
+            self._ready(self._loading_left)
+        finally:
+            self._loading_left -= time.monotonic() - began
+        if not self._is_ready and not self._is_closed:
+            raise ValueError(
+                f"the generator was not loaded within {_LOAD_SECONDS:g} s; run the import again "
+                "when the machine is less busy"
+            )
 
     def models(self, tool: Tool, until: float) -> Models:
         """Make the models of a tool.
@@ -67,9 +80,12 @@ class ModelWorker:
         Raises:
             ValueError: They took too long, or crashed the process.
         """
-        self.ready(until - time.monotonic())
-        if (process := self._process) is None:
+        # Loaded again after a schema that was too slow: that is this server's own time.
+        self._ready(until - time.monotonic())
+        if self._is_closed:
             raise ValueError("the import was stopped")
+        if (process := self._process) is None or time.monotonic() >= until:
+            raise ValueError("its models were not made within the time of its server")
         asked = {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
         seconds = max(until - time.monotonic(), 0.0) * _SHARE
         began = time.monotonic()
@@ -88,6 +104,15 @@ class ModelWorker:
         with self._lock:
             self._is_closed = True
         self._end()
+
+    def _ready(self, seconds: float) -> None:
+        if self._is_ready or seconds <= 0:
+            return
+        self.start()
+        if (process := self._process) is not None:
+            self._is_ready = _answer(process, b"", seconds) == _READY
+            if not self._is_ready:
+                self._end()
 
     def _end(self) -> None:
         with self._lock:
