@@ -20,14 +20,14 @@ import nox
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent
-PACKAGES = {
-    "toolscan": ROOT / "packages" / "toolscan",
-    "toolindex": ROOT / "packages" / "toolindex",
-    "toolrank-hybrid": ROOT / "packages" / "toolrank",
-    "toolwatch": ROOT / "packages" / "toolwatch",
-    "pytools-hybrid": ROOT / "apps" / "pytools-hybrid",
-}
-MODULES = {name: path.name.replace("-", "_") for name, path in PACKAGES.items()}
+# nox is started as a program of its own, which does not look for modules here.
+sys.path.insert(0, str(ROOT))
+
+from release.projects import read_projects  # noqa: E402
+
+# Every package of the workspace, in the order in which they are released.
+PROJECTS = read_projects(ROOT)
+PACKAGES = {name: project.folder for name, project in PROJECTS.items()}
 # Percent of lines and branches that the tests must reach. The libraries reach all, but for what
 # depends on the system and on who wins a race. Much of the command line and the server is reached
 # by the end-to-end tests, whose hundreds of processes would take half as long again if measured.
@@ -154,8 +154,10 @@ def types(session: nox.Session) -> None:
     # It would take the environment that nox itself runs in.
     here = f"--pythonpath={shutil.which('python', path=session.bin)}"
     session.run("basedpyright", here, "--threads", "2")
-    for module in MODULES.values():
-        session.run("basedpyright", "--ignoreexternal", "--verifytypes", module, silent=True)
+    for project in PROJECTS.values():
+        session.run(
+            "basedpyright", "--ignoreexternal", "--verifytypes", project.module, silent=True
+        )
 
 
 @functools.cache
@@ -216,7 +218,7 @@ def _test_wheel(session: nox.Session, package: str, *versions: str, covered: int
     session.run("python", "-I", str(FOOTPRINT), package)
     _install_wheel(session, package, *versions, f"--group={folder / 'pyproject.toml'}:test")
     measured = (
-        f"--cov={MODULES[package]}",
+        f"--cov={PROJECTS[package].module}",
         f"--cov-config={ROOT / 'pyproject.toml'}",
         "--cov-report=term",
         *([] if session.posargs else [f"--cov-fail-under={covered}"]),

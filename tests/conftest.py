@@ -22,6 +22,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from toolindex import kept_path
 
 REPOSITORY = Path(__file__).parents[1]
+# For `release.projects`, which lists our packages.
+sys.path.append(str(REPOSITORY))
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from release.projects import read_projects
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "stability.md").read_text("utf-8")
 PROMISED = {
@@ -13,7 +15,8 @@ PROMISED = {
     for package, modules in re.findall(r"^\| ([\w-]+) \| (`.+`) \|$", PAGE, re.M)
 }
 ALL_PROMISED = [module for modules in PROMISED.values() for module in modules]
-SOURCES = {path.parent.name: path.parent for path in ROOT.glob("*/*/src/*/py.typed")}
+PACKAGES = {package.module: package for package in read_projects(ROOT).values()}
+SOURCES = {module: package.source for module, package in PACKAGES.items()}
 # What users read; docs/architecture.md and the decisions are for who works on it.
 SHOWN = ("README.md", "docs/guides/*.md", "*/*/README.md", "*/*/changes/*.md", "examples/**/*.md")
 LIBRARIES = sorted(SOURCES.keys() - {"pytools_hybrid"})
@@ -30,9 +33,7 @@ def public_modules(folder):
 
 @pytest.mark.parametrize("module", LIBRARIES)
 def test_each_public_module_of_a_library_is_promised_and_no_other(module):
-    package = {"toolrank": "toolrank-hybrid"}.get(module, module)
-
-    assert PROMISED[package] == list(public_modules(SOURCES[module]))
+    assert PROMISED[PACKAGES[module].name] == list(public_modules(SOURCES[module]))
 
 
 def test_every_adapter_is_promised():

@@ -16,13 +16,24 @@ from toolrank import name_key, query_terms
 from toolrank._query import query_words
 from toolscan import split_identifier
 
+from release.projects import read_projects
+
 ROOT = Path(__file__).parents[1]
+PACKAGES = read_projects(ROOT)
 PROJECTS = [
-    tomllib.loads(path.read_text("utf-8"))["project"]
-    for folder in ("packages", "apps")
-    for path in sorted(ROOT.glob(f"{folder}/*/pyproject.toml"))
+    tomllib.loads((package.folder / "pyproject.toml").read_text("utf-8"))["project"]
+    for package in PACKAGES.values()
 ]
 NAMES = [project["name"] for project in PROJECTS]
+# What people and tools read that has each package, and how it has it.
+LISTS = {
+    ".github/ISSUE_TEMPLATE/bug.yml": "- {name}\n",
+    ".github/ISSUE_TEMPLATE/idea.yml": "- {name}\n",
+    "README.md": "| [{name}]({folder}) |",
+    "docs/stability.md": "| {name} | `{module}`",
+    "mkdocs.yml": "[{folder}/README.md, {folder}/CHANGELOG.md]",
+    "pyproject.toml": "\n{name} = {{ workspace = true }}\n",
+}
 # Requests of people who do not exist, who have folders too.
 INVENTED = ROOT / "benchmarks/quality/training"
 ONE_MACHINE_ONLY = re.compile(
@@ -88,6 +99,25 @@ def test_every_other_dependency_has_a_floor_or_is_pinned(project):
     for requirement in requirements(project):
         operators = {specifier.operator for specifier in requirement.specifier}
         assert operators & {">=", "=="}, requirement
+
+
+@pytest.mark.parametrize(("place", "entry"), LISTS.items(), ids=LISTS)
+def test_every_list_of_the_packages_has_each_of_them(place, entry):
+    text = (ROOT / place).read_text("utf-8")
+
+    for name, package in PACKAGES.items():
+        folder = package.folder.relative_to(ROOT).as_posix()
+        assert entry.format(name=name, folder=folder, module=package.module) in text
+
+
+def test_the_layers_between_the_packages_have_each_of_them():
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+    modules = {package.module for package in PACKAGES.values()}
+
+    assert set(linter["root_packages"]) == modules
+    assert {
+        module for layer in linter["contracts"][0]["layers"] for module in layer.split(" | ")
+    } == modules
 
 
 @settings(deadline=None)

@@ -31,7 +31,7 @@ INTRODUCTION = """\
 
 We are under [Apache-2.0](../LICENSE), and so may be whatever is built on us: no package that
 everybody gets asks more of a program that uses it than to name it, or to keep changed
-[files](#mozilla-public-license) of that package open. The list has all that the five
+[files](#mozilla-public-license) of that package open. The list has all that our
 packages need, with every extra, directly and through others, on every platform and Python that we
 promise; it is made from what each wheel in `uv.lock` says of itself. A licence that is not
 permitted, or not known, fails `uv run nox -s licences`. Tools for development are not in the list,
