@@ -15,7 +15,7 @@ from pytools_hybrid import SearchMode, Settings, ToolSearch
 from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.refresh import refresh
 from pytools_hybrid.store import SQLiteStore
-from pytools_hybrid.upkeep import Upkeep
+from pytools_hybrid.upkeep import Follower
 from tool_tree import reword
 from toolindex import embed_pending
 
@@ -112,9 +112,9 @@ def watched(root: Path, database: Path, paths: list[str]) -> list[Figure]:
 async def _watched(settings: Settings, root: Path, paths: list[str]) -> Times:
     times = Times()
     async with ToolSearch(root, settings, refresh=False) as search:
-        upkeep = Upkeep(search)
-        following = asyncio.create_task(upkeep.run())
-        await upkeep.ready()
+        follower = Follower(search.index)
+        following = asyncio.create_task(follower.run())
+        await follower.ready()
         await _until(partial(_is_embedded, search))
         for number, path in enumerate(paths):
             await asyncio.sleep(_APART_SECONDS)
@@ -145,7 +145,7 @@ async def _finds(search: ToolSearch, word: str, path: str) -> bool:
 
 
 def _generation(search: ToolSearch) -> int:
-    with search.index.reading() as reader:
+    with search.index.store.reading() as reader:
         return reader.generation()
 
 
@@ -154,7 +154,7 @@ def _has_moved_on(search: ToolSearch, generation: int) -> bool:
 
 
 def _is_embedded(search: ToolSearch) -> bool:
-    with search.index.reading() as reader:
+    with search.index.store.reading() as reader:
         coverage = reader.coverage(_MODEL_ID)
     return coverage.vectors == coverage.tools
 

@@ -52,9 +52,9 @@ async def measure(
         embedder = StaticEmbedder(maps=maps)
         settings = Settings(db_path=database, fusion=fusion)
         async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
-            report = await search.refresh()
+            report = await search.index.refresh()
             started = time.process_time()
-            embedded = await search.embed_pending()
+            embedded = await search.index.embed_pending()
             seconds = time.process_time() - started
             if embedded:
                 print(f"{tree}: {report.added} tools, {len(judged)} queries")

@@ -11,7 +11,7 @@ import pytest
 from mcp.client.client import Client
 from pytools_hybrid import Settings, ToolSearch
 from pytools_hybrid.server import create_server
-from pytools_hybrid.upkeep import Upkeep
+from pytools_hybrid.upkeep import Follower
 from tokenizers import Tokenizer
 
 pytestmark = pytest.mark.anyio
@@ -33,11 +33,11 @@ def served(tree, tmp_path):
         flags = {"root": tree, "db_path": tmp_path / "index.db", "watch": False} | flags
         settings = Settings.from_flags(flags)
         async with ToolSearch(tree, settings, refresh=False) as search:
-            upkeep = Upkeep(search)
-            working = asyncio.create_task(upkeep.run())
+            follower = Follower(search.index)
+            working = asyncio.create_task(follower.run())
             try:
-                await upkeep.ready()
-                server = create_server(search, upkeep, settings=settings, root=tree)
+                await follower.ready()
+                server = create_server(search, follower, settings=settings, root=tree)
                 async with Client(server) as client:
                     yield client
             finally:

@@ -95,8 +95,8 @@ async def ndcg(
     async with ToolSearch(
         tree, Settings(db_path=database), embedder=embedder, refresh=False
     ) as tools:
-        await tools.refresh()
-        await tools.embed_pending()
+        await tools.index.refresh()
+        await tools.index.embed_pending()
         started = time.process_time()
         run = {
             line["id"]: [

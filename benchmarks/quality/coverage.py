@@ -50,7 +50,7 @@ async def curve(
     embedder = StaticEmbedder(maps=maps)
     settings = Settings(db_path=database)
     async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
-        await search.refresh()
+        await search.index.refresh()
         rows = [await judged(search, asked, SearchMode.BM25)]
         with open_store(database, tree) as store:
             texts = store.pending(embedder.model_id, limit=1_000_000)

@@ -52,12 +52,12 @@ class Measurement:
         embedder = StaticEmbedder(maps=self.maps)
         settings = Settings(db_path=database, usage_log=False)
         async with ToolSearch(self.tree, settings, embedder=embedder, refresh=False) as tools:
-            await tools.refresh()
-            ids = list(tools.index.stored(reader_version="").entries)
-            tools.index.annotate({} if weight is None else self.said.aliases(ids))
+            await tools.index.refresh()
+            ids = list(tools.index.store.stored(reader_version="").entries)
+            tools.index.store.annotate({} if weight is None else self.said.aliases(ids))
             if self.embeds:
                 await embed_with_aliases(tools, embedder)
-            await tools.embed_pending()
+            await tools.index.embed_pending()
             columns = {**store._COLUMN_WEIGHTS, "alias_words": weight or 0.0}
             weights = tuple(columns[column] for column in FTS_COLUMNS)
             with patch.object(store, "_WEIGHTS", weights):
@@ -82,13 +82,13 @@ class Measurement:
 
 
 async def embed_with_aliases(tools: ToolSearch, embedder: StaticEmbedder) -> None:
-    with tools.index.reading() as reader:
+    with tools.index.store.reading() as reader:
         rows = reader.connection.execute("SELECT text_hash, aliases FROM entries").fetchall()
     aliases = {text_hash: ". ".join(json.loads(texts)) for text_hash, texts in rows}
-    pending = tools.index.pending(embedder.model_id, limit=100_000)
+    pending = tools.index.store.pending(embedder.model_id, limit=100_000)
     texts = [f"{text}\n{aliases[text_hash]}" for text_hash, text in pending.items()]
     vectors = await embedder.embed_documents(texts)
-    tools.index.put_vectors(embedder.model_id, dict(zip(pending, vectors, strict=True)))
+    tools.index.store.put_vectors(embedder.model_id, dict(zip(pending, vectors, strict=True)))
 
 
 def row(name: str, group: str, mode: SearchMode, now: Evaluation, before: Evaluation) -> str:

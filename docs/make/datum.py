@@ -50,10 +50,10 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = Settings(db_path=Path(folder, "index.db"))
         async with ToolSearch(root, settings) as tools:
-            await tools.refresh()
-            await tools.embed_pending()
+            await tools.index.refresh()
+            await tools.index.embed_pending()
             response = await tools.search(QUERY, limit=3)
-            with tools.index.reading() as reader:
+            with tools.index.store.reading() as reader:
                 file(root)
                 record(root)
                 rows(reader)

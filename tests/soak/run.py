@@ -100,7 +100,7 @@ class Soak:
         async def kept() -> int:
             settings = Settings.from_flags({"db_path": self._index, "embedding_model": "none"})
             async with ToolSearch(self._tree.root, settings, refresh=False) as search:
-                return sum(tool.observations for tool in (await search.statistics()).tools)
+                return sum(tool.observations for tool in (await search.index.statistics()).tools)
 
         there = asyncio.run(kept())
         assert there >= self.recorded, f"{self.recorded} outcomes were recorded, {there} are there"

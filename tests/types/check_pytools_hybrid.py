@@ -12,6 +12,7 @@ from pytools_hybrid import (
     BlockingToolSearch,
     CategoryCount,
     DetailLevel,
+    Follower,
     FoundTool,
     IndexState,
     LimitedEmbedder,
@@ -32,7 +33,6 @@ from pytools_hybrid import (
     ToolFunction,
     ToolSearch,
     UnknownToolError,
-    Upkeep,
     load_tool,
     result_text,
 )
@@ -98,16 +98,16 @@ async def more_is_known_of_a_tool(tools: ToolSearch) -> None:
     assert_type(described.input_schema, dict[str, Any] | None)
     assert_type(await tools.categories(), tuple[CategoryCount, ...])
     assert_type(await tools.find("create_issue"), ToolEntry)
-    assert_type(await tools.coverage(), toolindex.Coverage)
-    assert_type(await tools.refused(), dict[str, str])
-    assert_type(await tools.embed_pending(print), int)
+    assert_type(await tools.index.coverage(), toolindex.Coverage)
+    assert_type(await tools.index.refused(), dict[str, str])
+    assert_type(await tools.index.embed_pending(print), int)
 
 
 async def what_became_of_a_search_is_told(tools: ToolSearch, hit: FoundTool) -> None:
     placed = await tools.place("open an issue", hit.id)
     assert_type(placed, Placement)
     assert_type(await tools.record_outcome(hit.id, success=True), Recording)
-    assert_type(await tools.state(), IndexState)
+    assert_type(await tools.index.state(), IndexState)
     assert_type((await tools.search("open an issue", rerank=True)).rerank, RerankReport | None)
 
 
@@ -118,7 +118,7 @@ async def a_search_takes_roots_settings_and_an_embedder(root: Path) -> None:
     ToolCorpus(embedder=Remote())
     ToolSearch(embedder="none")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     async with ToolSearch() as tools:
-        await Upkeep(tools).run()
+        await Follower(tools.index).run()
 
 
 def the_same_without_async(root: Path) -> None:
@@ -126,7 +126,7 @@ def the_same_without_async(root: Path) -> None:
         response = tools.search("open an issue", limit=2)
         assert_type(response, SearchResponse)
         assert_type(tools.describe(response[0].id), ToolDescription)
-        assert_type(tools.coverage(), toolindex.Coverage)
+        assert_type(tools.index.coverage(), toolindex.Coverage)
 
 
 async def what_was_found_can_be_called(hit: FoundTool) -> None:

@@ -128,7 +128,7 @@ def test_field_weights_are_set_by_name_and_the_others_keep_theirs(
     weights = Settings.from_flags({}).field_weights
     assert weights == {"name": 0.0}
     with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
-        path = tools._tools.index.path
+        path = tools.wrapped.index.store.path
 
     def found(**how):
         with SQLiteStore(path, **how) as store, store.reading() as reader:

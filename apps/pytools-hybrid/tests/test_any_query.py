@@ -43,8 +43,8 @@ def search(settings, toolbox, runner):
 
     async def opened():
         search = await ToolSearch(toolbox, settings(), refresh=False).__aenter__()
-        await search.refresh()
-        await search.embed_pending()
+        await search.index.refresh()
+        await search.index.embed_pending()
         return search
 
     search = runner.run(opened())
@@ -116,8 +116,8 @@ def test_a_language_without_spaces_is_found_by_its_words(
         write_tool(path, description)
 
     async def found():
-        await search.refresh()
-        await search.embed_pending()
+        await search.index.refresh()
+        await search.index.embed_pending()
         return await search.search(text, mode=mode)
 
     assert str(runner.run(found()).tools[0].entry.id) == meant

@@ -49,7 +49,7 @@ def test_a_root_that_appears_while_it_is_waited_for_is_indexed(tmp_path, root, c
     with BlockingToolSearch(place, Settings(embedding_model="none")) as tools:
         assert not tools.search("merge files")
         root.rename(place)
-        tools.refresh()
+        tools.index.refresh()
         assert tools.search("merge pdf files")
     assert [it for it in cached() if it.endswith(".db")]
 

@@ -26,7 +26,7 @@ from pytools_hybrid.roots import Roots
 from pytools_hybrid.search import SearchMode
 from pytools_hybrid.store import SQLiteStore
 from pytools_hybrid.toml_blocks import split_tables, statements
-from pytools_hybrid.upkeep import Upkeep
+from pytools_hybrid.upkeep import Follower
 
 ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"
 MERGE, SLUG = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
@@ -367,7 +367,7 @@ class TestSearching:
     async def test_a_tool_is_found_by_what_the_file_says(self, root, file, settings):
         file.write_text(FILE)
         async with ToolSearch(root, settings(embedding_model="none")) as tools:
-            await tools.refresh()
+            await tools.index.refresh()
             response = await tools.search("acrobat", mode=SearchMode.BM25)
             assert [str(found.entry.id) for found in response.tools] == [MERGE]
 
@@ -376,9 +376,9 @@ class TestSearching:
         self, root, file, settings
     ):
         async with ToolSearch(root, settings(embedding_model="none")) as tools:
-            await tools.refresh()
+            await tools.index.refresh()
             file.write_text(FILE)
-            report = await tools.refresh([PurePosixPath(FILE_NAME)])
+            report = await tools.index.refresh([PurePosixPath(FILE_NAME)])
             assert report.issues == ()
             response = await tools.search("acrobat", mode=SearchMode.BM25)
             assert [str(found.entry.id) for found in response.tools] == [MERGE]
@@ -387,16 +387,16 @@ class TestSearching:
     async def test_a_broken_file_costs_no_search(self, root, file, settings):
         file.write_text("[broken")
         async with ToolSearch(root, settings(embedding_model="none")) as tools:
-            await tools.refresh()
+            await tools.index.refresh()
             response = await tools.search("history of a branch", mode=SearchMode.BM25)
             assert str(response.tools[0].entry.id) == COMMITS
 
     @pytest.mark.anyio
     async def test_a_server_follows_the_file(self, root, file, settings):
         async with ToolSearch(root, settings(embedding_model="none"), refresh=False) as tools:
-            upkeep = Upkeep(tools)
-            task = asyncio.create_task(upkeep.run())
-            await upkeep.ready()
+            follower = Follower(tools.index)
+            task = asyncio.create_task(follower.run())
+            await follower.ready()
             file.write_text(FILE)
             async with asyncio.timeout(20):
                 while not (await tools.search("acrobat", mode=SearchMode.BM25)).tools:

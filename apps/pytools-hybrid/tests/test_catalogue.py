@@ -15,7 +15,7 @@ def use(settings, root, job):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
             return await job(search)
 
     return asyncio.run(main())
@@ -96,7 +96,7 @@ def test_what_a_policy_hides_can_be_neither_found_nor_listed_nor_described(setti
     policed = settings(include=("mcptools:*",), exclude=("*:github:*", "mcptools:pdf:merge_*"))
 
     async def job(search):
-        await search.embed_pending()
+        await search.index.embed_pending()
         listed = {(it.category, it.tools) for it in await search.categories()}
         assert ("pdf", 2) in listed
         assert not {"github", "text", "money"} & {category for category, _ in listed}
@@ -178,7 +178,7 @@ def test_a_name_that_is_unknown_before_the_first_look_has_ended_may_be_known_in_
 ):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            looking = asyncio.create_task(search.refresh())
+            looking = asyncio.create_task(search.index.refresh())
             await asyncio.sleep(0)
             with pytest.raises(UnknownToolError, match="ask again in a moment") as raised:
                 await search.find("no_such_tool")

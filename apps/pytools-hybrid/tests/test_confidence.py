@@ -34,8 +34,8 @@ def ask(settings, toolbox):
     def search_all(texts, **values):
         async def main():
             async with ToolSearch(toolbox, settings(), refresh=False) as search:
-                await search.refresh()
-                await search.embed_pending()
+                await search.index.refresh()
+                await search.index.embed_pending()
                 return [await search.search(text, **values) for text in texts]
 
         return asyncio.run(main())
@@ -179,8 +179,8 @@ def test_it_is_a_share_for_every_request(answers, mode):
 def test_tools_that_are_sure_are_not_kept_out_by_others_that_rank_above_them(settings, toolbox):
     async def job():
         async with ToolSearch(toolbox, settings(), refresh=False) as search:
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
             everything = await search.search("create an issue", limit=50)
             sure = await search.search("create an issue", limit=2, threshold=0.3)
         return everything, sure
@@ -197,14 +197,14 @@ def test_a_tool_without_a_vector_leaves_the_judgement_of_those_after_it_as_it_is
 
     async def job():
         async with ToolSearch(toolbox, settings(), refresh=False) as search:
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
             before = await confidences(search)
             twin = toolbox / "mcptools/pdf/merge_several_documents.py"
             twin.write_text(
                 'def run() -> None:\n    """Merge several PDF documents into one file."""\n'
             )
-            await search.refresh()
+            await search.index.refresh()
             return before, await confidences(search)
 
     before, after = asyncio.run(job())

@@ -90,22 +90,22 @@ DAMAGES = {
 
 
 async def fill(search):
-    await search.refresh()
-    await search.embed_pending()
+    await search.index.refresh()
+    await search.index.embed_pending()
     await search.search("report a bug")
     for _ in range(OUTCOMES):
         await search.record_outcome(ISSUE, success=True)
-    await search.flush()
+    await search.index.flush()
 
 
 async def go_on(search):
     """Do what a server does, until all there was is back."""
     await search.search("report a bug")
-    await search.refresh()
-    await search.embed_pending()
-    await search.flush()
+    await search.index.refresh()
+    await search.index.embed_pending()
+    await search.index.flush()
     found = await search.search("report a bug", mode=SearchMode.VECTOR)
-    usage = await search.statistics()
+    usage = await search.index.statistics()
     return str(found.tools[0].entry.id), found.notes, usage.tools[0].observations, usage.searches
 
 
@@ -140,7 +140,7 @@ def test_no_damage_to_the_index_costs_a_vector_or_the_usage_record(
             assert await go_on(search) == (ISSUE, (), OUTCOMES, 3 + 2 * is_open)
         assert embedder.embedded == paid
         async with opened() as search:
-            assert await search.check() == ()
+            assert await search.index.check() == ()
 
     asyncio.run(main())
 
@@ -164,19 +164,19 @@ def test_vectors_in_use_outlive_any_damage_to_the_file_that_keeps_them(
             if is_open:
                 damage(kept_path(database))
                 await search.search("report a bug")
-                await search.refresh()
-                await search.embed_pending()
+                await search.index.refresh()
+                await search.index.embed_pending()
         if not is_open:
             damage(kept_path(database))
         async with opened() as search:
             found = await search.search("report a bug", mode=SearchMode.VECTOR)
-            await search.embed_pending()
+            await search.index.embed_pending()
             assert (str(found.tools[0].entry.id), found.notes) == (ISSUE, ())
             await search.record_outcome(ISSUE, success=True)
-            assert (await search.statistics()).tools[0].observations >= 1
+            assert (await search.index.statistics()).tools[0].observations >= 1
         assert embedder.embedded == paid
         async with opened() as search:
-            assert await search.check() == ()
+            assert await search.index.check() == ()
 
     asyncio.run(main())
 
@@ -188,7 +188,7 @@ def test_an_index_in_our_cache_is_recognised_as_ours_whatever_is_left_of_it(root
     async def main():
         for damaged in (False, True):
             async with ToolSearch(root, chosen, embedder=embedder, refresh=False) as search:
-                await search.refresh()
+                await search.index.refresh()
                 if not damaged:
                     into_the_file(database)
             if not damaged:

@@ -47,7 +47,7 @@ def tree(tmp_path):
 def described(settings, root, detail, *, name=TOOL, before=None):
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
             if before is not None:
                 await before(search)
             return (await search.describe(name, detail)).model_dump(exclude_none=True)
@@ -157,7 +157,7 @@ def test_of_a_file_outside_of_the_root_no_more_than_the_indexed_summary_is_told(
     (tree / place).symlink_to(outside / "leak.py" if linked == "file" else outside)
 
     async def index_it_all_the_same(search):
-        refresh(search.index, tree, outside_links=True)
+        refresh(search.index.store, tree, outside_links=True)
         (outside / "leak.py").write_text(module.format("hunter2", "Secret."))
 
     told = described(settings(), tree, detail, name="leak", before=index_it_all_the_same)

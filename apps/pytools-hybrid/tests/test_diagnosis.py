@@ -53,8 +53,8 @@ def indexed(settings, root, database):
 
     async def fill():
         async with ToolSearch(root, settings()) as tools:
-            await tools.refresh()
-            await tools.embed_pending()
+            await tools.index.refresh()
+            await tools.index.embed_pending()
 
     asyncio.run(fill())
     return database

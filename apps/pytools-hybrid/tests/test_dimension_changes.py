@@ -43,15 +43,15 @@ def embedded(use, openai):
 
 async def bring_up_to_date(tools):
     """Do what the command `index` does."""
-    await tools.refresh()
-    change = await tools.compare_model()
-    embedded = await tools.embed_pending()
-    await tools.tidy()
+    await tools.index.refresh()
+    change = await tools.index.compare_model()
+    embedded = await tools.index.embed_pending()
+    await tools.index.tidy()
     return change, embedded
 
 
 async def rebuild(tools):
-    await tools.rebuild(forget_vectors=True)
+    await tools.index.rebuild(forget_vectors=True)
     return await bring_up_to_date(tools)
 
 

@@ -10,14 +10,14 @@ import time
 
 import apsw
 import pytest
-from pytools_hybrid import SearchMode, ToolSearch, upkeep
+from pytools_hybrid import SearchMode, ToolSearch, follower
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.diagnosis._embedder import look_at_embedder
 from pytools_hybrid.embedding import _provider
 from pytools_hybrid.embedding._limits import _BY_PREFIX, _REMOTE
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.results import answer_meta
-from pytools_hybrid.upkeep import Upkeep
+from pytools_hybrid.upkeep import Follower
 from toolindex import Backoff, EmbeddingError
 
 from .openai_stub import Reply
@@ -60,7 +60,7 @@ FAULTS = {
 def _impatient(monkeypatch):
     """What fails is tried again soon; how long the delays are is looked at elsewhere."""
     monkeypatch.setattr(Backoff, "delay", lambda self, failures, asked=None: asked or 0.01)
-    monkeypatch.setattr(upkeep, "_REFUSED_SECONDS", 0.01)
+    monkeypatch.setattr(follower, "_REFUSED_SECONDS", 0.01)
     start, real = time.time(), time.time
     monkeypatch.setattr("time.time", lambda: start + 1_000 * (real() - start))
 
@@ -94,7 +94,7 @@ def run(root, settings, job, **values):
 
 async def serving(tools, job):
     """Do something while the index follows the files, as it does in a server."""
-    following = asyncio.create_task(Upkeep(tools).run())
+    following = asyncio.create_task(Follower(tools.index).run())
     try:
         async with asyncio.timeout(60):
             return await job(tools)
@@ -104,13 +104,13 @@ async def serving(tools, job):
 
 
 async def all_embedded(tools):
-    while (state := await tools.coverage()).vectors < max(4, state.tools):
+    while (state := await tools.index.coverage()).vectors < max(4, state.tools):
         await asyncio.sleep(0.005)
 
 
 def kept(tools):
     """Return the kept vectors, in order."""
-    with tools.index.reading() as reader:
+    with tools.index.store.reading() as reader:
         rows = reader.connection.execute("SELECT vector FROM embeddings ORDER BY vector").fetchall()
         refusals = reader.connection.execute("SELECT count(*) FROM refusals").get
     return rows, refusals
@@ -135,8 +135,8 @@ def test_a_provider_that_is_healthy_again_gives_every_tool_its_vector(
 
 
 async def embedded(tools):
-    await tools.refresh()
-    await tools.embed_pending()
+    await tools.index.refresh()
+    await tools.index.embed_pending()
     return kept(tools)
 
 
@@ -180,7 +180,7 @@ def test_rows_in_another_order_are_sorted_in_the_order_of_their_texts(
 
 async def by_text(tools):
     await embedded(tools)
-    with tools.index.reading() as reader:
+    with tools.index.store.reading() as reader:
         sql = "SELECT text_hash, vector FROM embeddings ORDER BY text_hash"
         return reader.connection.execute(sql).fetchall(), 0
 
@@ -214,19 +214,19 @@ def test_a_text_that_is_refused_alone_is_left_out_and_tried_again_minutes_later(
         openai.respond = respond
         _, refusals = await embedded(tools)
         assert refusals == 1
-        assert list(await tools.refused()) == ["mcptools:pdf:merge_pdfs"]
+        assert list(await tools.index.refused()) == ["mcptools:pdf:merge_pdfs"]
         note = (await tools.search("show the history")).notes[0]
         assert "3 of 4 tools have vectors so far (1 refused by the model" in note
         assert "pytools-hybrid index" in note
         asked = len(openai.requests)
-        await tools.embed_pending()
+        await tools.index.embed_pending()
         assert len(openai.requests) == asked, "nothing is pending"
 
         openai.respond = openai.healthy
         later = time.time() + 61
         monkeypatch.setattr("time.time", lambda: later)
-        await tools.embed_pending()
-        return await tools.coverage(), await tools.refused()
+        await tools.index.embed_pending()
+        return await tools.index.coverage(), await tools.index.refused()
 
     coverage, refused = run(root, settings, job)
 
@@ -235,7 +235,7 @@ def test_a_text_that_is_refused_alone_is_left_out_and_tried_again_minutes_later(
 
 
 def test_a_server_is_soon_asked_again_for_what_was_refused(openai, settings, root, monkeypatch):
-    monkeypatch.setattr(upkeep, "_REFUSED_SECONDS", 0.01)
+    monkeypatch.setattr(follower, "_REFUSED_SECONDS", 0.01)
     refuses = threading.Event()
     refuses.set()
 
@@ -247,7 +247,7 @@ def test_a_server_is_soon_asked_again_for_what_was_refused(openai, settings, roo
     openai.respond = respond
 
     async def job(tools):
-        while not await tools.refused():
+        while not await tools.index.refused():
             await asyncio.sleep(0.005)
         refuses.clear()
         now = time.time()
@@ -264,10 +264,10 @@ def test_what_a_provider_asks_for_holds_for_queries_and_documents_alike(openai, 
     openai.respond = lambda texts: Reply(status=429, headers={"Retry-After": "3000"})
 
     async def job(tools):
-        await tools.refresh()
+        await tools.index.refresh()
         notes = [(await tools.search(f"merge pdf {number}")).notes[0] for number in range(3)]
         with pytest.raises(EmbeddingError, match="left alone for another") as caught:
-            await tools.embed_pending()
+            await tools.index.embed_pending()
         return notes, caught.value.retry_after
 
     notes, wait = run(root, settings, job)
@@ -282,9 +282,9 @@ def test_what_a_provider_asks_of_documents_holds_for_queries(openai, settings, r
     openai.respond = lambda texts: Reply(status=429, headers={"Retry-After": "3000"})
 
     async def job(tools):
-        await tools.refresh()
+        await tools.index.refresh()
         with pytest.raises(EmbeddingError, match="429"):
-            await tools.embed_pending()
+            await tools.index.embed_pending()
         asked = len(openai.requests)
         note = (await tools.search("merge pdf")).notes[0]
         return len(openai.requests) - asked, note
@@ -328,10 +328,10 @@ def test_a_provider_that_hung_is_used_again_as_soon_as_it_is_back(
 def test_a_provider_that_is_back_is_noticed_within_20_seconds():
     from pytools_hybrid import queries
 
-    for backoff in (upkeep._EMBEDDING, queries._BACKOFF):
+    for backoff in (follower._EMBEDDING, queries._BACKOFF):
         assert backoff.longest + _provider._REQUEST_SECONDS < 20
-    assert upkeep._EMBEDDING_UNAVAILABLE.longest + _provider._REQUEST_SECONDS < 60
-    assert upkeep._REFUSED_SECONDS < 15
+    assert follower._EMBEDDING_UNAVAILABLE.longest + _provider._REQUEST_SECONDS < 60
+    assert follower._REFUSED_SECONDS < 15
 
 
 # What a kill costs
@@ -425,7 +425,7 @@ def test_an_answer_by_words_alone_names_no_model(openai, settings, root):
     openai.respond = lambda texts: Reply(status=401)
 
     async def job(tools):
-        await tools.refresh()
+        await tools.index.refresh()
         return await tools.search("merge pdf"), await tools.probe()
 
     for answer in run(root, settings, job):

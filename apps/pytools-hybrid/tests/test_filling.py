@@ -19,7 +19,7 @@ from pytools_hybrid.refresh import refresh
 from pytools_hybrid.server import create_server
 from pytools_hybrid.state import Filling
 from pytools_hybrid.store import SQLiteStore
-from pytools_hybrid.upkeep import Upkeep
+from pytools_hybrid.upkeep import Follower
 
 READER = "any"
 
@@ -226,9 +226,9 @@ async def served(settings, root):
     from mcp import Client
 
     async with ToolSearch(root, settings, refresh=False) as search:
-        upkeep = Upkeep(search)
-        task = asyncio.create_task(upkeep.run())
-        server = create_server(search, upkeep, settings=settings, root=search.roots)
+        follower = Follower(search.index)
+        task = asyncio.create_task(follower.run())
+        server = create_server(search, follower, settings=settings, root=search.roots)
         try:
             async with Client(server) as client:
                 yield client, search
@@ -244,7 +244,7 @@ def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
 
     async def main():
         async with served(settings(), large) as (client, search):
-            while not tools_in(search.index):
+            while not tools_in(search.index.store):
                 await asyncio.sleep(0.01)
             told = []
 
@@ -264,7 +264,7 @@ def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
             assert "ask again" in early.content[0].text
             held.go_on()
             async with asyncio.timeout(60):
-                while search.sync.report is None:
+                while search.index.sync.report is None:
                     await asyncio.sleep(0.01)
             asked["query"] = "feed penguin"
             found = await client.call_tool("search_tools", asked)
@@ -282,7 +282,7 @@ def test_the_first_tools_are_waited_for(settings, large, held, monkeypatch):
     async def main():
         async with served(settings(), large) as (client, search):
             asking = asyncio.create_task(client.call_tool("search_tools", {"query": "feed"}))
-            while search.sync.filling is None or search.sync.filling.read < 10:
+            while search.index.sync.filling is None or search.index.sync.filling.read < 10:
                 await asyncio.sleep(0.01)
             await asyncio.wait({asking}, timeout=0.5)
             assert not asking.done()
@@ -296,11 +296,11 @@ def test_the_first_tools_are_waited_for(settings, large, held, monkeypatch):
 def test_the_first_tools_get_their_vectors_before_all_are_read(settings, large, held):
     async def main():
         async with served(settings(), large) as (_, search), asyncio.timeout(60):
-            while not (await search.coverage()).vectors:
+            while not (await search.index.coverage()).vectors:
                 await asyncio.sleep(0.01)
-            assert search.sync.filling is not None
+            assert search.index.sync.filling is not None
             held.go_on()
-            while (await search.coverage()).vectors < 80:
+            while (await search.index.coverage()).vectors < 80:
                 await asyncio.sleep(0.01)
 
     asyncio.run(main())

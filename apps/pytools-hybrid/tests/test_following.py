@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from pytools_hybrid import Settings, ToolSearch, Upkeep
+from pytools_hybrid import Follower, Settings, ToolSearch
 from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.refresh import refresh
 from pytools_hybrid.store import SQLiteStore
@@ -309,7 +309,7 @@ class TrustsTheTimesOfFiles(ToldWhatChanged):
 
 
 class Watched(AnyFileOperations):
-    """Leaves it to the upkeep of a server to see what changes."""
+    """Leaves it to the follower of a server to see what changes."""
 
     runner = None
 
@@ -323,9 +323,9 @@ class Watched(AnyFileOperations):
             file.unlink()
         chosen = Settings.from_flags({"db_path": self.folder / "index.db", "usage_log": False})
         self.search = await ToolSearch(self.root, chosen, refresh=False).__aenter__()
-        upkeep = Upkeep(self.search)
-        self.upkeep = asyncio.create_task(upkeep.run())
-        await upkeep.ready()
+        follower = Follower(self.search.index)
+        self.follower = asyncio.create_task(follower.run())
+        await follower.ready()
 
     @rule(name=st.sampled_from("pq"))
     def move_the_root_away_and_back(self, name):
@@ -359,13 +359,13 @@ class Watched(AnyFileOperations):
         if marker.parent.is_dir():
             marker.write_text(MODULES[0])
         await self._until(lambda found: True)
-        words_are_sound(self.search.index)
+        words_are_sound(self.search.index.store)
 
     async def _until(self, holds):
         expected, found = on_disk(self.root), None
         try:
             async with asyncio.timeout(20):
-                while not holds(found := in_index(self.search.index)) or found != expected:
+                while not holds(found := in_index(self.search.index.store)) or found != expected:
                     await asyncio.sleep(0.02)
                 while not self._has_all_vectors():
                     await asyncio.sleep(0.02)
@@ -374,7 +374,7 @@ class Watched(AnyFileOperations):
             assert self._has_all_vectors()
 
     def _has_all_vectors(self):
-        with self.search.index.reading() as reader:
+        with self.search.index.store.reading() as reader:
             coverage = reader.coverage(StaticEmbedder().model_id)
         return coverage.vectors == coverage.tools
 
@@ -392,8 +392,8 @@ class Watched(AnyFileOperations):
             self.runner = None
 
     async def _close(self):
-        self.upkeep.cancel()
-        await asyncio.wait([self.upkeep])
+        self.follower.cancel()
+        await asyncio.wait([self.follower])
         await self.search.__aexit__(None, None, None)
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from mcp.client.client import Client
-from pytools_hybrid import ToolSearch, Upkeep
+from pytools_hybrid import Follower, ToolSearch
 from pytools_hybrid.server import _lifecycle, create_server
 
 pytestmark = pytest.mark.anyio
@@ -21,11 +21,11 @@ async def test_the_index_is_opened_at_the_first_request_after_the_greeting(
     monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 300)
     made = settings(watch=False)
     search = ToolSearch(root, made, refresh=False)
-    upkeep = Upkeep(search)
-    server = create_server(search, upkeep, settings=made, root=root)
-    keeping = asyncio.create_task(_lifecycle._keep_open(search, upkeep, server))
+    follower = Follower(search.index)
+    server = create_server(search, follower, settings=made, root=root)
+    keeping = asyncio.create_task(_lifecycle._keep_open(search, follower, server))
 
-    assert not await upkeep.opened(within=0)
+    assert not await follower.opened(within=0)
     assert not server.greeted.is_set()
     async with Client(server) as client:
         result = await client.call_tool("search_tools", {"query": "open an issue"})
@@ -39,10 +39,10 @@ async def test_the_index_is_opened_even_for_a_client_that_stays_silent(settings,
     monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 0)
     made = settings(watch=False)
     search = ToolSearch(root, made, refresh=False)
-    upkeep = Upkeep(search)
-    server = create_server(search, upkeep, settings=made, root=root)
-    keeping = asyncio.create_task(_lifecycle._keep_open(search, upkeep, server))
+    follower = Follower(search.index)
+    server = create_server(search, follower, settings=made, root=root)
+    keeping = asyncio.create_task(_lifecycle._keep_open(search, follower, server))
 
-    assert await upkeep.opened()
+    assert await follower.opened()
     keeping.cancel()
     await asyncio.wait({keeping})

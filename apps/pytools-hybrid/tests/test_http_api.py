@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
-from pytools_hybrid import Settings, ToolSearch, Upkeep
+from pytools_hybrid import Follower, Settings, ToolSearch
 from pytools_hybrid.http import create_app
 from pytools_hybrid.server import create_server
 
@@ -35,13 +35,13 @@ async def calling(app, **headers):
 @asynccontextmanager
 async def serving(made, root):
     async with ToolSearch(root, made, refresh=False) as search:
-        await search.refresh()
-        await search.embed_pending()
-        upkeep = Upkeep(search)
-        following = asyncio.create_task(upkeep.run())
-        server = create_server(search, upkeep, settings=made, root=root)
+        await search.index.refresh()
+        await search.index.embed_pending()
+        follower = Follower(search.index)
+        following = asyncio.create_task(follower.run())
+        server = create_server(search, follower, settings=made, root=root)
         try:
-            async with calling(create_app(search, upkeep, server, made)) as client:
+            async with calling(create_app(search, follower, server, made)) as client:
                 yield client
         finally:
             following.cancel()

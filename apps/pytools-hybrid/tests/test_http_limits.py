@@ -11,7 +11,7 @@ from functools import partial
 import httpx2
 import pytest
 import uvicorn
-from pytools_hybrid import ToolSearch, Upkeep
+from pytools_hybrid import Follower, ToolSearch
 from pytools_hybrid.errors import IndexNotReadyError, PytoolsError, RootUnreadableError
 from pytools_hybrid.http import _connections, _limits
 from pytools_hybrid.http._connections import ImpatientProtocol, Places
@@ -92,8 +92,8 @@ async def test_who_waits_for_the_index_is_one_of_those_that_may_wait(settings, t
     made = settings(watch=False, embedding_model="none")
     async with ToolSearch(toolbox, made, refresh=False) as search:
         # It never begins, so that all wait.
-        upkeep = Upkeep(search)
-        searches = Searches(search, upkeep, Slots(at_work=1, waiting=1), Metrics())
+        follower = Follower(search.index)
+        searches = Searches(search, follower, Slots(at_work=1, waiting=1), Metrics())
         app = application(("/search", searches.short), ("/filtered", searches.filtered))
         async with asking(app) as client:
             calls = {asyncio.create_task(client.get(path)) for _ in range(3)}

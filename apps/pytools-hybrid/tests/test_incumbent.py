@@ -359,7 +359,7 @@ def test_two_searches_of_one_tree_in_one_process_keep_their_log(settings, root):
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as one:
-            await one.refresh()
+            await one.index.refresh()
             before = database.with_name(f"{database.name}-wal").stat().st_ino
             async with ToolSearch(root, settings(), refresh=False) as other:
                 await asyncio.gather(*(other.search(f"report bug {n}") for n in range(10)))

@@ -50,8 +50,8 @@ def test_many_searches_that_find_the_index_broken_are_all_answered_by_one_new_in
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
             breaks(database, table)
             return await asyncio.gather(
                 *(search.search(f"report a bug {number}") for number in range(MANY))
@@ -91,16 +91,16 @@ def test_an_index_with_values_that_cannot_be_is_mended_by_a_search_or_a_refresh(
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
         with closing(apsw.Connection(str(settings().db_path))) as connection:
             connection.execute("ATTACH ? AS kept", (str(kept_path(settings().db_path)),))
             connection.execute(statement)
         async with ToolSearch(root, settings(), refresh=False) as search:
             for _ in range(searches):
                 await search.search("report a bug")
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
             return await search.search("report a bug", mode="vector"), await search.search("bug")
 
     by_meaning, by_words = asyncio.run(main())
@@ -113,16 +113,16 @@ def test_an_index_with_values_that_cannot_be_is_mended_by_a_search_or_a_refresh(
 def test_who_asks_for_the_state_of_a_damaged_index_is_told_that_of_the_new_one(settings, root):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
             with closing(apsw.Connection(str(settings().db_path))) as connection:
                 connection.execute("UPDATE meta SET value = 'x' WHERE key = 'generation'")
-            mended = await search.state()
-            await search.refresh()
-            return mended, await search.state()
+            mended = await search.index.state()
+            await search.index.refresh()
+            return mended, await search.index.state()
 
     mended, refreshed = asyncio.run(main())
 
-    assert (mended.coverage.tools, refreshed.coverage.tools) == (0, 4)
+    assert (mended.index.coverage.tools, refreshed.coverage.tools) == (0, 4)
     assert refreshed.generation > mended.generation
 
 
@@ -137,15 +137,15 @@ def test_an_older_copy_of_the_index_put_back_is_never_taken_for_the_newer_one(
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
         backup.write_bytes(database.read_bytes())
         async with ToolSearch(root, settings(), refresh=False) as search:
             write_tool("mcptools/github/list_commits.py", "Show commits in one way.")
-            await search.refresh()
+            await search.index.refresh()
             assert "Show commits in one way." in await texts(search)
             backup.replace(database)
             write_tool("mcptools/github/list_commits.py", "Show commits in another way.")
-            await search.refresh()
+            await search.index.refresh()
             return await texts(search)
 
     found = asyncio.run(main())

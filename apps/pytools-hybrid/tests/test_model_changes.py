@@ -58,14 +58,14 @@ def use(settings, root, embedder, job):
 
     async def main():
         async with Searching(settings, root, embedder) as search:
-            await search.refresh()
+            await search.index.refresh()
             return await job(search)
 
     return asyncio.run(main())
 
 
 async def embed(search):
-    return await search.embed_pending()
+    return await search.index.embed_pending()
 
 
 async def by_meaning(search):
@@ -73,7 +73,7 @@ async def by_meaning(search):
 
 
 async def embed_and_search(search):
-    await search.embed_pending()
+    await search.index.embed_pending()
     return await by_meaning(search)
 
 
@@ -82,7 +82,7 @@ def ids(response):
 
 
 def vectors_of(search):
-    with search.index.reading() as reader:
+    with search.index.store.reading() as reader:
         return {model: reader.coverage(model).vectors for model in reader.models()}
 
 
@@ -112,7 +112,7 @@ def test_a_model_that_is_half_ready_finds_only_what_it_has_and_says_so(settings,
 
     async def job(search):
         with pytest.raises(EmbeddingError, match="out of money"):
-            await search.embed_pending()
+            await search.index.embed_pending()
         return await by_meaning(search)
 
     response = use(settings(), root, half, job)
@@ -175,10 +175,10 @@ def test_vectors_of_the_offline_model_serve_until_those_of_another_are_ready(set
         before = await by_meaning(search)
         other.answers = 1
         with pytest.raises(EmbeddingError):
-            await search.embed_pending()
+            await search.index.embed_pending()
         between = await by_meaning(search)
         other.answers = 10**9
-        await search.embed_pending()
+        await search.index.embed_pending()
         return before, between, await by_meaning(search), vectors_of(search)
 
     before, between, after, vectors = use(settings(), root, other, job)
@@ -211,11 +211,11 @@ def test_models_used_at_the_same_time_are_both_kept_up(settings, root, write_too
             Searching(settings(), root, one) as first,
             Searching(settings(), root, other) as second,
         ):
-            await first.refresh()
-            await asyncio.gather(first.embed_pending(), second.embed_pending())
+            await first.index.refresh()
+            await asyncio.gather(first.index.embed_pending(), second.index.embed_pending())
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-            await second.refresh()
-            await asyncio.gather(first.embed_pending(), second.embed_pending())
+            await second.index.refresh()
+            await asyncio.gather(first.index.embed_pending(), second.index.embed_pending())
             for search in (first, second):
                 found = await search.search("feed the penguins", mode=SearchMode.VECTOR)
                 assert (found.notes, ids(found)[0]) == ((), "mcptools:zoo:feed")
@@ -232,9 +232,9 @@ def test_a_text_that_the_model_refuses_is_told_and_all_others_get_their_vectors(
     model.refuses = "PDF documents"
 
     async def job(search):
-        first = await search.embed_pending()
+        first = await search.index.embed_pending()
         asked = len(model.documents)
-        again = await search.embed_pending()
+        again = await search.index.embed_pending()
         response = await search.search("show the history", mode=SearchMode.VECTOR)
         return first, again, len(model.documents) - asked, response
 

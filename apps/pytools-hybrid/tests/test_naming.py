@@ -31,8 +31,8 @@ def ask(settings, root, *requests):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
             return [await search.search(**request) for request in requests]
 
     return asyncio.run(main())

@@ -90,7 +90,7 @@ def test_the_setting_counts_for_searches_descriptions_and_browsing(
 
     async def main():
         async with ToolSearch(root, chosen, refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
             found = await search.search("lies outside")
             assert (tool_id in {str(each.entry.id) for each in found.tools}) == lets_in
             if lets_in:

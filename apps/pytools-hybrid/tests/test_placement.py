@@ -13,8 +13,8 @@ def place(settings, toolbox):
     def ask(query, name, **how):
         async def main():
             async with ToolSearch(toolbox, settings()) as search:
-                await search.refresh()
-                await search.embed_pending()
+                await search.index.refresh()
+                await search.index.embed_pending()
                 return await search.place(query, name, **how)
 
         return asyncio.run(main())

@@ -14,6 +14,7 @@ import pytest
 import pytools_hybrid
 from pydantic_ai.models.function import FunctionModel
 from pytools_hybrid import (
+    BlockingIndex,
     BlockingToolSearch,
     SearchMode,
     SearchResponse,
@@ -78,7 +79,7 @@ def test_a_search_takes_three_lines(root, from_environment):
 def test_entering_embeds_what_is_new(root, from_environment):
     async def job():
         async with ToolSearch(root) as tools:
-            return await tools.coverage(), (await tools.search("anything")).notes
+            return await tools.index.coverage(), (await tools.search("anything")).notes
 
     coverage, notes = asyncio.run(job())
 
@@ -109,7 +110,7 @@ def test_a_setting_that_cannot_work_is_an_error_at_once(root, monkeypatch):
 def test_the_files_are_not_looked_at_where_others_do_so(root, settings, values, refresh):
     async def job():
         async with ToolSearch(root, settings(**values), refresh=refresh) as tools:
-            return await tools.coverage()
+            return await tools.index.coverage()
 
     assert asyncio.run(job()).tools == 0
 
@@ -209,9 +210,9 @@ def test_of_two_that_enter_it_at_once_one_does(root, settings):
     [
         lambda tools: tools.search("x"),
         lambda tools: tools.find("x"),
-        lambda tools: tools.refresh(),
-        lambda tools: tools.embed_pending(),
-        lambda tools: tools.statistics(),
+        lambda tools: tools.index.refresh(),
+        lambda tools: tools.index.embed_pending(),
+        lambda tools: tools.index.statistics(),
     ],
 )
 def test_what_needs_an_open_index_says_so(root, settings, moment, use):
@@ -223,7 +224,7 @@ def test_what_needs_an_open_index_says_so(root, settings, moment, use):
         with pytest.raises(RuntimeError, match="use it inside `async with ToolSearch"):
             await use(tools)
         with pytest.raises(RuntimeError, match="use it inside"):
-            _ = tools.sync
+            _ = tools.index.sync
 
     asyncio.run(job())
 
@@ -304,8 +305,18 @@ def test_both_searches_have_the_same_methods():
 
     assert blocking.pop("open").return_annotation == "Self"
     assert blocking.pop("close").return_annotation == "None"
+    del blocking["call"]
     assert blocking == public(ToolSearch)
     assert inspect.signature(BlockingToolSearch) == inspect.signature(ToolSearch)
+
+
+def test_both_indexes_have_the_same_methods():
+    blocking = public(BlockingIndex)
+
+    del blocking["call"]
+    wanted = public(Index)
+    del wanted["look"]
+    assert blocking == wanted
 
 
 def test_both_searches_have_the_same_answers(toolbox, settings):
@@ -384,7 +395,7 @@ from pytools_hybrid import BlockingToolSearch
 def count_for_ever():
     counted.set()
     try:
-        while tools.coverage().tools:
+        while tools.index.coverage().tools:
             pass
     except BaseException:
         pass
@@ -415,7 +426,7 @@ def test_a_program_that_does_not_close_it_ends_and_loses_no_record(
     assert done.stdout == "create_issue\n"
     assert done.stderr == ""
     with BlockingToolSearch(root, settings()) as tools:
-        assert tools.statistics().searches == 1
+        assert tools.index.statistics().searches == 1
 
 
 OUTLIVING = """

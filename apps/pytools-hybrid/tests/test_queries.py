@@ -331,8 +331,8 @@ def test_only_searches_by_meaning_ask_the_model(settings, root):
 
     async def main():
         async with Searching(root, settings()) as search:
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
             asked = search._embedder.asked
             asked.clear()
             await search.search("bug", mode=SearchMode.BM25)

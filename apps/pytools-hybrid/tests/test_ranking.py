@@ -28,8 +28,8 @@ def use(settings, root, job, embedder=None):
 
     async def main():
         async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
             return await job(search)
 
     return asyncio.run(main())
@@ -52,7 +52,7 @@ def partly_embedded(settings, root, job, chosen):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
         embedder = StaticEmbedder()
         with open_store(settings.db_path, root) as store:
             texts = store.pending(embedder.model_id, limit=1_000)
@@ -117,8 +117,8 @@ def test_the_tools_that_a_search_finds_are_embedded_before_the_others(settings, 
     async def main():
         embedder = WaitingEmbedder()
         async with ToolSearch(toolbox, settings(), embedder=embedder, refresh=False) as search:
-            await search.refresh()
-            embedding = asyncio.create_task(search.embed_pending())
+            await search.index.refresh()
+            embedding = asyncio.create_task(search.index.embed_pending())
             await embedder.began.wait()
             await search.search("send an email", limit=1)
             embedder.may.set()
@@ -299,7 +299,7 @@ def test_a_tool_that_has_no_vector_yet_is_found_by_its_words_among_those_that_ha
 ):
     async def job(search):
         write_tool("mcptools/zoo/feed_penguins.py", "Give the penguins of the zoo their herring.")
-        await search.refresh()
+        await search.index.refresh()
         return await search.search("herring for the penguins")
 
     response = use(settings(), toolbox, job)
@@ -393,7 +393,7 @@ def test_a_tool_that_failed_comes_after_its_equal_by_what_the_formula_says(setti
         await search.record_outcome(ids(before)[0], success=False)
         # As of a tool that was there once.
         gone = OutcomeRecord(at=1.0, tool_id="no:such:tool", success=False)
-        search.index.usage.record_outcomes([gone])
+        search.index.store.usage.record_outcomes([gone])
         once = await search.search(**request)
         for _ in range(40):
             await search.record_outcome(ids(before)[0], success=False)
@@ -417,7 +417,7 @@ def test_a_tool_that_failed_comes_after_its_equal_by_what_the_formula_says(setti
 def test_without_outcomes_use_has_no_say(settings, twins):
     async def job(search):
         before = await search.search("departures from the harbour", limit=50)
-        await search.flush()
+        await search.index.flush()
         return before, await search.search("departures from the harbour", limit=50)
 
     before, after = use(settings(), twins, job)

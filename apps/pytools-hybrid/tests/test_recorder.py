@@ -17,7 +17,7 @@ def use(settings, root, job):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
             return await job(search)
 
     return asyncio.run(main())
@@ -85,7 +85,7 @@ def test_without_a_usage_log_nothing_is_written_down(by_words, root):
         await search.record_outcome(
             "mcptools:github:create_issue", success=True, search_id=response.search_id
         )
-        return await search.statistics()
+        return await search.index.statistics()
 
     statistics = use(by_words(usage_log=False), root, job)
 
@@ -101,7 +101,7 @@ def test_switching_the_usage_log_off_deletes_what_was_written_when_the_index_is_
         await search.search("report a bug")
 
     use(by_words(), root, one_search)
-    use(by_words(usage_log=False), root, lambda search: search.tidy())
+    use(by_words(usage_log=False), root, lambda search: search.index.tidy())
 
     assert rows(by_words()) == []
 
@@ -110,7 +110,7 @@ def test_a_locked_database_delays_the_record_and_fails_no_search(by_words, root,
     caplog.set_level(logging.INFO, logger="pytools_hybrid")
 
     async def job(search):
-        with closing(apsw.Connection(str(search.index.path))) as other:
+        with closing(apsw.Connection(str(search.index.store.path))) as other:
             other.execute("BEGIN IMMEDIATE")
             assert (await search.search("report a bug")).tools
             tool = "mcptools:github:create_issue"
@@ -118,7 +118,7 @@ def test_a_locked_database_delays_the_record_and_fails_no_search(by_words, root,
             assert "not written down yet" in caplog.text
             before = caplog.text.count("not written down yet")
             assert (await search.describe(tool, DetailLevel.FULL)).usage == {"observations": 0}
-            assert (await search.statistics()).searches == 0
+            assert (await search.index.statistics()).searches == 0
             assert caplog.text.count("not written down yet") == before, (
                 "reading waits for no writing"
             )
@@ -193,7 +193,7 @@ def test_statistics_tell_what_came_of_searches_also_of_the_last_one(by_words, ro
                 search_id=response.search_id,
             )
         await search.search("zxqv", mode=SearchMode.BM25)
-        return await search.statistics()
+        return await search.index.statistics()
 
     statistics = use(by_words(), root, job)
 
@@ -224,7 +224,7 @@ def test_a_usage_record_that_is_damaged_is_set_aside_and_begun_anew(by_words, ro
             with suppress(ToolIndexError):
                 await search.record_outcome("mcptools:github:create_issue", success=True)
             with suppress(ToolIndexError):
-                await search.statistics()
+                await search.index.statistics()
 
     use(by_words(), root, go_on)
 

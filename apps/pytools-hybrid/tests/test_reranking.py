@@ -56,10 +56,12 @@ def rerank(settings, toolbox):
             async with ToolSearch(
                 toolbox, settings(embedding_model="none"), refresh=False
             ) as tools:
-                await tools.refresh()
-                searcher = Searcher(tools.index, bm25_weight=1, vec_weight=1, fusion="linear")
-                recorder = Recorder(tools.index, keeps_searches=False, mend=tools.sync.mend)
-                answering = Answering(tools.index, searcher, recorder, None)
+                await tools.index.refresh()
+                searcher = Searcher(tools.index.store, bm25_weight=1, vec_weight=1, fusion="linear")
+                recorder = Recorder(
+                    tools.index.store, keeps_searches=False, mend=tools.index.sync.mend
+                )
+                answering = Answering(tools.index.store, searcher, recorder, None)
                 pairs = []
                 for query in queries:
                     request = SearchRequest(text=query, mode=SearchMode.BM25, limit=limit)
@@ -280,7 +282,7 @@ def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, mon
     async def main():
         reranking = Reranking(asked.model)
         async with ToolSearch(toolbox, settings(embedding_model="none"), refresh=False) as tools:
-            await tools.refresh()
+            await tools.index.refresh()
             request = SearchRequest(text=QUERY, limit=3)
             found = await tools.search(QUERY, mode=SearchMode.BM25, limit=10)
             others = [replace(request, text=f"{QUERY} {number}") for number in range(8)]

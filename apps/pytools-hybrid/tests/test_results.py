@@ -14,8 +14,8 @@ def use(settings, root, job):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
             return await job(search)
 
     return asyncio.run(main())
@@ -41,11 +41,11 @@ def test_an_answer_is_new_after_every_change_of_the_files(settings, root, write_
         answers = []
         for number in range(5):
             write_tool("mcptools/zoo/feed.py", f"Feed the penguins, as in version {number}.")
-            await search.refresh()
+            await search.index.refresh()
             (found,) = (await search.search("penguins", mode=SearchMode.BM25)).tools
             answers.append(found.entry.description)
         (root / "mcptools/zoo/feed.py").unlink()
-        await search.refresh()
+        await search.index.refresh()
         assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
         return answers
 
@@ -59,7 +59,7 @@ def test_an_answer_is_new_after_a_change_that_another_process_made(settings, roo
         assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
         async with ToolSearch(root, settings(), refresh=False) as other:
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-            await other.refresh()
+            await other.index.refresh()
         return await search.search("penguins", mode=SearchMode.BM25)
 
     assert ids(use(settings(), root, job)) == ["mcptools:zoo:feed"]
@@ -68,9 +68,9 @@ def test_an_answer_is_new_after_a_change_that_another_process_made(settings, roo
 def test_an_answer_is_new_as_vectors_come(settings, root):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
             by_words = await search.search("combine papers", mode=SearchMode.VECTOR)
-            await search.embed_pending()
+            await search.index.embed_pending()
             return by_words, await search.search("combine papers", mode=SearchMode.VECTOR)
 
     by_words, by_meaning = asyncio.run(main())

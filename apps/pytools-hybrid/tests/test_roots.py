@@ -20,7 +20,7 @@ from pytools_hybrid.results import tool_results
 from pytools_hybrid.roots import Roots
 from pytools_hybrid.server import create_server
 from pytools_hybrid.store import SQLiteStore, open_store
-from pytools_hybrid.upkeep import Upkeep
+from pytools_hybrid.upkeep import Follower
 from toolindex import ForeignRootError, ToolFilter
 from toolscan import Reason, RootNotFoundError, scan
 
@@ -100,10 +100,10 @@ def unlistable(monkeypatch):
 @asynccontextmanager
 async def kept_up(settings, roots):
     async with ToolSearch(roots, settings, refresh=False) as search:
-        upkeep = Upkeep(search)
-        task = asyncio.create_task(upkeep.run())
+        follower = Follower(search.index)
+        task = asyncio.create_task(follower.run())
         try:
-            await upkeep.ready()
+            await follower.ready()
             yield search
         finally:
             task.cancel()
@@ -112,14 +112,14 @@ async def kept_up(settings, roots):
 
 async def eventually(search, holds):
     async with asyncio.timeout(20):
-        while not holds(paths_in(search.index)):
+        while not holds(paths_in(search.index.store)):
             await asyncio.sleep(0.01)
 
 
 def test_what_all_roots_hold_is_found_each_tool_at_its_own_root(settings, own, shared):
     async def main():
         async with ToolSearch([own, shared], settings(), refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
             response = await search.search("letter", mode=SearchMode.BM25)
             return {it.id: it.path for it in tool_results(response, search.roots)}
 
@@ -132,7 +132,7 @@ def test_what_all_roots_hold_is_found_each_tool_at_its_own_root(settings, own, s
 def test_paths_begin_with_roots_as_they_were_named(settings, own, shared):
     async def main():
         async with ToolSearch([own.name, shared.name], settings(), refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
             described = await search.describe("mcptools:mail:read", DetailLevel.FULL)
             return str(search.roots), described.path
 
@@ -250,7 +250,7 @@ def test_all_roots_are_followed_also_one_that_does_not_exist_yet(settings, own, 
             await eventually(search, lambda paths: f"1/{SEND}" in paths)
             write(own, SEND, "Send a letter of mine.")
             await eventually(search, lambda paths: f"0/{SEND}" in paths)
-            assert f"1/{SEND}" not in paths_in(search.index)
+            assert f"1/{SEND}" not in paths_in(search.index.store)
 
     asyncio.run(main())
 
@@ -260,13 +260,13 @@ def test_an_index_inside_one_of_the_roots_is_not_followed(settings, own, shared)
         chosen = settings(db_path=shared / "index.db")
         async with kept_up(chosen, [own, shared]) as search:
             refreshes = []
-            refreshed = search.refresh
+            refreshed = search.index.refresh
 
             async def counted(within=None):
                 refreshes.append(within)
                 return await refreshed(within)
 
-            search.refresh = counted
+            search.index.refresh = counted
             write(own, READ, "Read my letters.")
             await eventually(search, lambda paths: f"0/{READ}" in paths)
             # It has been written, and whatever that sets off comes before this is seen.
@@ -344,11 +344,11 @@ def test_new_tools_of_the_other_roots_are_embedded_while_one_cannot_be_listed(
     async def main():
         unlistable.add(shared)
         async with ToolSearch([own, shared], settings(), refresh=False) as search:
-            upkeep = Upkeep(search)
-            task = asyncio.create_task(upkeep.run())
+            follower = Follower(search.index)
+            task = asyncio.create_task(follower.run())
             try:
                 async with asyncio.timeout(20):
-                    while (await search.coverage()).vectors != 1:
+                    while (await search.index.coverage()).vectors != 1:
                         await asyncio.sleep(0.01)
                 return await search.search("letter")
             finally:
@@ -385,7 +385,7 @@ def test_a_root_inside_another_holds_tools_of_its_own(store, own):
 def test_a_tool_of_any_root_is_described_from_its_file(settings, own, shared):
     async def main():
         async with ToolSearch([own, shared], settings(), refresh=False) as search:
-            await search.refresh()
+            await search.index.refresh()
             return await search.describe("mail.read", DetailLevel.FULL)
 
     described = asyncio.run(main())

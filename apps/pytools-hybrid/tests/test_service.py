@@ -24,14 +24,14 @@ def use(settings, root, job):
 
 
 async def indexed(search):
-    await search.refresh()
-    await search.embed_pending()
+    await search.index.refresh()
+    await search.index.embed_pending()
     return search
 
 
 def test_words_are_found_before_anything_is_embedded(settings, root):
     async def job(search):
-        await search.refresh()
+        await search.index.refresh()
         return await search.search("report a bug")
 
     response = use(settings(), root, job)
@@ -52,11 +52,11 @@ def test_a_paraphrase_is_found_by_meaning(settings, root):
 
 def test_each_text_is_embedded_once(settings, root, write_tool):
     async def job(search):
-        await search.refresh()
-        counts = [await search.embed_pending(), await search.embed_pending()]
+        await search.index.refresh()
+        counts = [await search.index.embed_pending(), await search.index.embed_pending()]
         write_tool("mcptools/pdf/rotate.py", "Turn the pages of a document around.")
-        await search.refresh()
-        return [*counts, await search.embed_pending()]
+        await search.index.refresh()
+        return [*counts, await search.index.embed_pending()]
 
     assert use(settings(), root, job) == [4, 0, 1]
 
@@ -115,9 +115,9 @@ def test_without_a_model_vector_search_falls_back_to_words_and_says_so(settings,
 
 def test_a_model_that_fails_costs_the_vector_channel_and_the_reason_is_told(settings, root):
     async def job(search):
-        await search.refresh()
+        await search.index.refresh()
         with pytest.raises(EmbeddingError):
-            await search.embed_pending()
+            await search.index.embed_pending()
         return await search.search("report a bug")
 
     response = use(settings(embedding_model="openai:text-embedding-3-small"), root, job)
@@ -153,7 +153,7 @@ def test_a_weight_of_zero_switches_a_channel_off(settings, root):
 
 def test_a_query_is_answered_by_words_when_the_only_weighted_channel_is_lost(settings, root):
     async def job(search):
-        await search.refresh()
+        await search.index.refresh()
         return await search.search("report a bug")
 
     response = use(settings(bm25_weight=0), root, job)
@@ -181,7 +181,7 @@ def test_an_empty_tree_and_an_empty_query_are_told_apart(settings, root, tmp_pat
         return await search.search("   ")
 
     assert "no words" in use(settings(), root, job).notes[0]
-    use(settings(), root, lambda search: search.refresh())
+    use(settings(), root, lambda search: search.index.refresh())
     shutil.rmtree(root)
     assert "no tools in" in use(settings(), root, job).notes[0]
 
@@ -249,8 +249,8 @@ def test_a_tree_that_has_moved_keeps_its_index_and_its_vectors(settings, root, t
     moved = root.rename(tmp_path / "moved")
 
     async def job(search):
-        await search.refresh()
-        return await search.embed_pending()
+        await search.index.refresh()
+        return await search.index.embed_pending()
 
     assert use(settings(), moved, job) == 0
 
@@ -259,11 +259,11 @@ def test_an_answer_from_an_index_that_could_not_be_refreshed_says_so(settings, r
     async def job(search):
         await indexed(search)
         write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-        other = apsw.Connection(str(search.index.path))
+        other = apsw.Connection(str(search.index.store.path))
         other.execute("BEGIN IMMEDIATE")
         try:
             with pytest.raises(DatabaseBusyError):
-                await search.refresh()
+                await search.index.refresh()
             while_locked = await search.search("bug")
         finally:
             other.close()

@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.upkeep import Upkeep
+from pytools_hybrid.upkeep import Follower
 
 
 @asynccontextmanager
 async def kept_up(settings, root):
     async with ToolSearch(root, settings, refresh=False) as search:
-        upkeep = Upkeep(search)
-        task = asyncio.create_task(upkeep.run())
+        follower = Follower(search.index)
+        task = asyncio.create_task(follower.run())
         try:
-            await upkeep.ready()
+            await follower.ready()
             yield search
         finally:
             task.cancel()
@@ -50,9 +50,9 @@ def test_files_that_had_just_been_written_are_settled_while_the_server_runs(sett
 
     async def main():
         async with kept_up(settings(), root) as search, asyncio.timeout(30):
-            held = search.index.stored(reader_version="any")
+            held = search.index.store.stored(reader_version="any")
             assert len(held.unsettled) == 4
-            while search.index.stored(reader_version="any").unsettled:
+            while search.index.store.stored(reader_version="any").unsettled:
                 await asyncio.sleep(0.05)
 
     asyncio.run(main())
@@ -75,7 +75,7 @@ def test_a_root_that_is_removed_and_comes_back_is_followed_again(settings, root,
 def test_a_refresh_that_fails_is_tried_again(settings, root, caplog, write_tool):
     async def main():
         async with kept_up(settings(), root) as search:
-            other = apsw.Connection(str(search.index.path))
+            other = apsw.Connection(str(search.index.store.path))
             other.execute("BEGIN IMMEDIATE")
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
             async with asyncio.timeout(20):
@@ -120,9 +120,9 @@ class FailingToEnd(ToolSearch):
 def test_what_fails_when_the_following_is_ended_does_not_begin_it_anew(settings, root, caplog):
     async def main():
         async with FailingToEnd(root, settings(), refresh=False) as search:
-            upkeep = Upkeep(search)
-            task = asyncio.create_task(upkeep.run())
-            await upkeep.ready()
+            follower = Follower(search.index)
+            task = asyncio.create_task(follower.run())
+            await follower.ready()
             task.cancel()
             await asyncio.wait([task], timeout=20)
             assert task.cancelled()
@@ -191,13 +191,13 @@ def test_a_file_name_that_is_not_utf8_does_not_stop_the_following(settings, root
 def test_nobody_waits_for_an_index_that_cannot_be_refreshed(settings, root, caplog):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            other = apsw.Connection(str(search.index.path))
+            other = apsw.Connection(str(search.index.store.path))
             other.execute("BEGIN IMMEDIATE")
-            upkeep = Upkeep(search)
-            task = asyncio.create_task(upkeep.run())
-            await upkeep.ready()
+            follower = Follower(search.index)
+            task = asyncio.create_task(follower.run())
+            await follower.ready()
             assert "could not be brought up to date" in caplog.text
-            await upkeep.ready()
+            await follower.ready()
             other.close()
             await eventually(search, "bug", lambda found: found != [])
             task.cancel()
@@ -213,14 +213,14 @@ def test_who_neither_syncs_nor_watches_writes_nothing_of_its_own_model(settings,
             await agent.search("report a bug")
         other = settings(sync=False, watch=False, usage_log=False)
         async with ToolSearch(root, other, refresh=False) as subagent:
-            upkeep = Upkeep(subagent)
+            follower = Follower(subagent.index)
             async with asyncio.timeout(20):
-                await upkeep.run()
-            await upkeep.ready()
+                await follower.run()
+            await follower.ready()
             response = await subagent.search("report a bug")
             assert response.tools
             assert response.coverage.vectors == 0
-            return await subagent.statistics()
+            return await subagent.index.statistics()
 
     statistics = asyncio.run(main())
     assert statistics.searches == 1, "what the agent has written down is the agent's"
@@ -256,18 +256,18 @@ def test_under_constant_change_vectors_that_no_tool_needs_stay_within_their_boun
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.refresh()
-            await search.embed_pending()
+            await search.index.refresh()
+            await search.index.embed_pending()
             (model,) = await search._look(lambda reader: reader.models())
             gone = {f"gone {number}": [1.0] * 256 for number in range(spares)}
-            await asyncio.to_thread(search.index.put_vectors, model, gone)
+            await asyncio.to_thread(search.index.store.put_vectors, model, gone)
             counts = []
             for number in range(12):
                 write_tool("mcptools/pdf/merge_pdfs.py", f"Join PDF documents, take {number}.")
-                await search.refresh()
-                await search.embed_pending()
+                await search.index.refresh()
+                await search.index.embed_pending()
                 counts.append(await search._look(count_kept))
-            return counts, (await search.coverage()).tools
+            return counts, (await search.index.coverage()).tools
 
     counts, tools = asyncio.run(main())
 

@@ -34,7 +34,7 @@ def test_numpy_finds_the_same_in_the_place_of_the_extension(toolbox, settings, r
             toolbox, settings(db_path=toolbox.parent / database), mode=mode, limit=5
         )
         assert scores(lacking) == scores(able)
-        assert lacking.coverage == able.coverage
+        assert lacking.index.coverage == able.coverage
         for notes in (lacking.notes, told):
             assert len(notes) == 1
             assert notes[0].startswith("sqlite-vec cannot be loaded (")
@@ -76,9 +76,9 @@ def test_a_server_without_the_extension_does_not_take_vectors_from_one_with_it(
             request.getfixturevalue("without_sqlite_vec")
             async with ToolSearch(root, settings()) as lacking:
                 write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-                await lacking.refresh()
+                await lacking.index.refresh()
                 between = await able.search(REQUEST, mode=SearchMode.VECTOR)
-                await lacking.embed_pending()
+                await lacking.index.embed_pending()
                 after = await able.search("feed the penguins", mode=SearchMode.VECTOR)
                 await able.embed_pending()
                 end = await able.search("feed the penguins", mode=SearchMode.VECTOR)

@@ -10,8 +10,9 @@
   `SearchResponse`, a sequence of `FoundTool`, each with a `MatchType`; `SearchMode`, `Scope` and
   `ToolFilter` narrow it;
   `RerankReport` is what reranking cost, `Placement` where a tool stands that was not shown.
-- **What it searches**: `RootsLike`, kept as `Roots`; `IndexState` is what the index holds, and
-  `Settings`, a `LimitedEmbedder` of your own and `Upkeep` are for programs that run long.
+- **What it searches**: `RootsLike`, kept as `Roots`; the `Index` of them (`BlockingIndex` where
+  nothing is async), `IndexState` is what it holds; `Settings`, a `LimitedEmbedder` of your own and
+  `Follower` are for programs that run long.
 - **Knowing more**: `ToolDescription` at a `DetailLevel`, `CategoryCount`; `Recording` is what
   became of an outcome that was told.
 - **Calling what was found**: `load_tool` gives a `ToolFunction`, `result_text` what a language
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolindex import ToolFilter
 
-    from pytools_hybrid.blocking import BlockingToolSearch
+    from pytools_hybrid.blocking import BlockingIndex, BlockingToolSearch
     from pytools_hybrid.calling import ToolFunction, load_tool, result_text
     from pytools_hybrid.catalogue import CategoryCount
     from pytools_hybrid.corpus import ToolCorpus
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         ToolLoadError,
         UnknownToolError,
     )
+    from pytools_hybrid.kept_index import Index
     from pytools_hybrid.placement import Placement
     from pytools_hybrid.recorder import Recording
     from pytools_hybrid.roots import Roots, RootsLike
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
     from pytools_hybrid.state import IndexState
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 else:
     # The command line must show its help without importing what it does not need for that.
     def __getattr__(name: str) -> object:
@@ -75,10 +77,13 @@ else:
 
 __all__ = [
     "AmbiguousToolError",
+    "BlockingIndex",
     "BlockingToolSearch",
     "CategoryCount",
     "DetailLevel",
+    "Follower",
     "FoundTool",
+    "Index",
     "IndexState",
     "LimitedEmbedder",
     "MatchType",
@@ -103,13 +108,13 @@ __all__ = [
     "ToolLoadError",
     "ToolSearch",
     "UnknownToolError",
-    "Upkeep",
     "load_tool",
     "result_text",
 ]
 
 _HOMES = {
     "ToolFilter": "toolindex",
+    "BlockingIndex": "pytools_hybrid.blocking",
     "BlockingToolSearch": "pytools_hybrid.blocking",
     "ToolFunction": "pytools_hybrid.calling",
     "load_tool": "pytools_hybrid.calling",
@@ -127,6 +132,7 @@ _HOMES = {
     "PytoolsError": "pytools_hybrid.errors",
     "RootUnreadableError": "pytools_hybrid.errors",
     "SettingsError": "pytools_hybrid.errors",
+    "Index": "pytools_hybrid.kept_index",
     "Placement": "pytools_hybrid.placement",
     "Recording": "pytools_hybrid.recorder",
     "Roots": "pytools_hybrid.roots",
@@ -140,5 +146,5 @@ _HOMES = {
     "ToolSearch": "pytools_hybrid.service",
     "Settings": "pytools_hybrid.settings",
     "IndexState": "pytools_hybrid.state",
-    "Upkeep": "pytools_hybrid.upkeep",
+    "Follower": "pytools_hybrid.upkeep",
 }

@@ -1,4 +1,4 @@
-"""An index that is kept in step with trees of tools: opened, brought up to date, mended, closed."""
+"""The index of trees of tools: opened, brought up to date, repaired, closed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from toolindex import ToolIndexError, remove_index
+from toolindex import ToolFilter, ToolIndexError, remove_index
 
-from pytools_hybrid.answering import Answering
 from pytools_hybrid.catching_up import catch_up, stop
-from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.roots import Roots
 from pytools_hybrid.settings import Settings
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.roots import RootsLike
     from pytools_hybrid.store import SQLiteStore
 
-__all__ = ["KeptIndex"]
+__all__ = ["Index"]
 
 T = TypeVar("T")
 
@@ -46,39 +44,59 @@ _USAGE_ROWS = 100_000
 class _Open:
     """What there is between entering and leaving."""
 
-    index: SQLiteStore
+    store: SQLiteStore
     sync: TreeSync
     vectors: VectorWork
     recorder: Recorder
-    answering: Answering
 
 
-class KeptIndex:
-    """The index of a tree of tools, or of several as one, as long as it is open.
+class Index:
+    """The index of a tree of tools, or of several as one.
 
-    `ToolSearch` adds what is asked of it; the arguments are described there.
+    Use it as an async context manager, which brings the index up to date on entering; after that,
+    `refresh` and `embed_pending` do so, or `follow`. It can be entered again after it was left.
+
+    Args:
+        root: The tree of tools, which may appear later; or several, of which the first that has
+            a tool counts. None for the one that the settings name, or the command would take.
+        settings: The settings; None reads them as the command does.
+        embedder: The model, in place of that of the settings.
+        refresh: Whether entering brings the index up to date, unless the settings leave that to
+            others; what fails then is told with the answers.
+        follow: Whether the index follows the files from then on, for programs that run long.
+
+    Attributes:
+        settings: The settings.
+        roots: The trees.
+        embedder: The model, or None for search by words alone.
+
+    Raises:
+        SettingsError: A setting cannot work, or nothing says where the tools are.
+        DatabaseError: (on entering) The index can be neither written nor read.
     """
 
     def __init__(
         self,
-        root: RootsLike | None,
-        settings: Settings | None,
+        root: RootsLike | None = None,
+        settings: Settings | None = None,
         *,
-        embedder: LimitedEmbedder | None,
-        refresh: bool,
+        embedder: LimitedEmbedder | None = None,
+        refresh: bool = True,
+        follow: bool = False,
     ) -> None:
         self.settings: Settings = Settings.from_flags({}) if settings is None else settings
         self.roots: Roots = _roots(self.settings) if root is None else Roots.of(root)
+        self.embedder: LimitedEmbedder | None = embedder or configured_embedder(self.settings)
         self._database = self.settings.resolved_database(self.roots)
-        self._embedder = embedder or configured_embedder(self.settings)
         self._refreshes = refresh and self.settings.sync
+        self._follows = follow
         self._background: asyncio.Task[None] | None = None
         self._is_entered = False
         self._open: _Open | None = None
 
     async def __aenter__(self) -> Self:
         if self._is_entered:
-            raise RuntimeError("this ToolSearch is open already; make another one")
+            raise RuntimeError("this index is open already; make another one")
         self._is_entered = True
         try:
             await self._enter()
@@ -89,33 +107,24 @@ class KeptIndex:
 
     async def _enter(self) -> None:
         settings = self.settings
-        index = await self._opened()
-        searcher = Searcher(
-            index,
-            bm25_weight=settings.bm25_weight,
-            vec_weight=settings.vec_weight,
-            fusion=settings.fusion,
-            rrf_k=settings.rrf_k,
-        )
+        store = await self._opened()
         sync = TreeSync(
-            index,
+            store,
             self.roots,
             completes=settings.sync,
             outside_links=settings.outside_links,
             max_tools=settings.max_tools,
         )
-        recorder = Recorder(index, keeps_searches=settings.usage_log, mend=sync.mend)
         self._open = _Open(
-            index=index,
+            store=store,
             sync=sync,
-            vectors=VectorWork(index, self._embedder, sync),
-            recorder=recorder,
-            answering=Answering(index, searcher, recorder, self._embedder),
+            vectors=VectorWork(store, self.embedder, sync),
+            recorder=Recorder(store, keeps_searches=settings.usage_log, mend=sync.mend),
         )
         try:
-            if settings.deletes_usage and settings.follows_files and not index.read_only:
+            if settings.deletes_usage and settings.follows_files and not store.read_only:
                 with suppress(ToolIndexError):
-                    await asyncio.to_thread(index.usage.clear)
+                    await asyncio.to_thread(store.usage.clear)
             self._background = await self._start()
         except BaseException:
             await self._close()
@@ -141,9 +150,17 @@ class KeptIndex:
             raise
 
     async def _start(self) -> asyncio.Task[None] | None:
-        """Begin what goes on while it is open, and give the task, if there is one."""
-        if self._refreshes and not self.index.read_only:
-            return await catch_up(self.sync, self._vectors)
+        """Begin what goes on while it is open, and return the task, if there is one."""
+        if self._follows:
+            # Only programs that run long need what follows files.
+            from pytools_hybrid.upkeep import Follower
+
+            follower = Follower(self)
+            task = self._background = asyncio.create_task(follower.run())
+            await follower.ready()
+            return task
+        if self._refreshes and not self.store.read_only:
+            return await catch_up(self.sync, self.vectors)
         return None
 
     async def _close(self) -> None:
@@ -156,49 +173,47 @@ class KeptIndex:
             await parts.recorder.aclose()
         finally:
             is_empty = await self._is_empty()
-            parts.index.close()
+            parts.store.close()
             if is_empty:
-                await asyncio.to_thread(_remove_empty, parts.index.path)
+                await asyncio.to_thread(_remove_empty, parts.store.path)
             self._background = self._open = None
             self._is_entered = False
 
     async def _is_empty(self) -> bool:
         """Return whether the index has no tools: a misspelt root must leave no file behind."""
-        if self.index.read_only:
+        if self.store.read_only:
             return False
         with suppress(ToolIndexError):
-            return (await self._look(lambda reader: reader.coverage(""))).tools == 0
+            return (await self.look(lambda reader: reader.coverage(""))).tools == 0
         return False
 
     @property
     def _parts(self) -> _Open:
         if self._open is None:
             raise RuntimeError(
-                "this ToolSearch is not open: use it inside `async with ToolSearch(…) as tools:`"
+                "this index is not open: use it inside `async with ToolSearch(…) as tools:`"
             )
         return self._open
 
     @property
-    def _vectors(self) -> VectorWork:
-        return self._parts.vectors
-
-    @property
-    def _recorder(self) -> Recorder:
-        return self._parts.recorder
-
-    @property
-    def _answering(self) -> Answering:
-        return self._parts.answering
+    def store(self) -> SQLiteStore:
+        """The open store."""
+        return self._parts.store
 
     @property
     def sync(self) -> TreeSync:
-        """What keeps the index equal to the trees."""
+        """What keeps the store equal to the trees."""
         return self._parts.sync
 
     @property
-    def index(self) -> SQLiteStore:
-        """The open index."""
-        return self._parts.index
+    def vectors(self) -> VectorWork:
+        """What embeds the tools."""
+        return self._parts.vectors
+
+    @property
+    def recorder(self) -> Recorder:
+        """What writes down searches and outcomes."""
+        return self._parts.recorder
 
     async def refresh(
         self,
@@ -234,7 +249,7 @@ class KeptIndex:
         Raises:
             DatabaseError: The index can be neither read nor written.
         """
-        return await self.sync.mending(lambda: asyncio.to_thread(self.index.check))
+        return await self.sync.mending(lambda: asyncio.to_thread(self.store.check))
 
     async def rebuild(self, *, forget_vectors: bool = False) -> None:
         """Make the search tables again; the next refresh reads every file anew.
@@ -248,11 +263,11 @@ class KeptIndex:
             DatabaseError: The index cannot be written; nothing has changed.
         """
         forget: str | None = None
-        if forget_vectors and self._embedder is not None:
-            given = len(await self._embedder.embed_query("tool"))
-            forget = self._embedder.model_id
-            await asyncio.to_thread(self.index.use_model, forget, dimensions=given)
-        await self.sync.mending(lambda: asyncio.to_thread(self.index.rebuild, forget=forget))
+        if forget_vectors and self.embedder is not None:
+            given = len(await self.embedder.embed_query("tool"))
+            forget = self.embedder.model_id
+            await asyncio.to_thread(self.store.use_model, forget, dimensions=given)
+        await self.sync.mending(lambda: asyncio.to_thread(self.store.rebuild, forget=forget))
 
     async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
         """Embed what the model has not embedded yet, storing each batch as it comes.
@@ -267,7 +282,7 @@ class KeptIndex:
             EmbeddingError: The model gave no vectors; what came before is stored.
             ToolIndexError: Its vectors cannot be stored.
         """
-        return await self._vectors.embed(progress)
+        return await self.vectors.embed(progress)
 
     async def compare_model(self) -> str:
         """Ask the model for a vector; return how its length differs from the index's, if it does.
@@ -276,12 +291,12 @@ class KeptIndex:
             EmbeddingError: The model gives none.
             DatabaseError: The index cannot be read.
         """
-        return await self._vectors.compare()
+        return await self.vectors.compare()
 
     @property
     def has_all_vectors(self) -> bool:
         """Whether the last `embed_pending` left no text to be asked for again."""
-        return self._vectors.is_done
+        return self.vectors.is_done
 
     async def refused(self) -> dict[str, str]:
         """Give the tools whose text the model has refused, by id, with its reasons.
@@ -289,7 +304,7 @@ class KeptIndex:
         Raises:
             DatabaseError: The index cannot be read.
         """
-        return await self._vectors.refused()
+        return await self.vectors.refused()
 
     async def coverage(self) -> Coverage:
         """Count the tools in the index, and those that the model has given vectors.
@@ -307,7 +322,7 @@ class KeptIndex:
         Raises:
             DatabaseError: The index cannot be read.
         """
-        return await self._look(lambda reader: reader.changed_at())
+        return await self.look(lambda reader: reader.changed_at())
 
     async def state(self) -> IndexState:
         """Give the generation and the coverage of the index, both of one moment.
@@ -315,18 +330,31 @@ class KeptIndex:
         Raises:
             DatabaseError: The index cannot be read.
         """
-        model_id = self._embedder.model_id if self._embedder is not None else ""
-        return await self._look(
+        model_id = self.embedder.model_id if self.embedder is not None else ""
+        return await self.look(
             lambda reader: IndexState(
                 generation=reader.generation(),
                 coverage=reader.coverage(model_id),
             )
         )
 
+    async def idle_patterns(self) -> tuple[str, ...]:
+        """Return the patterns of include and exclude that match no tool: they may be misspelt.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        patterns = (*self.settings.include, *self.settings.exclude)
+
+        def idle(reader: StoreReader) -> tuple[str, ...]:
+            return tuple(it for it in patterns if not reader.categories(ToolFilter(include=[it])))
+
+        return await self.look(idle) if patterns else ()
+
     async def flush(self) -> None:
         """Write what has been noted of searches, which else happens a moment later."""
         if self._open is not None:
-            await self._recorder.flush()
+            await self.recorder.flush()
 
     async def statistics(self, *, since: float | None = None) -> UsageStatistics:
         """Sum the usage record up.
@@ -337,9 +365,9 @@ class KeptIndex:
         Raises:
             DatabaseError: The index cannot be read.
         """
-        await self._recorder.flush_unless_failing()
+        await self.recorder.flush_unless_failing()
         return await self.sync.mending(
-            lambda: asyncio.to_thread(self.index.usage.statistics, since=since)
+            lambda: asyncio.to_thread(self.store.usage.statistics, since=since)
         )
 
     async def tidy(self) -> None:
@@ -348,22 +376,26 @@ class KeptIndex:
         Raises:
             DatabaseError: The index cannot be written.
         """
-        if self.index.read_only:
+        if self.store.read_only:
             return
-        if self._embedder is not None:
-            await asyncio.to_thread(self.index.use_model, self._embedder.model_id)
-        await asyncio.to_thread(self.index.prune)
-        usage = self.index.usage
+        if self.embedder is not None:
+            await asyncio.to_thread(self.store.use_model, self.embedder.model_id)
+        await asyncio.to_thread(self.store.prune)
+        usage = self.store.usage
         if self.settings.usage_log:
             await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
         elif self.settings.deletes_usage:
             await asyncio.to_thread(usage.clear)
 
-    async def _look(self, at: Callable[[StoreReader], T]) -> T:
-        """Look at the state that the index has now, in a thread."""
+    async def look(self, at: Callable[[StoreReader], T]) -> T:
+        """Look at the state that the index has now, in a thread.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
 
         def look() -> T:
-            with self.index.reading() as reader:
+            with self.store.reading() as reader:
                 return at(reader)
 
         return await self.sync.mending(lambda: asyncio.to_thread(look))

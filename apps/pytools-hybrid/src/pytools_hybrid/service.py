@@ -1,4 +1,4 @@
-"""The product as one object: an index kept in step with trees of tools, and searches of it."""
+"""The product as one object: an index that is kept up to date, and searches of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from toolindex import (
     FilterError,
@@ -15,14 +15,16 @@ from toolindex import (
     ToolFilter,
 )
 
+from pytools_hybrid.answering import Answering
 from pytools_hybrid.bounding import left_out
 from pytools_hybrid.catalogue import categories, find_tool
 from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.errors import SettingsError, UnknownToolError
 from pytools_hybrid.explaining import doubt, unknown
-from pytools_hybrid.kept_index import KeptIndex
+from pytools_hybrid.kept_index import Index
 from pytools_hybrid.keys import without_keys
 from pytools_hybrid.placement import PLACES, Placement, compared_with, placed
+from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recording, search_record
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import (
@@ -38,13 +40,14 @@ from pytools_hybrid.search import (
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
+    from types import TracebackType
 
     from toolindex import StoreReader, ToolEntry
 
     from pytools_hybrid.catalogue import CategoryCount
     from pytools_hybrid.description import ToolDescription
     from pytools_hybrid.embedding import LimitedEmbedder
-    from pytools_hybrid.roots import RootsLike
+    from pytools_hybrid.roots import Roots, RootsLike
     from pytools_hybrid.settings import Settings
 
 __all__ = ["ToolSearch"]
@@ -52,22 +55,21 @@ __all__ = ["ToolSearch"]
 _log = logging.getLogger("pytools_hybrid")
 
 
-class ToolSearch(KeptIndex):
+class ToolSearch:
     """Searches a tree of tools, or several as one.
 
-    Use it as an async context manager, which brings the index up to date on entering; after that,
-    `refresh` and `embed_pending` do so, or `follow`. It can be entered again when it was left.
+    Use it as an async context manager, which opens its index and brings that up to date. It can
+    be entered again after it was left.
 
     Args:
-        root: The tree of tools, which may appear later; or several, of which the first that has
-            a tool counts. None for the one that the settings name, or the command would take.
-        settings: The settings; None reads them as the command does.
-        embedder: The model, in place of that of the settings.
-        refresh: Whether entering brings the index up to date, as far as the settings do not say
-            that others do; what fails then is told with the answers.
-        follow: Whether the index follows the files from then on, for programs that run long.
+        root: As for `Index`.
+        settings: As for `Index`.
+        embedder: As for `Index`.
+        refresh: As for `Index`.
+        follow: As for `Index`.
 
     Attributes:
+        index: The index that it searches, with all that keeps it up to date.
         settings: The settings.
         roots: The trees.
         policy: The tools that may be found, listed and described, by the settings' patterns; it
@@ -87,7 +89,9 @@ class ToolSearch(KeptIndex):
         refresh: bool = True,
         follow: bool = False,
     ) -> None:
-        super().__init__(root, settings, embedder=embedder, refresh=refresh)
+        self.index: Index = Index(root, settings, embedder=embedder, refresh=refresh, follow=follow)
+        self.settings: Settings = self.index.settings
+        self.roots: Roots = self.index.roots
         self.policy: ToolFilter = ToolFilter(
             include=self.settings.include, exclude=self.settings.exclude
         )
@@ -100,6 +104,40 @@ class ToolSearch(KeptIndex):
             )
         )
         self._follows = follow
+        self._preparing: asyncio.Task[None] | None = None
+        self._answers: Answering | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.index.__aenter__()
+        if self._follows:
+            self._preparing = asyncio.create_task(self.prepare_reranking())
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._answers = None
+        if self._preparing is not None:
+            self._preparing.cancel()
+        await self.index.__aexit__(exc_type, exc, traceback)
+
+    @property
+    def _answering(self) -> Answering:
+        store = self.index.store
+        if self._answers is None:
+            settings = self.settings
+            searcher = Searcher(
+                store,
+                bm25_weight=settings.bm25_weight,
+                vec_weight=settings.vec_weight,
+                fusion=settings.fusion,
+                rrf_k=settings.rrf_k,
+            )
+            self._answers = Answering(store, searcher, self.index.recorder, self.index.embedder)
+        return self._answers
 
     async def search(
         self,
@@ -152,23 +190,23 @@ class ToolSearch(KeptIndex):
         wide = request if reranking is None else reranking.widened(request)
 
         def answer() -> Coroutine[None, None, SearchResponse]:
-            return self._answering.answer(wide, self._vectors.failure)
+            return self._answering.answer(wide, self.index.vectors.failure)
 
-        response = await self.sync.mending(answer)
-        await self._vectors.want([str(tool.entry.id) for tool in response.tools])
-        if not response.is_complete and not (response.tools and self.sync.filling):
+        response = await self.index.sync.mending(answer)
+        await self.index.vectors.want([str(tool.entry.id) for tool in response.tools])
+        if not response.is_complete and not (response.tools and self.index.sync.filling):
             # It is new: the file was removed or damaged, or has not been filled yet.
-            await self.sync.complete()
+            await self.index.sync.complete()
             response = await answer()
-        if response.misfit and self._vectors.is_outdated:
+        if response.misfit and self.index.vectors.is_outdated:
             # Whoever follows the files then embeds all tools again, in the new length.
-            self.sync.changed.set()
+            self.index.sync.changed.set()
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
         notes = (*self._stale_notes(response), *self._limit_notes())
         early = ""
         if not response.tools:
-            is_failing = self.sync.failure is not None
+            is_failing = self.index.sync.failure is not None
             why = await asyncio.to_thread(
                 why_empty,
                 request,
@@ -177,11 +215,11 @@ class ToolSearch(KeptIndex):
                 count=await self._findable(response),
                 syncs=self.settings.sync,
                 fails=is_failing,
-                filling=self.sync.filling,
+                filling=self.index.sync.filling,
                 is_filtered=request.where != self._under_policy(None),
             )
             notes = (*notes, why)
-            is_kept_up = self.settings.sync and not self.index.read_only and not is_failing
+            is_kept_up = self.settings.sync and not self.index.store.read_only and not is_failing
             if not response.is_complete and is_kept_up:
                 early = why
         # First, if another model was used than the one that is set.
@@ -202,7 +240,7 @@ class ToolSearch(KeptIndex):
         milliseconds = 1000 * (time.perf_counter() - started)
         if response.tool_count:
             # Of an index without tools there is nothing to learn, and a record would keep it alive.
-            self._recorder.search(
+            self.index.recorder.search(
                 search_record(request, response, at=at, milliseconds=milliseconds)
             )
         return response
@@ -213,7 +251,7 @@ class ToolSearch(KeptIndex):
         Raises:
             DatabaseError: The index cannot be read.
         """
-        return await self._look(lambda reader: reader.terms(cut_query(query), ids))
+        return await self.index.look(lambda reader: reader.terms(cut_query(query), ids))
 
     async def place(
         self,
@@ -247,9 +285,9 @@ class ToolSearch(KeptIndex):
         asked = self._request(query, mode, scope, where, limit=PLACES, min_confidence=0.0)
 
         def answer() -> Coroutine[None, None, SearchResponse]:
-            return self._answering.answer(asked, self._vectors.failure)
+            return self._answering.answer(asked, self.index.vectors.failure)
 
-        response = await self.sync.mending(answer)
+        response = await self.index.sync.mending(answer)
         shown = self.settings.limit if limit is None else limit
         other = compared_with(id_, response.tools, shown=shown)
         ids = [id_] if other is None else [id_, str(other.entry.id)]
@@ -259,7 +297,7 @@ class ToolSearch(KeptIndex):
             other=other,
             terms=await self.terms(query, ids),
             searched=response.channels,
-            passes=await self._look(
+            passes=await self.index.look(
                 lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
             ),
             min_confidence=self.settings.threshold if threshold is None else threshold,
@@ -279,7 +317,7 @@ class ToolSearch(KeptIndex):
         Raises:
             DatabaseError: The index cannot be read.
         """
-        return await self._look(lambda reader: categories(reader, self.policy))
+        return await self.index.look(lambda reader: categories(reader, self.policy))
 
     async def entries(self, where: ToolFilter | None = None) -> tuple[ToolEntry, ...]:
         """Give the tools that can be found, by id.
@@ -297,7 +335,7 @@ class ToolSearch(KeptIndex):
             entries = reader.entries(ids)
             return tuple(entries[id_] for id_ in ids if id_ in entries)
 
-        return await self._look(listed)
+        return await self.index.look(listed)
 
     async def probe(self) -> SearchResponse:
         """Ask each channel once, and return an answer, for its model and its notes.
@@ -308,21 +346,8 @@ class ToolSearch(KeptIndex):
             DatabaseError: The index cannot be read.
         """
         asked = SearchRequest(text="tool", limit=1)
-        answer = await self._answering.answer(asked, self._vectors.failure)
+        answer = await self._answering.answer(asked, self.index.vectors.failure)
         return replace(answer, notes=(*self._vector_notes(asked.mode), *answer.notes))
-
-    async def idle_patterns(self) -> tuple[str, ...]:
-        """Give the patterns of the policy that match no tool: they may be misspelt.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
-        patterns = (*self.settings.include, *self.settings.exclude)
-
-        def idle(reader: StoreReader) -> tuple[str, ...]:
-            return tuple(it for it in patterns if not reader.categories(ToolFilter(include=[it])))
-
-        return await self._look(idle) if patterns else ()
 
     async def find(self, name: str) -> ToolEntry:
         """Find the tool that somebody means by an id, of ours or in another system's spelling.
@@ -337,9 +362,9 @@ class ToolSearch(KeptIndex):
             DatabaseError: The index cannot be read.
         """
         try:
-            return await self._look(lambda reader: find_tool(reader, name, self.policy))
+            return await self.index.look(lambda reader: find_tool(reader, name, self.policy))
         except UnknownToolError as error:
-            if self.sync.is_first_look:
+            if self.index.sync.is_first_look:
                 raise UnknownToolError(name, error.candidates, is_early=True) from None
             raise
 
@@ -360,9 +385,9 @@ class ToolSearch(KeptIndex):
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None
         if detail is DetailLevel.FULL:
-            await self._recorder.flush_unless_failing()
-            usage = await self.sync.mending(
-                lambda: asyncio.to_thread(self.index.usage.of_tool, str(entry.id))
+            await self.index.recorder.flush_unless_failing()
+            usage = await self.index.sync.mending(
+                lambda: asyncio.to_thread(self.index.store.usage.of_tool, str(entry.id))
             )
         return await asyncio.to_thread(
             describe,
@@ -407,25 +432,14 @@ class ToolSearch(KeptIndex):
         )
         if not self.settings.usage_log:
             return Recording.OFF
-        if self.index.read_only:
+        if self.index.store.read_only:
             return Recording.READ_ONLY
-        self._recorder.outcome(outcome)
-        return Recording.WRITTEN if await self._recorder.flush() else Recording.PENDING
+        self.index.recorder.outcome(outcome)
+        return Recording.WRITTEN if await self.index.recorder.flush() else Recording.PENDING
 
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Tell whether a search of this mode asks the vector channel."""
         return self._answering.uses_vectors(SearchMode(mode))
-
-    async def _start(self) -> asyncio.Task[None] | None:
-        if not self._follows:
-            return await super()._start()
-        # It stands above this module, which only programs that run long need.
-        from pytools_hybrid.upkeep import Upkeep
-
-        upkeep = Upkeep(self)
-        task = self._background = asyncio.create_task(upkeep.run())
-        await upkeep.ready()
-        return task
 
     async def _findable(self, response: SearchResponse) -> int:
         if self.policy == ToolFilter():
@@ -469,31 +483,31 @@ class ToolSearch(KeptIndex):
 
     def _is_stood_in(self, response: SearchResponse, mode: SearchMode) -> bool:
         """Return whether the model that is set should have been used and was not."""
-        embedder = self._embedder
+        embedder = self.index.embedder
         return (
             embedder is not None and self.uses_vectors(mode) and response.model != embedder.model_id
         )
 
     def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:
-        if self._embedder is None or not self.uses_vectors(mode):
+        if self.index.embedder is None or not self.uses_vectors(mode):
             return ()
-        return self.index.vector_notes()
+        return self.index.store.vector_notes()
 
     def _limit_notes(self) -> tuple[str, ...]:
-        most, count = self.settings.max_tools, self.sync.over_limit
+        most, count = self.settings.max_tools, self.index.sync.over_limit
         return () if most is None or not count else (left_out(count, most),)
 
     def _stale_notes(self, response: SearchResponse) -> tuple[str, ...]:
-        if self.sync.failure is not None:
-            return (f"the index may be out of date ({self.sync.failure})",)
-        if self.index.read_only:
+        if self.index.sync.failure is not None:
+            return (f"the index may be out of date ({self.index.sync.failure})",)
+        if self.index.store.read_only:
             return ("the index may be out of date: it cannot be written",)
         if not response.is_complete:
             # Where nothing was found, that is said anyway.
             is_told = not response.tools or not self.settings.sync
-            far = self.sync.filling or "the index does not hold all tools yet"
+            far = self.index.sync.filling or "the index does not hold all tools yet"
             return () if is_told else (f"more may be found in a moment: {far}",)
-        if self.sync.is_first_look:
+        if self.index.sync.is_first_look:
             return ("the index may be out of date: the files are still being looked at",)
         return ()
 

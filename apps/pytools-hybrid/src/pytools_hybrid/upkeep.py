@@ -1,4 +1,4 @@
-"""Keeping an index in step with the files while a server runs."""
+"""Following files: an index is kept up to date while a program runs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from toolindex import SyncReport
     from toolwatch import ChangeBatch
 
-    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.kept_index import Index
     from pytools_hybrid.state import Filling
 
-__all__ = ["Upkeep"]
+__all__ = ["Follower"]
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -47,14 +47,14 @@ _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
 
 
-class Upkeep:
-    """Brings the index of a `ToolSearch` up to date, and goes on as files change.
+class Follower:
+    """Brings an index up to date, and goes on as files change.
 
-    The search has to be open when `run` is called; before that, others may wait here. What fails is
-    tried again, with growing pauses; searches go on meanwhile.
+    The index has to be open when `run` is called; before that, others may wait here. What fails is
+    tried again, with growing retry delays; searches go on meanwhile.
 
     Args:
-        search: The search.
+        index: The index.
         on_sync: Told what a look at the files changed or left out, where there is any.
 
     Attributes:
@@ -62,10 +62,10 @@ class Upkeep:
     """
 
     def __init__(
-        self, search: ToolSearch, *, on_sync: Callable[[SyncReport], object] | None = None
+        self, index: Index, *, on_sync: Callable[[SyncReport], object] | None = None
     ) -> None:
         self.refreshed: asyncio.Event = asyncio.Event()
-        self._search = search
+        self._index = index
         self._on_sync = on_sync
         self._opened = asyncio.Event()
         self._synced = asyncio.Event()
@@ -82,8 +82,7 @@ class Upkeep:
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._follow_files())
-                    tasks.create_task(self._search.prepare_reranking())
-                    if self._search.settings.follows_files:
+                    if self._index.settings.follows_files:
                         tasks.create_task(self._follow_entries())
                         tasks.create_task(self._settle())
                         tasks.create_task(self._tidy())
@@ -91,10 +90,10 @@ class Upkeep:
             except Exception as error:
                 if _is_being_cancelled():
                     problem = innermost(error)
-                    _log.info("to end following %s failed: %s", self._search.roots, problem)
+                    _log.info("to end following %s failed: %s", self._index.roots, problem)
                     raise asyncio.CancelledError from error
                 # Whatever it was, the files must be followed again.
-                _log.exception("following %s failed; starting over", self._search.roots)
+                _log.exception("following %s failed; starting over", self._index.roots)
                 await asyncio.sleep(_RESTART_PAUSE)
 
     async def ready(self, progress: Callable[[float, str], Awaitable[None]] | None = None) -> None:
@@ -158,7 +157,7 @@ class Upkeep:
         """Wait until there is a tool to be found, whoever added it, or until it is time."""
         until = self._started + _FIRST_TOOLS_SECONDS
         loop = asyncio.get_running_loop()
-        while not (self._synced.is_set() or (await self._search.state()).coverage.tools):
+        while not (self._synced.is_set() or (await self._index.state()).coverage.tools):
             if (now := loop.time()) >= until:
                 return
             soon = min(until, now + _PROGRESS_SECONDS)
@@ -183,15 +182,15 @@ class Upkeep:
 
     @property
     def _filling(self) -> Filling | None:
-        return self._search.sync.filling if self._opened.is_set() else None
+        return self._index.sync.filling if self._opened.is_set() else None
 
     async def _follow_files(self) -> None:
-        settings = self._search.settings
+        settings = self._index.settings
         if settings.sync:
             await self._refresh(None)
         self._have_looked()
         if settings.follows_files:
-            self._search.sync.changed.set()
+            self._index.sync.changed.set()
         else:
             self._embedded.set()
         await self._tell_of_idle_patterns()
@@ -199,7 +198,7 @@ class Upkeep:
             return
         from toolwatch import ToolWatchError, awatch_tools
 
-        roots = self._search.roots
+        roots = self._index.roots
         # The first batch of each asks for what syncing at the start would have done.
         passed = {root.absolute() for root in roots} if settings.sync else set[Path]()
         while True:
@@ -223,12 +222,12 @@ class Upkeep:
         """Refresh until it works: a lock or a full disk must not leave the index stale.
 
         Args:
-            within: As for `ToolSearch.refresh`.
+            within: As for `Index.refresh`.
             is_second: Whether files that are not settled yet are left to the next start.
         """
         failures = 0
         while True:
-            if not await asyncio.to_thread(self._search.index.try_writing):
+            if not await asyncio.to_thread(self._index.store.try_writing):
                 # It may have been a full disk; whoever searches is told that it is out of date.
                 self._have_looked()
                 self._embedded.set()
@@ -236,7 +235,7 @@ class Upkeep:
                 within = None
                 continue
             try:
-                report = await self._search.refresh(within)
+                report = await self._index.refresh(within)
             except SYNC_ERRORS as error:
                 _log.warning("the index could not be brought up to date: %s", error)
                 self._have_looked()
@@ -256,7 +255,7 @@ class Upkeep:
                 if self._on_sync is not None and _is_news(report):
                     self._on_sync(report)
                 for issue in report.issues:
-                    _log.info("left out %s: %s", self._search.roots.brief(issue.path), issue.detail)
+                    _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
                 if not is_second:
                     self._note_unsettled(report)
                 self.refreshed.set()
@@ -265,7 +264,7 @@ class Upkeep:
     def _note_unsettled(self, report: SyncReport) -> None:
         due = asyncio.get_running_loop().time() + _SETTLING_SECONDS
         for path in report.unsettled:
-            self._unsettled[PurePosixPath(self._search.roots.locate(path)[1])] = due
+            self._unsettled[PurePosixPath(self._index.roots.locate(path)[1])] = due
         if self._unsettled:
             self._has_unsettled.set()
 
@@ -286,7 +285,7 @@ class Upkeep:
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
         """Leave out the index itself: to follow what following writes would never end."""
         try:
-            own = self._search.index.path.relative_to(os.path.realpath(batch.root))
+            own = self._index.store.path.relative_to(os.path.realpath(batch.root))
         except ValueError:
             return list(batch.paths)
         folder, name = PurePosixPath(own.parent.as_posix()), own.name
@@ -296,7 +295,7 @@ class Upkeep:
 
     async def _tell_of_idle_patterns(self) -> None:
         with suppress(ToolIndexError):
-            for pattern in await self._search.idle_patterns():
+            for pattern in await self._index.idle_patterns():
                 _log.warning("the pattern %r of include or exclude matches no tool", pattern)
 
     def _have_looked(self) -> None:
@@ -311,15 +310,15 @@ class Upkeep:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(delay):
-                    await self._search.sync.changed.wait()
-            self._search.sync.changed.clear()
+                    await self._index.sync.changed.wait()
+            self._index.sync.changed.clear()
             self.refreshed.set()
             # What is embedded during the first look is not all there is to embed.
             is_all = self._synced.is_set()
             try:
-                await self._search.embed_pending()
+                await self._index.embed_pending()
                 failures, told = 0, ""
-                delay = None if self._search.has_all_vectors else _REFUSED_SECONDS
+                delay = None if self._index.has_all_vectors else _REFUSED_SECONDS
             except Exception as error:  # noqa: BLE001 - a model may fail with anything
                 failures += 1
                 delay = _delay(error, failures)
@@ -334,7 +333,7 @@ class Upkeep:
         await asyncio.sleep(_TIDY_AFTER)
         while True:
             try:
-                await self._search.tidy()
+                await self._index.tidy()
             except ToolIndexError as error:
                 _log.info("the index could not be tidied: %s", error)
             await asyncio.sleep(_TIDY_EVERY)

@@ -37,7 +37,7 @@ async def embed(
                     if patience is not None:
                         limit.reschedule(loop.time() + patience)
 
-                return None, await tools.embed_pending(note)
+                return None, await tools.index.embed_pending(note)
         except EmbeddingError as error:
             return error, progress.done
         except TimeoutError:

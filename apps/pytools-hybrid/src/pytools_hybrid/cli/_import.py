@@ -158,7 +158,7 @@ async def _import(
             print_json(
                 {
                     "root": str(into),
-                    "index": str(tools.index.path),
+                    "index": str(tools.index.store.path),
                     "index_error": str(index.failure) if index.failure else None,
                     "servers": [report.as_json() for report in reports],
                 }
@@ -189,8 +189,8 @@ class _Index:
 
         self.failure = None
         try:
-            await self._tools.refresh()
-            await self._tools.embed_pending()
+            await self._tools.index.refresh()
+            await self._tools.index.embed_pending()
         except (EmbeddingError, PytoolsError, *SYNC_ERRORS) as error:
             self.failure = error
 

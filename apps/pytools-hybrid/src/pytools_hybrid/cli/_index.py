@@ -111,7 +111,7 @@ async def _index(
         if check:
             await _check(tools)
         if rebuild:
-            await tools.rebuild(forget_vectors=True)
+            await tools.index.rebuild(forget_vectors=True)
         problem = await _bring_up_to_date(tools, trusts_stamps=not check, output=output)
         if watch:
             if problem is not None:
@@ -119,19 +119,19 @@ async def _index(
             await _watch(tools)
         elif problem is not None:
             raise problem
-        issues = () if tools.sync.report is None else tools.sync.report.issues
+        issues = () if tools.index.sync.report is None else tools.index.sync.report.issues
         return sum(issue.reason is not Reason.PRIVATE for issue in issues)
 
 
 async def _check(tools: ToolSearch) -> None:
-    problems = await tools.check()
+    problems = await tools.index.check()
     for problem in problems:
         say(f"  {problem}")
     if problems:
-        await tools.rebuild()
+        await tools.index.rebuild()
         say("the search tables were made again")
-    elif tools.index.damaged is None:
-        say(f"{tools.index.path} agrees with itself; comparing with the files")
+    elif tools.index.store.damaged is None:
+        say(f"{tools.index.store.path} agrees with itself; comparing with the files")
 
 
 async def _compare(tools: ToolSearch) -> EmbeddingError | None:
@@ -139,7 +139,7 @@ async def _compare(tools: ToolSearch) -> EmbeddingError | None:
     from toolindex import EmbeddingError
 
     try:
-        if change := await tools.compare_model():
+        if change := await tools.index.compare_model():
             say(f"{change}: all tools are embedded again, and the old vectors are kept")
     except EmbeddingError as error:
         return error
@@ -154,7 +154,7 @@ async def _bring_up_to_date(
     unreadable: RootUnreadableError | None = None
     try:
         with Progress("looking at the files") as progress:
-            report = await tools.refresh(trusts_stamps=trusts_stamps, progress=progress)
+            report = await tools.index.refresh(trusts_stamps=trusts_stamps, progress=progress)
     except RootUnreadableError as error:
         if error.report is None:
             raise
@@ -164,9 +164,9 @@ async def _bring_up_to_date(
     failure, embedded = await embed(tools)
     if failure is None and uncompared is not None:
         say(f"vectors could not be compared with what the model gives now: {uncompared}")
-    await tools.tidy()
+    await tools.index.tidy()
     seconds = time.monotonic() - started
-    refused = await tools.refused()
+    refused = await tools.index.refused()
     if output == "json":
         print_json(_as_json(report, tools, embedded, refused, seconds))
     else:
@@ -177,7 +177,7 @@ async def _bring_up_to_date(
 def _print_summary(
     report: SyncReport, tools: ToolSearch, embedded: int, refused: dict[str, str], seconds: float
 ) -> None:
-    print_sync(report, tools.index.path, embedded=embedded, seconds=seconds)
+    print_sync(report, tools.index.store.path, embedded=embedded, seconds=seconds)
     if not report.added + report.updated + report.unchanged:
         from pytools_hybrid.nearby import no_tools
 
@@ -191,7 +191,7 @@ def _as_json(
     report: SyncReport, tools: ToolSearch, embedded: int, refused: dict[str, str], seconds: float
 ) -> dict[str, Any]:
     return {
-        "database": str(tools.index.path),
+        "database": str(tools.index.store.path),
         "added": report.added,
         "updated": report.updated,
         "removed": report.removed,
@@ -211,7 +211,7 @@ def _as_json(
 
 
 async def _watch(tools: ToolSearch) -> None:
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
     say(f"following {tools.roots}; Ctrl-C ends it")
 
@@ -219,4 +219,4 @@ async def _watch(tools: ToolSearch) -> None:
         say(f"{report.added} added, {report.updated} updated, {report.removed} removed")
         print_issues(report, tools.roots)
 
-    await Upkeep(tools, on_sync=tell).run()
+    await Follower(tools.index, on_sync=tell).run()

@@ -155,10 +155,10 @@ async def current(settings: Settings, roots: Roots) -> AsyncGenerator[ToolSearch
     from pytools_hybrid.service import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
-        if settings.sync and not tools.index.read_only:
+        if settings.sync and not tools.index.store.read_only:
             try:
                 with Progress("looking at the files") as progress:
-                    await tools.refresh(progress=progress)
+                    await tools.index.refresh(progress=progress)
             except (ToolIndexError, RootUnreadableError) as error:
                 say(f"the index may be out of date: {error}")
         yield tools

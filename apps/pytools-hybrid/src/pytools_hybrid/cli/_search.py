@@ -250,13 +250,13 @@ async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
 
     from pytools_hybrid.search import SearchMode
 
-    if not tools.settings.sync or tools.index.read_only:
+    if not tools.settings.sync or tools.index.store.read_only:
         return
     # What fails here is told with the answer, where it makes a difference.
     with suppress(ToolIndexError):
         try:
             with Progress("looking at the files") as progress:
-                report: SyncReport | None = await tools.refresh(progress=progress)
+                report: SyncReport | None = await tools.index.refresh(progress=progress)
         except RootUnreadableError as error:
             # The other roots are up to date.
             report = error.report
@@ -266,4 +266,4 @@ async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
         if tools.uses_vectors(SearchMode(mode)):
             _, embedded = await embed(tools, patience=_PATIENCE_SECONDS)
         if report.added or report.updated or report.removed or embedded:
-            print_sync(report, tools.index.path, embedded=embedded)
+            print_sync(report, tools.index.store.path, embedded=embedded)

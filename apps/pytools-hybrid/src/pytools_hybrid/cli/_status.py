@@ -124,7 +124,7 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
     from pytools_hybrid.service import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
-        database = tools.index.path
+        database = tools.index.store.path
         probe = await tools.probe()
         return _Status(
             roots=roots,
@@ -135,14 +135,14 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
                 for file in (part, part.with_name(f"{part.name}-wal"))
                 if file.exists()
             ),
-            read_only=tools.index.read_only,
+            read_only=tools.index.store.read_only,
             model=settings.embedding_model,
             model_in_use=probe.model,
-            state=await tools.state(),
-            changed_at=await tools.changed_at(),
+            state=await tools.index.state(),
+            changed_at=await tools.index.changed_at(),
             categories=await tools.categories(),
             notes=(*await _limit_notes(settings, roots), *probe.notes),
-            usage=await tools.statistics(),
+            usage=await tools.index.statistics(),
         )
 
 

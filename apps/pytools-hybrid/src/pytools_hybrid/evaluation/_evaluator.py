@@ -133,15 +133,15 @@ class Evaluator:
         return ToolSearch(self._roots, settings, embedder=self._embedder, refresh=False)
 
     async def _index(self, tools: ToolSearch, *, with_vectors: bool) -> Sequence[ScanIssue]:
-        if tools.index.read_only:
-            say(f"{tools.index.path} cannot be written: evaluating what it holds")
+        if tools.index.store.read_only:
+            say(f"{tools.index.store.path} cannot be written: evaluating what it holds")
             return ()
-        report, embedded = await tools.refresh(), 0
+        report, embedded = await tools.index.refresh(), 0
         if with_vectors:
             with Progress("embedding") as progress:
-                embedded = await tools.embed_pending(progress)
+                embedded = await tools.index.embed_pending(progress)
         print_sync(report, self._database or Path("a temporary index"), embedded=embedded)
-        for tool_id, reason in (await tools.refused()).items() if with_vectors else ():
+        for tool_id, reason in (await tools.index.refused()).items() if with_vectors else ():
             say(f"  no vector for {tool_id}: {reason}")
         return report.issues
 
@@ -205,18 +205,18 @@ def _look_up(
     """Count the tools, and find the gold ids that are not among them."""
     gold = {id_ for query in queries for id_ in query.gold}
     issues = [replace(it, path=tools.roots.locate(it.path)[1]) for it in issues]
-    with tools.index.reading() as reader:
+    with tools.index.store.reading() as reader:
         return reader.coverage("").tools, unknown_gold(queries, reader.entries([*gold]), issues)
 
 
 def _copy(tools: ToolSearch, target: Path) -> None:
     """Copy the index as it is now, whatever others do to it meanwhile."""
     # On a medium that cannot be written nothing changes either, and no lock can be had.
-    options = "mode=ro&immutable=1" if tools.index.read_only else "mode=ro"
+    options = "mode=ro&immutable=1" if tools.index.store.read_only else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     for path, copied in (
-        (tools.index.path, target),
-        (kept_path(tools.index.path), kept_path(target)),
+        (tools.index.store.path, target),
+        (kept_path(tools.index.store.path), kept_path(target)),
     ):
         if not path.exists():
             continue

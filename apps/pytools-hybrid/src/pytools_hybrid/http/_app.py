@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["create_app"]
 
@@ -46,13 +46,16 @@ _MCP_SESSIONS_BEING_OPENED = 100
 
 
 def create_app(
-    search: ToolSearch | None, upkeep: Upkeep | None, server: MCPServer[None], settings: Settings
+    search: ToolSearch | None,
+    follower: Follower | None,
+    server: MCPServer[None],
+    settings: Settings,
 ) -> Starlette:
     """Make the application of an open `ToolSearch`.
 
     Args:
         search: What searches, or None: then there is MCP alone, and the server's status.
-        upkeep: What runs beside it; None if that is.
+        follower: What runs beside it; None if that is.
         server: What answers at `/mcp`.
         settings: The address, the token and the names that it answers to.
     """
@@ -69,8 +72,8 @@ def create_app(
         Route("/metrics", status.metrics),
         Route("/openapi.json", openapi),
     ]
-    if search is not None and upkeep is not None:
-        routes += _over_the_index(search, upkeep, metrics)
+    if search is not None and follower is not None:
+        routes += _over_the_index(search, follower, metrics)
     mcp = server.streamable_http_app(
         streamable_http_path=_MCP_PATH,
         max_request_body_size=_MCP_BODY,
@@ -102,9 +105,9 @@ def create_app(
     return app
 
 
-def _over_the_index(search: ToolSearch, upkeep: Upkeep, metrics: Metrics) -> list[Route]:
-    searches = Searches(search, upkeep, Slots(), metrics)
-    tools = Tools(search, upkeep)
+def _over_the_index(search: ToolSearch, follower: Follower, metrics: Metrics) -> list[Route]:
+    searches = Searches(search, follower, Slots(), metrics)
+    tools = Tools(search, follower)
     return [
         Route("/search", searches.short),
         Route("/api/v1/tools/search", searches.filtered),

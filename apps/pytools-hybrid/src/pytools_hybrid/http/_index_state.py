@@ -16,7 +16,7 @@ async def index_state(search: ToolSearch) -> dict[str, Any]:
     Raises:
         DatabaseError: The index cannot be read.
     """
-    state = await search.state()
+    state = await search.index.state()
     return {
         "generation": state.generation,
         "coverage": {"tools": state.coverage.tools, "vectors": state.coverage.vectors},

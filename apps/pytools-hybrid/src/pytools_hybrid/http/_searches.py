@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.http._metrics import Metrics
     from pytools_hybrid.search import FoundTool, SearchResponse
     from pytools_hybrid.service import ToolSearch
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["Searches"]
 
@@ -50,14 +50,16 @@ class Searches:
 
     Args:
         search: What searches.
-        upkeep: What runs beside it, and brings the index up to date first.
+        follower: What runs beside it, and brings the index up to date first.
         slots: How many search at once.
         metrics: Where they are counted.
     """
 
-    def __init__(self, search: ToolSearch, upkeep: Upkeep, slots: Slots, metrics: Metrics) -> None:
+    def __init__(
+        self, search: ToolSearch, follower: Follower, slots: Slots, metrics: Metrics
+    ) -> None:
         self._search = search
-        self._upkeep = upkeep
+        self._follower = follower
         self._slots = slots
         self._metrics = metrics
 
@@ -117,7 +119,7 @@ class Searches:
         rerank: bool | None = None,
     ) -> tuple[SearchResponse, float]:
         async with self._slots.taken():
-            await self._upkeep.ready()
+            await self._follower.ready()
             if await request.is_disconnected():
                 raise ProblemError(408, "the client has gone")
             if where is not None:
@@ -206,6 +208,6 @@ class Searches:
         Raises:
             UnknownCategoryError: With the nearest that do.
         """
-        if not asked or self._search.sync.filling is not None:
+        if not asked or self._search.index.sync.filling is not None:
             return
         check_categories(asked, {count.category for count in await self._search.categories()})

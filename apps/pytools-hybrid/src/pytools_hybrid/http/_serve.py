@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["AddressError", "serve_http"]
 
@@ -58,7 +58,7 @@ class AddressError(PytoolsError):
 
 async def serve_http(
     search: ToolSearch | None,
-    upkeep: Upkeep | None,
+    follower: Follower | None,
     settings: Settings,
     server: MCPServer[None],
 ) -> None:
@@ -66,7 +66,7 @@ async def serve_http(
 
     Args:
         search: What searches, or None for MCP alone.
-        upkeep: What runs beside it; None if that is.
+        follower: What runs beside it; None if that is.
         settings: The settings.
         server: What answers at `/mcp`.
 
@@ -77,7 +77,7 @@ async def serve_http(
     check_exposure(settings)
     listener = await _listener(settings.host, settings.port)
     with listener:
-        app = create_app(search, upkeep, server, settings)
+        app = create_app(search, follower, server, settings)
         running = _Server(_config(app), url=_url(settings.host, listener))
         serving = asyncio.create_task(running.serve([listener]))
         try:

@@ -63,8 +63,8 @@ class Status:
     async def _of_index(self, search: ToolSearch) -> dict[str, Any]:
         state = await index_state(search)
         has_vectors = search.uses_vectors(SearchMode.HYBRID) and state["coverage"]["vectors"] > 0
-        failure = search.sync.failure
-        status = "starting" if search.sync.is_first_look else "ok"
+        failure = search.index.sync.failure
+        status = "starting" if search.index.sync.is_first_look else "ok"
         return {
             "status": status if failure is None else "stale",
             **state,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from pytools_hybrid.service import ToolSearch
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["Tools"]
 
@@ -34,17 +34,17 @@ class Tools:
 
     Args:
         search: What knows them.
-        upkeep: What runs beside it.
+        follower: What runs beside it.
     """
 
-    def __init__(self, search: ToolSearch, upkeep: Upkeep) -> None:
+    def __init__(self, search: ToolSearch, follower: Follower) -> None:
         self._search = search
-        self._upkeep = upkeep
+        self._follower = follower
 
     async def describe(self, request: Request) -> Response:
         """Answer `GET /api/v1/tools/{id}`."""
         asked = read_query(DescribeQuery, request)
-        await self._upkeep.ready()
+        await self._follower.ready()
         described = await self._search.describe(request.path_params["id"], asked.detail)
         return json_response(described.model_dump(exclude_none=True))
 
@@ -52,7 +52,7 @@ class Tools:
         """Answer `POST /api/v1/outcomes`."""
         read_query(NoQuery, request)
         report = await read_body(OutcomeReport, request)
-        await self._upkeep.ready()
+        await self._follower.ready()
         entry = await self._search.find(report.tool_id)
         recording = await self._search.record_outcome(
             str(entry.id),
@@ -71,7 +71,7 @@ class Tools:
         """Answer `GET /api/v1/stats`."""
         asked = read_query(StatisticsQuery, request)
         search = self._search
-        record = await search.statistics(since=asked.since)
+        record = await search.index.statistics(since=asked.since)
         content = asdict(record) | {
             "share_without_results": record.share_without_results,
             "acceptance_rate": record.acceptance_rate,

@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from pytools_hybrid.server._tool import ServedTool
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["create_server"]
 
 
 def create_server(
-    search: ToolSearch | None, upkeep: Upkeep | None, *, settings: Settings, root: RootsLike
+    search: ToolSearch | None, follower: Follower | None, *, settings: Settings, root: RootsLike
 ) -> ToolServer:
     """Make the MCP server of the profile that the settings name.
 
     Args:
         search: The open search; None with the profile `basic`, which needs no index.
-        upkeep: What runs beside it; None if that is.
+        follower: What runs beside it; None if that is.
         settings: The settings.
         root: The tree of tools, or several.
 
@@ -35,9 +35,9 @@ def create_server(
     tools: list[ServedTool[Any]] = []
     follow: Follow | None = None
     if settings.tools != "basic":
-        if search is None or upkeep is None:
-            raise ValueError(f"the profile {settings.tools} needs an open search and its upkeep")
-        over_index, following = _over_the_index(search, upkeep)
+        if search is None or follower is None:
+            raise ValueError(f"the profile {settings.tools} needs an open search and its follower")
+        over_index, following = _over_the_index(search, follower)
         tools += over_index
         follow = following if settings.follows_files else None
     if settings.tools != "search":
@@ -53,20 +53,20 @@ def create_server(
 # What one profile needs is not imported for another: a server starts while its client waits.
 
 
-def _over_the_index(search: ToolSearch, upkeep: Upkeep) -> tuple[list[ServedTool[Any]], Follow]:
+def _over_the_index(search: ToolSearch, follower: Follower) -> tuple[list[ServedTool[Any]], Follow]:
     from pytools_hybrid.server._describe_tool import describe_tool
     from pytools_hybrid.server._inventory import Inventory
     from pytools_hybrid.server._list_changes import announce_list_changes
     from pytools_hybrid.server._report_outcome import report_outcome
     from pytools_hybrid.server._search_tools import search_tools
 
-    inventory = Inventory(search, upkeep)
+    inventory = Inventory(search, follower)
     tools: list[ServedTool[Any]] = [
-        search_tools(search, upkeep, inventory),
-        describe_tool(search, upkeep),
-        report_outcome(search, upkeep),
+        search_tools(search, follower, inventory),
+        describe_tool(search, follower),
+        report_outcome(search, follower),
     ]
-    return tools, partial(announce_list_changes, inventory=inventory, upkeep=upkeep)
+    return tools, partial(announce_list_changes, inventory=inventory, follower=follower)
 
 
 def _over_the_files(settings: Settings, root: RootsLike) -> list[ServedTool[Any]]:

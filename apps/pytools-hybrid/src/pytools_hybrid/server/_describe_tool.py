@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.server._tool import Progress
     from pytools_hybrid.service import ToolSearch
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["describe_tool"]
 
@@ -31,14 +31,14 @@ class DescribeArguments(Arguments):
     ] = "schema"
 
 
-def describe_tool(search: ToolSearch, upkeep: Upkeep) -> ServedTool[DescribeArguments]:
+def describe_tool(search: ToolSearch, follower: Follower) -> ServedTool[DescribeArguments]:
     """Make the tool over an open `ToolSearch`."""
 
     async def about() -> str:
         return "Show how to call a tool: signature and JSON Schemas."
 
     async def run(asked: DescribeArguments, progress: Progress) -> CallToolResult:
-        await upkeep.looked(progress)
+        await follower.looked(progress)
         described = await search.describe(asked.id, DetailLevel(asked.detail))
         structured = described.model_dump(exclude_none=True)
         return answer(structured, [json_text(structured)])

@@ -12,7 +12,7 @@ from pytools_hybrid.plain_text import one_line
 
 if TYPE_CHECKING:
     from pytools_hybrid.service import ToolSearch
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["Inventory"]
 
@@ -31,15 +31,15 @@ class Inventory:
 
     Args:
         search: The index.
-        upkeep: What fills it.
+        follower: What fills it.
 
     Attributes:
         listed: The categories that the first reader was told of, or None before.
     """
 
-    def __init__(self, search: ToolSearch, upkeep: Upkeep) -> None:
+    def __init__(self, search: ToolSearch, follower: Follower) -> None:
         self._search = search
-        self._upkeep = upkeep
+        self._follower = follower
         self.listed: frozenset[str] | None = None
 
     async def counts(self) -> Counter[str]:
@@ -50,10 +50,10 @@ class Inventory:
         Raises:
             ToolIndexError: The index cannot be read.
         """
-        if not await self._upkeep.opened(within=_PATIENCE_SECONDS):
+        if not await self._follower.opened(within=_PATIENCE_SECONDS):
             return Counter()
         counts = await self._counts()
-        if not counts and await self._upkeep.looked(within=_PATIENCE_SECONDS):
+        if not counts and await self._follower.looked(within=_PATIENCE_SECONDS):
             counts = await self._counts()
         return counts
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.server._server import ToolServer
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["serve"]
 
@@ -82,17 +82,17 @@ async def _serve(search: ToolSearch | None, settings: Settings, roots: Roots) ->
         server = create_server(None, None, settings=settings, root=roots)
         await _transport(None, None, settings, server)
         return
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
-    upkeep = Upkeep(search)
-    server = create_server(search, upkeep, settings=settings, root=roots)
+    follower = Follower(search.index)
+    server = create_server(search, follower, settings=settings, root=roots)
     if settings.transport == "http":
-        async with search, _beside(upkeep.run(), server.announce_changes()):
-            await _transport(search, upkeep, settings, server)
+        async with search, _beside(*_work(search, follower, server)):
+            await _transport(search, follower, settings, server)
         return
     # A client is answered at once, also where others hold the opening of the index up.
-    keeping = asyncio.create_task(_keep_open(search, upkeep, server))
-    serving = asyncio.create_task(_transport(search, upkeep, settings, server))
+    keeping = asyncio.create_task(_keep_open(search, follower, server))
+    serving = asyncio.create_task(_transport(search, follower, settings, server))
     await asyncio.wait({keeping, serving}, return_when=asyncio.FIRST_COMPLETED)
     if keeping.done():
         keeping.result()
@@ -101,7 +101,7 @@ async def _serve(search: ToolSearch | None, settings: Settings, roots: Roots) ->
     serving.result()
 
 
-async def _keep_open(search: ToolSearch, upkeep: Upkeep, server: ToolServer) -> None:
+async def _keep_open(search: ToolSearch, follower: Follower, server: ToolServer) -> None:
     """Open the index once the client has been greeted, and keep it up until cancelled.
 
     Opening, looking at files and embedding in other threads would delay the greeting, on a busy
@@ -110,19 +110,25 @@ async def _keep_open(search: ToolSearch, upkeep: Upkeep, server: ToolServer) -> 
     with suppress(TimeoutError):
         async with asyncio.timeout(_GREETING_SECONDS):
             await server.greeted.wait()
-    async with search, _beside(upkeep.run(), server.announce_changes()):
+    async with search, _beside(*_work(search, follower, server)):
         await asyncio.Event().wait()
 
 
+def _work(
+    search: ToolSearch, follower: Follower, server: ToolServer
+) -> tuple[Coroutine[None, None, None], ...]:
+    return follower.run(), search.prepare_reranking(), server.announce_changes()
+
+
 async def _transport(
-    search: ToolSearch | None, upkeep: Upkeep | None, settings: Settings, server: ToolServer
+    search: ToolSearch | None, follower: Follower | None, settings: Settings, server: ToolServer
 ) -> None:
     if settings.transport == "stdio":
         await server.run_stdio_async()
         return
     from pytools_hybrid.http import serve_http
 
-    await serve_http(search, upkeep, settings, server)
+    await serve_http(search, follower, settings, server)
 
 
 @asynccontextmanager
@@ -150,7 +156,7 @@ async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings
         await asyncio.wait({serving}, timeout=_FINISH_SECONDS)
     elif search is not None:
         # What is noted of the last searches is written, if that can be done at once.
-        flushing = asyncio.create_task(search.flush())
+        flushing = asyncio.create_task(search.index.flush())
         await asyncio.wait({flushing}, timeout=_FLUSH_SECONDS)
 
 

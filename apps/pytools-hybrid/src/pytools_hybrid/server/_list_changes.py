@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import SubscriptionBus
 
     from pytools_hybrid.server._inventory import Inventory
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["ListChanges", "announce_list_changes"]
 
@@ -74,7 +74,7 @@ class ListChanges:
 
 
 async def announce_list_changes(
-    changes: ListChanges, *, inventory: Inventory, upkeep: Upkeep
+    changes: ListChanges, *, inventory: Inventory, follower: Follower
 ) -> None:
     """Announce, until cancelled, that there are other categories than before.
 
@@ -83,11 +83,11 @@ async def announce_list_changes(
     """
     known: frozenset[str] | None = None
     while True:
-        await upkeep.refreshed.wait()
+        await follower.refreshed.wait()
         for _ in range(_AT_MOST_QUIET):
-            upkeep.refreshed.clear()
+            follower.refreshed.clear()
             await asyncio.sleep(_QUIET_SECONDS)
-            if not upkeep.refreshed.is_set():
+            if not follower.refreshed.is_set():
                 break
         try:
             names = frozenset(await inventory.counts())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.server._tool import Progress
     from pytools_hybrid.service import ToolSearch
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["report_outcome"]
 
@@ -45,14 +45,14 @@ class OutcomeAnswer(BaseModel):
     state: Recording
 
 
-def report_outcome(search: ToolSearch, upkeep: Upkeep) -> ServedTool[OutcomeArguments]:
+def report_outcome(search: ToolSearch, follower: Follower) -> ServedTool[OutcomeArguments]:
     """Make the tool over an open `ToolSearch`."""
 
     async def about() -> str:
         return "Report whether a tool that was used did its job; later searches rank by it."
 
     async def run(asked: OutcomeArguments, progress: Progress) -> CallToolResult:
-        await upkeep.looked(progress)
+        await follower.looked(progress)
         recording = await search.record_outcome(
             asked.tool_id,
             success=asked.success,

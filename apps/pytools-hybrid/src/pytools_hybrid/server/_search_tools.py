@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.server._inventory import Inventory
     from pytools_hybrid.server._tool import Progress
     from pytools_hybrid.service import ToolSearch
-    from pytools_hybrid.upkeep import Upkeep
+    from pytools_hybrid.upkeep import Follower
 
 __all__ = ["search_tools"]
 
@@ -63,7 +63,7 @@ class SearchAnswer(BaseModel):
 
 
 def search_tools(
-    search: ToolSearch, upkeep: Upkeep, inventory: Inventory
+    search: ToolSearch, follower: Follower, inventory: Inventory
 ) -> ServedTool[SearchArguments]:
     """Make the tool over an open `ToolSearch`."""
 
@@ -71,8 +71,8 @@ def search_tools(
         return f"{_ABOUT} {await inventory.sentence()}".rstrip()
 
     async def run(asked: SearchArguments, progress: Progress) -> CallToolResult:
-        await upkeep.ready(progress)
-        if asked.categories and search.sync.filling is None:
+        await follower.ready(progress)
+        if asked.categories and search.index.sync.filling is None:
             check_categories(asked.categories, await inventory.counts())
         response = await search.search(
             asked.query,
