@@ -16,6 +16,7 @@ from pydantic_ai.models.function import FunctionModel
 from pytools_hybrid import (
     BlockingIndex,
     BlockingToolSearch,
+    Index,
     SearchMode,
     SearchResponse,
     SettingsError,
