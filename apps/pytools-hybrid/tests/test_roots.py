@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytools_hybrid import DetailLevel, SearchMode, SettingsError, ToolSearch
-from pytools_hybrid.basic import ToolBrowser, Tools
+from pytools_hybrid.browse import ToolBrowser, Tools
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.evaluation import Evaluator, configurations
 from pytools_hybrid.evaluation._queries import EvaluationQuery

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict, deque
-from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import (
     DamagedDatabaseError,
-    SearchRecord,
-    ToolFilter,
     ToolIndexError,
     VectorError,
     finish_in_thread,
@@ -21,11 +18,9 @@ from toolindex import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from toolindex import OutcomeRecord, ToolStore
+    from toolindex import OutcomeRecord, SearchRecord, ToolStore
 
-    from pytools_hybrid.search import SearchRequest, SearchResponse
-
-__all__ = ["Recorder", "Recording", "search_record"]
+__all__ = ["Recorder", "Recording"]
 
 T = TypeVar("T")
 
@@ -34,10 +29,6 @@ _log = logging.getLogger("pytools_hybrid")
 _DELAY_SECONDS = 1.0
 _MOST_DOUBLINGS = 6
 _WAITING = 1_000
-
-# Whoever filters by a thousand tags is not remembered by them.
-_FILTER_VALUES = 20
-_VALUE_CHARACTERS = 200
 
 
 class Recording(StrEnum):
@@ -176,39 +167,6 @@ class Recorder:
     def _start(self) -> None:
         # Kept, for the loop itself holds tasks only weakly.
         self._writing = asyncio.create_task(self.flush())
-
-
-def search_record(
-    request: SearchRequest, response: SearchResponse, *, at: float, milliseconds: float
-) -> SearchRecord:
-    """Make the record of a search.
-
-    Args:
-        request: What was asked.
-        response: What was answered.
-        at: When, in seconds since 1970.
-        milliseconds: How long it took.
-    """
-    where = {
-        name: [
-            each[:_VALUE_CHARACTERS]
-            for each in sorted(cast("frozenset[str]", value))[:_FILTER_VALUES]
-        ]
-        if isinstance(value, frozenset)
-        else value
-        for name, value in asdict(request.where).items()
-        if value != getattr(ToolFilter(), name)
-    }
-    return SearchRecord(
-        id=response.search_id,
-        at=at,
-        query=request.text,
-        mode=request.mode.value,
-        parameters={"limit": request.limit, **where},
-        results=tuple(str(found.entry.id) for found in response.tools),
-        latency_ms=milliseconds,
-        degraded=response.lost,
-    )
 
 
 def _drop(noted: deque[T], written: list[T]) -> None:

@@ -25,7 +25,7 @@ from pytools_hybrid.kept_index import Index
 from pytools_hybrid.keys import without_keys
 from pytools_hybrid.placement import PLACES, Placement, compared_with, placed
 from pytools_hybrid.ranking import Searcher
-from pytools_hybrid.recorder import Recording, search_record
+from pytools_hybrid.recorder import Recording
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import (
     MAX_LIMIT,
@@ -37,6 +37,7 @@ from pytools_hybrid.search import (
     cut_query,
     why_empty,
 )
+from pytools_hybrid.search_record import search_record
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import RootModel
 
-from pytools_hybrid.basic import Categories, Tools
+from pytools_hybrid.browse import Categories, Tools
 from pytools_hybrid.plain_text import json_text
 from pytools_hybrid.server._arguments import Arguments
 from pytools_hybrid.server._tool import ServedTool, answer
@@ -15,7 +15,7 @@ from pytools_hybrid.server._tool import ServedTool, answer
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-    from pytools_hybrid.basic import ToolBrowser
+    from pytools_hybrid.browse import ToolBrowser
     from pytools_hybrid.server._tool import Progress
 
 __all__ = ["list_categories", "list_tools"]
