@@ -96,8 +96,7 @@ def main() -> None:
         """Embeds with the counted model, whatever the setting."""
 
         def __init__(self, *arguments: Any, **keywords: Any) -> None:
-            super().__init__(*arguments, **keywords)
-            self._embedder = CountedEmbedder()
+            super().__init__(*arguments, embedder=CountedEmbedder(), **keywords)
 
     service.ToolSearch = CountedSearch
     cli.main()

@@ -10,7 +10,7 @@ import time
 
 import apsw
 import pytest
-from pytools_hybrid import SearchMode, ToolSearch, follower
+from pytools_hybrid import SearchMode, ToolSearch, upkeep
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.diagnosis._embedder import look_at_embedder
 from pytools_hybrid.embedding import _provider
@@ -60,7 +60,7 @@ FAULTS = {
 def _impatient(monkeypatch):
     """What fails is tried again soon; how long the delays are is looked at elsewhere."""
     monkeypatch.setattr(Backoff, "delay", lambda self, failures, asked=None: asked or 0.01)
-    monkeypatch.setattr(follower, "_REFUSED_SECONDS", 0.01)
+    monkeypatch.setattr(upkeep, "_REFUSED_SECONDS", 0.01)
     start, real = time.time(), time.time
     monkeypatch.setattr("time.time", lambda: start + 1_000 * (real() - start))
 
@@ -235,7 +235,7 @@ def test_a_text_that_is_refused_alone_is_left_out_and_tried_again_minutes_later(
 
 
 def test_a_server_is_soon_asked_again_for_what_was_refused(openai, settings, root, monkeypatch):
-    monkeypatch.setattr(follower, "_REFUSED_SECONDS", 0.01)
+    monkeypatch.setattr(upkeep, "_REFUSED_SECONDS", 0.01)
     refuses = threading.Event()
     refuses.set()
 
@@ -328,10 +328,10 @@ def test_a_provider_that_hung_is_used_again_as_soon_as_it_is_back(
 def test_a_provider_that_is_back_is_noticed_within_20_seconds():
     from pytools_hybrid import queries
 
-    for backoff in (follower._EMBEDDING, queries._BACKOFF):
+    for backoff in (upkeep._EMBEDDING, queries._BACKOFF):
         assert backoff.longest + _provider._REQUEST_SECONDS < 20
-    assert follower._EMBEDDING_UNAVAILABLE.longest + _provider._REQUEST_SECONDS < 60
-    assert follower._REFUSED_SECONDS < 15
+    assert upkeep._EMBEDDING_UNAVAILABLE.longest + _provider._REQUEST_SECONDS < 60
+    assert upkeep._REFUSED_SECONDS < 15
 
 
 # What a kill costs

@@ -122,7 +122,7 @@ def test_who_asks_for_the_state_of_a_damaged_index_is_told_that_of_the_new_one(s
 
     mended, refreshed = asyncio.run(main())
 
-    assert (mended.index.coverage.tools, refreshed.coverage.tools) == (0, 4)
+    assert (mended.coverage.tools, refreshed.coverage.tools) == (0, 4)
     assert refreshed.generation > mended.generation
 
 

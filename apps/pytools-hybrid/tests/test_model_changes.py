@@ -48,9 +48,7 @@ class Searching(ToolSearch):
     """Uses an embedder of the tests, if one is given."""
 
     def __init__(self, settings, root, embedder=None):
-        super().__init__(root, settings, refresh=False)
-        if embedder is not None:
-            self._embedder = embedder
+        super().__init__(root, settings, embedder=embedder, refresh=False)
 
 
 def use(settings, root, embedder, job):

@@ -437,7 +437,7 @@ early = BlockingToolSearch(sys.argv[1]).open()
 late = BlockingToolSearch(sys.argv[1])
 def work():
     threading.main_thread().join()
-    for ask in (late.open, early.coverage):
+    for ask in (late.open, early.index.coverage):
         try:
             ask()
         except RuntimeError as error:

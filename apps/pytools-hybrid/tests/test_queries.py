@@ -324,16 +324,13 @@ def test_a_database_that_cannot_be_read_costs_only_the_memory_of_it(path):
 
 
 def test_only_searches_by_meaning_ask_the_model(settings, root):
-    class Searching(ToolSearch):
-        def __init__(self, *arguments):
-            super().__init__(*arguments, refresh=False)
-            self._embedder = CountingEmbedder()
+    embedder = CountingEmbedder()
 
     async def main():
-        async with Searching(root, settings()) as search:
+        async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
             await search.index.refresh()
             await search.index.embed_pending()
-            asked = search._embedder.asked
+            asked = embedder.asked
             asked.clear()
             await search.search("bug", mode=SearchMode.BM25)
             await search.search("???")

@@ -217,7 +217,7 @@ def test_a_database_in_a_place_that_cannot_be_is_an_error(settings, root, tmp_pa
 
 def test_it_cannot_be_used_outside_its_block(settings, root):
     with pytest.raises(RuntimeError, match="async with"):
-        _ = ToolSearch(root, settings(), refresh=False).index
+        _ = ToolSearch(root, settings(), refresh=False).index.store
 
 
 @pytest.mark.parametrize("query", ["???", "{}[]", "*" * 1000, "\0", "\u200b"])

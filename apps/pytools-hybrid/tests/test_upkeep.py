@@ -209,7 +209,7 @@ def test_nobody_waits_for_an_index_that_cannot_be_refreshed(settings, root, capl
 def test_who_neither_syncs_nor_watches_writes_nothing_of_its_own_model(settings, root):
     async def main():
         async with ToolSearch(root, settings(embedding_model="none"), refresh=False) as agent:
-            await agent.refresh()
+            await agent.index.refresh()
             await agent.search("report a bug")
         other = settings(sync=False, watch=False, usage_log=False)
         async with ToolSearch(root, other, refresh=False) as subagent:
@@ -242,7 +242,8 @@ def test_a_language_model_that_cannot_be_used_is_told_before_the_first_search(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
     async def main():
-        async with kept_up(settings(rerank_model="openai:gpt-5-mini"), root), asyncio.timeout(30):
+        chosen = settings(rerank_model="openai:gpt-5-mini")
+        async with ToolSearch(root, chosen, follow=True), asyncio.timeout(30):
             while "results are not reranked" not in caplog.text:
                 await asyncio.sleep(0.01)
 
@@ -258,7 +259,7 @@ def test_under_constant_change_vectors_that_no_tool_needs_stay_within_their_boun
         async with ToolSearch(root, settings(), refresh=False) as search:
             await search.index.refresh()
             await search.index.embed_pending()
-            (model,) = await search._look(lambda reader: reader.models())
+            (model,) = await search.index.look(lambda reader: reader.models())
             gone = {f"gone {number}": [1.0] * 256 for number in range(spares)}
             await asyncio.to_thread(search.index.store.put_vectors, model, gone)
             counts = []
@@ -266,7 +267,7 @@ def test_under_constant_change_vectors_that_no_tool_needs_stay_within_their_boun
                 write_tool("mcptools/pdf/merge_pdfs.py", f"Join PDF documents, take {number}.")
                 await search.index.refresh()
                 await search.index.embed_pending()
-                counts.append(await search._look(count_kept))
+                counts.append(await search.index.look(count_kept))
             return counts, (await search.index.coverage()).tools
 
     counts, tools = asyncio.run(main())

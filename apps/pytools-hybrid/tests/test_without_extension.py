@@ -80,7 +80,7 @@ def test_a_server_without_the_extension_does_not_take_vectors_from_one_with_it(
                 between = await able.search(REQUEST, mode=SearchMode.VECTOR)
                 await lacking.index.embed_pending()
                 after = await able.search("feed the penguins", mode=SearchMode.VECTOR)
-                await able.embed_pending()
+                await able.index.embed_pending()
                 end = await able.search("feed the penguins", mode=SearchMode.VECTOR)
                 return between, after, end
 
