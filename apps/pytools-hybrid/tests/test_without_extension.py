@@ -34,7 +34,7 @@ def test_numpy_finds_the_same_in_the_place_of_the_extension(toolbox, settings, r
             toolbox, settings(db_path=toolbox.parent / database), mode=mode, limit=5
         )
         assert scores(lacking) == scores(able)
-        assert lacking.index.coverage == able.coverage
+        assert lacking.coverage == able.coverage
         for notes in (lacking.notes, told):
             assert len(notes) == 1
             assert notes[0].startswith("sqlite-vec cannot be loaded (")
