@@ -6,7 +6,7 @@ usage: uv run --extra import python benchmarks/imports.py SERVERS.json --tool SE
         --tool time.get_current_time '{"timezone": "Europe/Vienna"}'
 
 The servers are imported into an empty tree, and once more into the same. Then the tool is called
-through the MCP library's own client and through `pytools_hybrid.runtime`, turn by turn, each over a
+through the MCP library's own client and through `toolimport.runtime`, turn by turn, each over a
 connection of its own that stays open.
 """
 
@@ -24,9 +24,9 @@ from typing import Any
 
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from pytools_hybrid.connections import StdioParameters, read_servers
-from pytools_hybrid.importing import ImportOptions, import_servers
-from pytools_hybrid.runtime import ToolRunner, close
+from toolimport import ImportOptions, import_servers
+from toolimport.connect import StdioParameters, read_servers
+from toolimport.runtime import ToolRunner, close
 
 _ROUNDS = 4
 _CALLS = 100

@@ -138,7 +138,7 @@ def test_a_server_over_http_that_was_restarted_is_called_again(run, listening, w
         assert run("import", file, "--root", tmp_path / "tree").returncode == 0
         program = """
 from mcptools.web.opening_hours import Params, run
-from pytools_hybrid.runtime import ToolCallError
+from toolimport.runtime import ToolCallError
 for _ in sys.stdin:
     try:
         print(run(Params(day="Sunday")), flush=True)

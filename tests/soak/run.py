@@ -30,7 +30,7 @@ from servers import PATIENCE, HttpServer, StdioServer
 from tools import Tree
 
 COMMAND = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent)) or "pytools-hybrid"
-SMALL_SERVER = Path(__file__).parents[2] / "apps/pytools-hybrid/tests/small_server.py"
+SMALL_SERVER = Path(__file__).parents[2] / "packages/toolimport/tests/small_server.py"
 SECRET = "ghp_k3JdLs92kQpTz81LmA0"
 QUERY = "tool"
 ODD = (

@@ -6,25 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["start", "started_executor"]
-
-
-def start(thread: threading.Thread) -> None:
-    """Start a thread, or say what to do where none can be started any more.
-
-    Raises:
-        RuntimeError: The main thread has ended, or the system has no thread left.
-    """
-    try:
-        thread.start()
-    except RuntimeError:
-        if threading.main_thread().is_alive():
-            raise
-        raise RuntimeError(
-            "the main thread has ended, and this version of Python starts no other after that: "
-            "have the main thread wait for the others (`Thread.join`), or use Python 3.12.3 or "
-            "later"
-        ) from None
+__all__ = ["started_executor"]
 
 
 def started_executor(name: str) -> ThreadPoolExecutor:

@@ -11,15 +11,17 @@ import typer
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Model, Root
 from pytools_hybrid.cli._run import is_folder, run, settings_from
-from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.errors import PytoolsError, SettingsError
 from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_rich, printable, say
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from rich.progress import Progress, TaskID
+    from toolimport import ImportOptions, ServerReport
+    from toolimport.generate import Stage
 
-    from pytools_hybrid.importing import ImportOptions, ServerReport, Stage
     from pytools_hybrid.service import ToolSearch
     from pytools_hybrid.settings import Settings
 
@@ -112,7 +114,7 @@ def import_(
     Each server gets a folder mcptools/<server>, each of its tools a module there. A server whose
     tools have not changed is left alone; one that fails does not stop the others.
     """
-    from pytools_hybrid.importing import ImportOptions
+    from toolimport import ImportOptions
 
     settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
     into = settings.root[0] if settings.root else _DEFAULT_ROOT
@@ -138,7 +140,6 @@ async def _import(
     file: Path, into: Path, settings: Settings, options: ImportOptions, *, as_json: bool
 ) -> tuple[tuple[ServerReport, ...], bool]:
     """Import, and tell what was done; gives also whether the index has all of it."""
-    from pytools_hybrid.importing import import_servers
     from pytools_hybrid.service import ToolSearch
 
     started = time.perf_counter()
@@ -152,7 +153,7 @@ async def _import(
                     await index.update()
                 board.done(report)
 
-            reports = await import_servers(file, into, options, on_stage=board.stage, on_done=done)
+            reports = await _imported(file, into, options, on_stage=board.stage, on_done=done)
             await index.update()
         if as_json:
             print_json(
@@ -173,6 +174,49 @@ async def _import(
         if index.failure is not None:
             say(f"the index is not up to date: {index.failure}; run pytools-hybrid index")
     return reports, index.failure is None
+
+
+async def _imported(
+    file: Path,
+    into: Path,
+    options: ImportOptions,
+    *,
+    on_stage: Callable[[str, Stage], object],
+    on_done: Callable[[ServerReport], Awaitable[object]],
+) -> tuple[ServerReport, ...]:
+    from toolimport import GeneratorMissingError, OptionError, ServersFileError, import_servers
+
+    try:
+        return await import_servers(
+            file, into, options, on_stage=on_stage, on_done=on_done, problem_of=_problem_of
+        )
+    except GeneratorMissingError:
+        raise SettingsError(
+            "import", "needs the extra 'import': pip install 'pytools-hybrid[import]'"
+        ) from None
+    except OptionError as error:
+        raise SettingsError(f"--{error.option}", error.reason) from None
+    except ServersFileError as error:
+        raise SettingsError(error.place, error.reason) from None
+
+
+def _problem_of(source: str) -> str:
+    """Return why a module would not be found as a tool, "" where it would."""
+    from tempfile import TemporaryDirectory
+
+    from toolscan import ToolReadError, read_tool
+
+    try:
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "mcptools", "category", "tool.py")
+            path.parent.mkdir(parents=True)
+            path.write_text(source, encoding="utf-8", newline="\n")
+            read_tool(path, root=folder)
+    except ToolReadError as error:
+        return error.issue.detail
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 class _Index:

@@ -25,8 +25,7 @@ from mcp.types import (
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
-
-from pytools_hybrid.lenient_json import has_half_characters, read_leniently
+from toolimport.lenient_json import has_half_characters, read_leniently
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

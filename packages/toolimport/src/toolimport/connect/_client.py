@@ -1,0 +1,216 @@
+"""An open connection to a server, as the `mcp` library's client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections import deque
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, TextIO
+from urllib.parse import urlsplit
+
+from toolimport._threads import start
+from toolimport.connect._lenient import Repairs, lenient
+from toolimport.connect._parameters import StdioParameters
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+    from contextlib import AbstractAsyncContextManager
+
+    import httpx2
+    from mcp.client.client import Client
+
+    from toolimport.connect._parameters import HttpParameters, Parameters
+
+__all__ = ["StderrTail", "connected"]
+
+_LINES = 20
+# Longer than what is shown: a secret that is cut would not be found in it.
+_KEPT = 16 * 1024
+_LAST_WORDS_SECONDS = 0.5
+_POLL_SECONDS = 0.005
+_CONNECT_SECONDS = 30.0
+# A tool may think for long; how long a call may take is its caller's to say.
+_READ_SECONDS = 24 * 3600.0
+_LOGGERS = (
+    *("mcp.client.stdio", "mcp.client.sse", "mcp.client.streamable_http"),
+    *("mcp.shared.jsonrpc_dispatcher", "client", "httpx2"),
+)
+
+
+class StderrTail:
+    """The last lines that a server has written to its stderr, and whatever answer it refused with.
+
+    Attributes:
+        status: The last HTTP status that was no success, None where there was none.
+        repairs: What was wrong with its messages.
+    """
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=_LINES)
+        self._ended = threading.Event()
+        self.status: str | None = None
+        self.repairs: Repairs = Repairs()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines so far; they may hold secrets."""
+        return tuple(self._lines)
+
+    @contextmanager
+    def writing(self) -> Generator[TextIO]:
+        """Give a file that a process can have as its stderr."""
+        read, write = os.pipe()
+        # Not joined: a grandchild may hold the other end for ever.
+        thread = threading.Thread(
+            target=self._collect, args=(read,), name="mcp-stderr", daemon=True
+        )
+        with os.fdopen(write, "w", encoding="utf-8") as file:
+            try:
+                start(thread)
+            except BaseException:
+                os.close(read)
+                raise
+            yield file
+
+    def _collect(self, read: int) -> None:
+        with os.fdopen(read, "r", encoding="utf-8", errors="replace") as file:
+            # In pieces: a server may write for ever without ending a line.
+            is_first = True
+            while piece := file.readline(_KEPT):
+                if is_first and (text := piece.strip()):
+                    self._lines.append(text)
+                is_first = piece.endswith("\n")
+        self._ended.set()
+
+    async def all_read(self) -> None:
+        """Wait a little for the last words of a server that has ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                while not self._ended.is_set():
+                    await asyncio.sleep(_POLL_SECONDS)
+
+    async def note(self, response: httpx2.Response) -> None:
+        """Remember an answer that was refused, until there is one that was not."""
+        # Many servers have no stream that can be asked for; that is no failure.
+        if response.status_code != 405 or response.request.method != "GET":
+            refused = f"{response.status_code} {response.reason_phrase}".strip()
+            self.status = refused if response.is_error else None
+
+
+@asynccontextmanager
+async def connected(
+    parameters: Parameters,
+    tail: StderrTail,
+    *,
+    wrapping: Callable[[Transport], Transport] | None = None,
+) -> AsyncGenerator[Client]:
+    """Open a server for as long as the block lasts.
+
+    Args:
+        parameters: What the connection needs.
+        tail: Takes what the server writes to its stderr.
+        wrapping: Put around the transport, to see what goes over it.
+
+    Raises:
+        Exception: Whatever the library raises; `explain` puts it into words.
+    """
+    from mcp.client.client import Client
+
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_without_contents)
+    transport = lenient(_transport(parameters, tail), tail.repairs)
+    async with Client(wrapping(transport) if wrapping else transport) as client:
+        yield client
+
+
+def _transport(parameters: Parameters, tail: StderrTail) -> Transport:
+    if isinstance(parameters, StdioParameters):
+        return _process(parameters, tail)
+    if parameters.transport == "sse":
+        return _events(parameters, tail)
+    return _streamable(parameters, tail)
+
+
+@asynccontextmanager
+async def _process(
+    parameters: StdioParameters, tail: StderrTail
+) -> AsyncGenerator[TransportStreams]:
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    server = StdioServerParameters(
+        command=parameters.command,
+        args=list(parameters.args),
+        env=dict(parameters.env),
+        cwd=parameters.cwd,
+        encoding_error_handler="replace",
+    )
+    with tail.writing() as errors:
+        try:
+            async with stdio_client(server, errlog=errors) as streams:
+                # The process has it now; held here too, the lines would never end.
+                errors.close()
+                yield streams
+        except Exception:
+            errors.close()
+            await tail.all_read()
+            raise
+
+
+@asynccontextmanager
+async def _streamable(
+    parameters: HttpParameters, tail: StderrTail
+) -> AsyncGenerator[TransportStreams]:
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        _http_client(parameters, tail) as client,
+        streamable_http_client(
+            parameters.url, http_client=client, max_sse_event_size=None
+        ) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def _events(parameters: HttpParameters, tail: StderrTail) -> AsyncGenerator[TransportStreams]:
+    from mcp.client.sse import sse_client
+
+    def factory(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return _http_client(parameters, tail)
+
+    async with sse_client(parameters.url, httpx_client_factory=factory) as streams:
+        yield streams
+
+
+def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncClient:
+    import httpx2
+
+    from toolimport.connect._lenient_http import repair_response
+
+    is_here = urlsplit(parameters.url).hostname in {"localhost", "127.0.0.1", "::1"}
+    return httpx2.AsyncClient(
+        # No proxy has a way to this machine's own addresses.
+        trust_env=not is_here,
+        headers=dict(parameters.headers),
+        timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS),
+        event_hooks={"response": [tail.note, repair_response]},
+    )
+
+
+def _without_contents(record: logging.LogRecord) -> bool:
+    """Keep messages and addresses, in which secrets stand, out of the log."""
+    record.exc_info = record.exc_text = None
+    return record.levelno >= logging.WARNING
+
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+    Transport = AbstractAsyncContextManager[TransportStreams]

@@ -1,0 +1,83 @@
+"""What went wrong with a connection, in words and without any secret."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from toolimport._reasons import innermost
+from toolimport.errors import ServerError
+
+if TYPE_CHECKING:
+    from toolimport.connect._client import StderrTail
+    from toolimport.connect._secrets import Redactor
+
+__all__ = ["explain", "is_closed"]
+
+_LINE_LENGTH = 500
+_MESSAGE_LENGTH = 2000
+# What the library says where an answer was nothing but an HTTP status.
+_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
+
+
+def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redactor) -> ServerError:
+    """Put what went wrong with a connection into words, without any secret.
+
+    Args:
+        error: What the library raised.
+        server: The server's name.
+        tail: What the server wrote.
+        redactor: Knows its secrets.
+    """
+    error = innermost(error)
+    if isinstance(error, ServerError):
+        return error
+    from mcp.shared.exceptions import MCPError
+
+    text = _short(_words(error), _MESSAGE_LENGTH, redactor) or type(error).__name__
+    is_answer = isinstance(error, MCPError) and not is_closed(error)
+    if is_answer and (tail.status is None or text not in _STAND_INS):
+        return ServerError(server, text)
+    if isinstance(error, ValueError | RuntimeError):  # it answered, and not as it should
+        return ServerError(server, text)
+    if tail.status is not None:
+        text = f"answered {_short(tail.status, _LINE_LENGTH, redactor)}"
+        if tail.status.startswith(("401", "403")):
+            text += "; check its 'headers'"
+    elif type(error).__module__.partition(".")[0] in {"httpx2", "httpcore2"}:
+        text = f"cannot be reached: {text}"
+    elif isinstance(error, MCPError):
+        text = "ended before it answered"
+    with suppress(RuntimeError):  # the thread may be adding one
+        if lines := tail.lines:
+            shown = (_short(line, _LINE_LENGTH, redactor) for line in lines[-5:])
+            text += "; its last lines were: " + " | ".join(shown)
+    return ServerError(server, text)
+
+
+def is_closed(error: BaseException) -> bool:
+    """Tell whether the library says that the connection has ended, and not the server something."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
+    # The code alone does not tell: it is also the one that most servers give their errors.
+    return (
+        isinstance(error, MCPError)
+        and error.code == CONNECTION_CLOSED
+        and error.message.startswith(("Connection closed", "SSE stream "))
+    )
+
+
+def _words(error: BaseException) -> str:
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"its answer is not as it should be: {place}: {first['msg']}"
+
+
+def _short(text: str, length: int, redactor: Redactor) -> str:
+    # Cut last: half a secret is one that nobody finds.
+    return " ".join(redactor.text(text).split())[:length]

@@ -1,0 +1,72 @@
+"""JSON as editors write it: with comments and trailing commas."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from toolimport.errors import ServersFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+__all__ = ["read_json"]
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_COMMENT = r"//[^\n]*|/\*.*?\*/"
+_TOKENS = re.compile(f"({_STRING})|({_COMMENT})", re.DOTALL)
+_TRAILING = re.compile(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
+
+
+def read_json(file: Path) -> JsonValue:
+    """Read a file of JSON in which comments and trailing commas are allowed.
+
+    Raises:
+        ServersFileError: It cannot be read, or is no JSON; the error has the position.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ServersFileError(file, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ServersFileError(
+            file, f"is not UTF-8 text: {error.reason}; save it as UTF-8"
+        ) from error
+    try:
+        content: JsonValue = json.loads(
+            _plain(text), parse_constant=_refuse, object_pairs_hook=_distinct
+        )
+    except json.JSONDecodeError as error:
+        # Without the cause: its `doc` is the whole text, secrets and all.
+        raise ServersFileError(
+            file, f"is no JSON here: {error.msg}", line=error.lineno, column=error.colno
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ServersFileError(file, f"is no JSON: {error}") from None
+    return content
+
+
+def _plain(text: str) -> str:
+    """Blank out what is not JSON, so that every position stays what it was."""
+    without_comments = _TOKENS.sub(lambda found: found[1] or _blank(found[2]), text)
+    return _TRAILING.sub(lambda found: found[1] or " ", without_comments)
+
+
+def _blank(comment: str) -> str:
+    return re.sub(r"[^\n]", " ", comment)
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse a name that stands twice with two contents: one would be lost without a word."""
+    made: dict[str, object] = {}
+    for name, value in pairs:
+        if made.setdefault(name, value) != value:
+            raise ValueError(f"it has {name!r} twice in one object; rename one")
+    return made
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is no number in JSON")

@@ -1,0 +1,91 @@
+"""What a connection needs, with the values of variables put in; never to be shown."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from toolimport.errors import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toolimport.connect._secrets import Redactor
+
+__all__ = ["HttpParameters", "Parameters", "StdioParameters"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdioParameters:
+    """A server that is started as a process.
+
+    Attributes:
+        command: The program's path.
+        args: Its arguments.
+        env: Variables that it gets besides PATH, HOME and the like.
+        cwd: The folder it is started in.
+        redactor: Knows the secrets among them.
+    """
+
+    command: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cwd: Path
+    redactor: Redactor = field(repr=False, compare=False)
+
+    @classmethod
+    def found(
+        cls,
+        server: str,
+        command: str,
+        args: tuple[str, ...],
+        env: Mapping[str, str],
+        cwd: Path,
+        redactor: Redactor,
+    ) -> StdioParameters:
+        """Look the program and the folder up.
+
+        Raises:
+            ServerError: One of them is not there.
+        """
+        if not cwd.is_dir():
+            raise ServerError(server, f"its folder {cwd} ('cwd') does not exist")
+        if "\0" in command or any("\0" in it for it in (*args, *env, *env.values())):
+            raise ServerError(server, "its command, args or env contain a NUL character")
+        path = env.get("PATH") or os.environ.get("PATH")
+        if os.sep in command or (os.altsep and os.altsep in command):
+            program = shutil.which(str(cwd / Path(command).expanduser()))
+        else:
+            program = shutil.which(command, path=path)
+        if program is None:
+            raise ServerError(
+                server,
+                f"the command {redactor.text(command)!r} is not found; install it, or give its "
+                "full path",
+            )
+        # Not resolved: a virtual environment's interpreter is a link, and knows itself by it.
+        program = os.path.abspath(program)  # noqa: PTH100
+        return cls(command=program, args=args, env=env, cwd=cwd, redactor=redactor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpParameters:
+    """A server at an address.
+
+    Attributes:
+        url: The address.
+        headers: What is sent with each request.
+        transport: Streamable HTTP, or the older pair of addresses.
+        redactor: Knows the secrets among them.
+    """
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    transport: Literal["http", "sse"]
+    redactor: Redactor = field(repr=False, compare=False)
+
+
+Parameters = StdioParameters | HttpParameters

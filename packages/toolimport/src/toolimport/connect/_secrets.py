@@ -1,0 +1,177 @@
+"""Values that must not be shown: what they are, and how a text is freed of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+from toolimport.connect._addresses import addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pydantic import JsonValue
+
+__all__ = ["NAMES_A_SECRET", "Redactor", "looks_random", "secret_parts"]
+
+NAMES_A_SECRET = re.compile(
+    r"token|secret|passw|pwd|api_?-?key|\bkey\b|_key|-key|auth(?!ors?(?:[_-]|\b))|credential|cookie"
+    r"|dsn|private",
+    re.I,
+)
+"""What a variable, header or flag is called that holds a secret."""
+
+# Of those, the names that as often hold a choice: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
+_CHOOSES = re.compile(r"auth|private|method|mode|type|kind|name|repos", re.I)
+# What a server compares letter by letter, in a schema.
+_EXACT = frozenset({"required", "enum", "const", "type", "$ref", "pattern"})
+_FLAG = re.compile(r"--?[\w-]+")
+# `--api-key=…`, `API_KEY=…`, `Authorization: …`, and the last one behind `--header=`.
+_NAMED = re.compile(r"(?:^|(?<==))(-{0,2}[\w.-]+)(?:=|:\s*)(?=\S)")
+_ODD = re.compile(r"[/?#@\[\]]")
+_WORD = re.compile(r"[\w-]+")
+_SHORTEST = 4
+_LONG = 8
+_HARMLESS = frozenset(
+    {
+        *("true", "false", "none", "null", "info", "debug", "warning", "error", "json", "text"),
+        *("stdio", "http", "https", "utf-8", "production", "development", "bearer", "basic"),
+        *("application/json", "localhost", "127.0.0.1"),
+    }
+)
+
+
+class Redactor:
+    """Blackens secrets in texts that are to be shown or written.
+
+    Args:
+        values: Each secret with the name of the variable, header or flag that holds it; one name
+            may have several.
+    """
+
+    def __init__(self, values: Iterable[tuple[str, str]]) -> None:
+        shown: dict[str, str] = {}
+        written: dict[str, str] = {}
+        certain: dict[str, str] = {}
+        for name, value in values:
+            for form in _forms(value):
+                shown.setdefault(form, name)
+                if looks_random(form):
+                    certain.setdefault(form, name)
+                if looks_random(form) or (
+                    NAMES_A_SECRET.search(name) and not (_is_word(form) and _CHOOSES.search(name))
+                ):
+                    written.setdefault(form, name)
+        self._shown = _pattern(shown), shown
+        self._written = _pattern(written), written
+        self._certain = _pattern(certain), certain
+
+    def text(self, text: str) -> str:
+        """Free a text that is to be shown of all values, also of those that look harmless."""
+        return _replaced(text, *self._shown)
+
+    def listing(self, value: JsonValue, *, is_exact: bool = False) -> JsonValue:
+        """Free a value of JSON that is to be written of what looks like a secret.
+
+        A plain word that an environment variable happens to hold stays: descriptions would lose
+        words that are nobody's secret, and names and choices are what the server wants to be sent.
+        """
+        if isinstance(value, str):
+            return _replaced(value, *(self._certain if is_exact else self._written))
+        if isinstance(value, dict):
+            return {
+                _replaced(key, *self._certain): self.listing(
+                    item, is_exact=key in _EXACT and not isinstance(item, dict)
+                )
+                for key, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self.listing(item, is_exact=is_exact) for item in value]
+        return value
+
+    @staticmethod
+    def of_address(address: str) -> Iterator[tuple[str, str]]:
+        """Give the secrets that addresses hold: the user's, those of their paths and queries."""
+        for found in addresses(address):
+            for name, value in (("password", found.password), ("user", found.user)):
+                # What cannot parse an odd password tells parts of it.
+                forms = (value, unquote(value), *_ODD.split(value))
+                yield from ((name, form) for form in dict.fromkeys(forms) if form)
+            try:
+                parts = urlsplit(f"//{found.after.lstrip('@')}")
+                yield from parse_qsl(parts.query)
+                for part in parts.path.split("/"):
+                    if looks_random(part):
+                        yield "path", unquote(part)
+            except ValueError:  # it is no address; connecting says so
+                continue
+
+
+def secret_parts(arguments: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Find the secrets among the arguments of a program.
+
+    Yields:
+        For each its argument's place, where it begins in there, and what it is called.
+    """
+    flag = ""
+    for place, text in enumerate(arguments):
+        is_flag = _FLAG.fullmatch(text) is not None
+        named = [it for it in _NAMED.finditer(text) if NAMES_A_SECRET.search(it[1])]
+        if named:
+            yield place, named[0].end(), named[0][1].lstrip("-")
+        elif flag and not is_flag:
+            yield place, 0, flag
+        elif not is_flag and _is_key(text):
+            yield place, 0, "argument"
+        flag = text.lstrip("-") if is_flag and NAMES_A_SECRET.search(text) else ""
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Give the ways in which a value may stand in a text."""
+    for part in {value, value.strip(), *value.split(), *value.splitlines()}:
+        if len(part) < _SHORTEST or part.lower() in _HARMLESS or _is_small_number(part):
+            continue
+        yield part
+        yield json.dumps(part)[1:-1]
+        yield json.dumps(part, ensure_ascii=False)[1:-1]
+        yield repr(part)[1:-1]
+        yield quote(part, safe="", errors="surrogatepass")
+        yield quote_plus(part, errors="surrogatepass")
+        if len(part) >= _LONG:
+            yield b64encode(part.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+def _is_word(text: str) -> bool:
+    return text.isalpha() and len(text) < 2 * _LONG
+
+
+def _is_small_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < _LONG
+
+
+def looks_random(text: str) -> bool:
+    """Tell whether a text is like a key, and not like a word or a path."""
+    return (
+        len(text) >= 2 * _LONG
+        and not text.startswith(("/", "http://", "https://"))
+        and any(char.isdecimal() for char in text)
+        and any(char.isalpha() for char in text)
+    )
+
+
+def _is_key(text: str) -> bool:
+    """Tell a key such as `ghp_…` from the name of a program or a package."""
+    return _WORD.fullmatch(text) is not None and any(map(looks_random, re.split("[-_]", text)))
+
+
+def _pattern(names: Iterable[str]) -> re.Pattern[str] | None:
+    # The longest first: one may be a part of another.
+    ordered = sorted(set(names), key=lambda form: (-len(form), form))
+    return re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+
+def _replaced(text: str, pattern: re.Pattern[str] | None, names: Mapping[str, str]) -> str:
+    return text if pattern is None else pattern.sub(lambda found: f"[{names[found[0]]}]", text)

@@ -1,0 +1,125 @@
+"""References in a configuration, such as `${API_KEY}`, and what stands for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolimport.errors import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Variables", "input_variable", "workspace_of"]
+
+_REFERENCE = re.compile(r"\$\{([^{}]*)\}")
+_NESTED = re.compile(r"\$\{[^{}]*\$\{")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
+
+
+def workspace_of(file: Path) -> Path:
+    """Give the folder that a client would call the workspace: `.vscode/mcp.json` is not in it."""
+    folder = file.parent
+    return folder.parent if folder.name.startswith(".") else folder
+
+
+def input_variable(identifier: str) -> str:
+    """Name the environment variable that answers one of VS Code's `${input:…}`."""
+    return f"PYTOOLS_INPUT_{_SEPARATORS.sub('_', identifier).strip('_').upper()}"
+
+
+@dataclass(kw_only=True)
+class Variables:
+    """Puts values in for the references of one server's entry.
+
+    Args:
+        server: The server's name, for errors.
+        file: The file that it stands in.
+        environment: The environment's variables.
+        defaults: What stands for VS Code's inputs that no variable answers.
+
+    Attributes:
+        taken: The values from the environment that were put in, by the variable's name: they may
+            be secrets.
+    """
+
+    server: str
+    file: Path
+    environment: Mapping[str, str] = field(repr=False)
+    defaults: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    taken: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def expand(self, text: str) -> str:
+        """Put the values in.
+
+        Raises:
+            ServerError: A variable is not set, or a reference is of a kind that is not known.
+        """
+        if found := _NESTED.search(text):
+            raise ServerError(self.server, f"{found[0]}…: a reference within another is not known")
+        return _REFERENCE.sub(lambda found: self._value(found[1]), text)
+
+    def rewritten(self, text: str, note: Callable[[str], object]) -> str:
+        """Leave references to variables as `${NAME}`, and put in what is no variable.
+
+        Args:
+            text: The text.
+            note: Called with the name of each variable.
+        """
+
+        def keep(found: re.Match[str]) -> str:
+            name = self._variable(found[1])
+            if name is None:
+                return self._value(found[1])
+            note(name)
+            return f"${{{name}}}"
+
+        return _REFERENCE.sub(keep, text)
+
+    def _variable(self, reference: str) -> str | None:
+        kind, colon, rest = reference.partition(":")
+        if colon and kind == "input":
+            return input_variable(rest)
+        if colon and kind == "env":
+            return rest
+        name = reference.partition(":-")[0]
+        if _NAME.fullmatch(name) and name not in _PLACES:
+            return name
+        return None
+
+    def _value(self, reference: str) -> str:
+        if reference in _PLACES:
+            return _PLACES[reference](workspace_of(self.file))
+        name = self._variable(reference)
+        if name is None:
+            raise ServerError(
+                self.server,
+                f"${{{reference}}} is not known here; use ${{NAME}} for an environment variable",
+            )
+        value = self.environment.get(name)
+        if value is None and reference.startswith("input:"):
+            value = self.defaults.get(reference.removeprefix("input:"))
+        elif not value and ":-" in reference:
+            return reference.partition(":-")[2]
+        if value is None:
+            asked = f", which answers ${{{reference}}}," if reference.startswith("input:") else ""
+            raise ServerError(
+                self.server, f"the environment variable {name}{asked} is not set; set it and retry"
+            )
+        self.taken[name] = value
+        return value
+
+
+_PLACES: dict[str, Callable[[Path], str]] = {
+    "workspaceFolder": str,
+    "workspaceRoot": str,
+    "workspaceFolderBasename": lambda workspace: workspace.name,
+    "userHome": lambda _: str(Path.home()),
+    "cwd": lambda _: str(Path.cwd()),
+    "pathSeparator": lambda _: os.sep,
+    "/": lambda _: os.sep,
+}

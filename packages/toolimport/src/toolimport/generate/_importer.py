@@ -1,0 +1,353 @@
+"""From a file of servers to packages of tools."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from toolimport._reasons import refusal
+from toolimport.connect import full_path, read_servers
+from toolimport.errors import OptionError, ServerError, ServersFileError
+from toolimport.generate._clients import initial_for_mcpygen, initial_for_pytools
+from toolimport.generate._listing import list_tools, without_logs
+from toolimport.generate._models import generator_version, require_generator
+from toolimport.generate._modules import package_of
+from toolimport.generate._names import distinct_names
+from toolimport.generate._report import ServerReport
+from toolimport.generate._worker import ModelWorker
+from toolimport.generate._writing import (
+    Manifest,
+    clear_leftovers,
+    digest,
+    remove_package,
+    write_package,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+
+    from toolimport.connect import ServerEntry
+    from toolimport.generate._listing import Listing
+    from toolimport.generate._models import Models
+    from toolimport.generate._modules import Runtime, Tool
+    from toolimport.generate._options import ImportOptions
+
+__all__ = ["Stage", "import_servers"]
+
+Stage = Literal["waiting", "connecting", "generating"]
+
+_AT_ONCE = 4
+# Part of each package's state: what it makes differently is made anew.
+_GENERATION = 2
+
+
+async def import_servers(
+    file: Path,
+    root: Path,
+    options: ImportOptions,
+    *,
+    on_stage: Callable[[str, Stage], object] = lambda _server, _stage: None,
+    on_done: Callable[[ServerReport], Awaitable[object]] | None = None,
+    problem_of: Callable[[str], str] = lambda _source: "",
+) -> tuple[ServerReport, ...]:
+    """Import the servers that a file names, a few at a time; one that fails stops no other.
+
+    Args:
+        file: The file.
+        root: The tree of tools; made if it is not there.
+        options: What to import, and how.
+        on_stage: Told what is being done for each server.
+        on_done: Told of each server when it is finished, one after the other. What it raises
+            stops no server, and is raised when all are finished.
+        problem_of: Given the source of a module, returns why it cannot be used, "" where it can:
+            its tool is then left out with that reason.
+
+    Returns:
+        A report for each server, in the file's order; last those that are gone from it.
+
+    Raises:
+        ServersFileError: The file cannot be used.
+        OptionError: `only` has a name that the file has not or comes with `prune`, or the root
+            cannot be a folder.
+        GeneratorMissingError: The extra `generate` is not installed.
+        OSError: The tree cannot be written.
+    """
+    # Here, and not while a server's time runs.
+    import mcp.client.client  # noqa: F401
+
+    if options.only and options.prune:
+        raise OptionError(
+            "prune", "removes what no server of the file has, and 'only' names some; give one"
+        )
+    require_generator()
+    entries = read_servers(file)
+    _check_names(file, entries, options.only)
+    folder = root / "mcptools"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise OptionError("root", f"{folder} cannot be a folder: a file is there") from None
+    clear_leftovers(folder)
+    categories = distinct_names([entry.name for entry in entries], _given(folder, file))
+    asked = [entry for entry in entries if not options.only or entry.name in options.only]
+    # One thread: the generator keeps the processor busy, and shares what it has read.
+    generator = ThreadPoolExecutor(1, thread_name_prefix="generator")
+    worker = ModelWorker()
+    work = _Work(folder, options, generator, worker, on_stage, on_done, problem_of)
+    try:
+        with without_logs():
+            if any(Manifest.read(folder / categories[entry.name]) is None for entry in asked):
+                # It loads while the servers start.
+                worker.start()
+            jobs = (work.one(entry, categories[entry.name]) for entry in asked)
+            # With exceptions as results all are waited for, also when this is cancelled.
+            made = await asyncio.gather(*jobs, return_exceptions=True)
+            if unexpected := [it for it in made if isinstance(it, BaseException)]:
+                raise unexpected[0]
+            reports = [it for it in made if isinstance(it, ServerReport)]
+            if not options.only:
+                names = {entry.name for entry in entries}
+                reports += await work.gone(full_path(file), names)
+            if work.untold is not None:
+                raise work.untold
+    finally:
+        # Not waited for: who interrupts has not to wait until a long list of tools is written.
+        work.stopped.set()
+        generator.shutdown(wait=False, cancel_futures=True)
+        worker.close()
+    return tuple(reports)
+
+
+class _Work:
+    """One run: what all servers share."""
+
+    def __init__(
+        self,
+        folder: Path,
+        options: ImportOptions,
+        generator: ThreadPoolExecutor,
+        worker: ModelWorker,
+        on_stage: Callable[[str, Stage], object],
+        on_done: Callable[[ServerReport], Awaitable[object]] | None,
+        problem_of: Callable[[str], str],
+    ) -> None:
+        self._folder = folder
+        self._options = options
+        self._generator = generator
+        self._worker = worker
+        self._on_stage = on_stage
+        self._on_done = on_done
+        self._problem_of = problem_of
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._telling = asyncio.Lock()
+        self.stopped = threading.Event()
+        self.untold: Exception | None = None
+
+    async def one(self, entry: ServerEntry, category: str) -> ServerReport:
+        """Import one server, whatever happens to it."""
+        if entry.disabled:
+            report = ServerReport(server=entry.name, category=category, status="disabled")
+        else:
+            self._on_stage(entry.name, "waiting")
+            async with self._turns:
+                started = time.perf_counter()
+                report = await self._imported(entry, category)
+                report = replace(report, seconds=time.perf_counter() - started)
+        await self._tell(report)
+        return report
+
+    async def gone(self, file: Path, names: set[str]) -> list[ServerReport]:
+        """Report the packages whose servers the file has no more, and remove them if asked to."""
+        reports: list[ServerReport] = []
+        for folder in sorted(self._folder.iterdir()):
+            manifest = Manifest.read(folder)
+            if manifest is None or manifest.source != str(file) or manifest.server in names:
+                continue
+            report = ServerReport(
+                server=manifest.server,
+                category=folder.name,
+                status="gone",
+                tools=len(manifest.tools),
+            )
+            if self._options.prune:
+                report = self._removed(report, folder, manifest)
+            reports.append(report)
+            await self._tell(report)
+        return reports
+
+    def _removed(self, report: ServerReport, folder: Path, manifest: Manifest) -> ServerReport:
+        try:
+            written = remove_package(folder, manifest, force=self._options.force)
+        except OSError as error:
+            problem = f"{folder} cannot be removed: {refusal(error)}"
+            return replace(report, status="failed", error=problem)
+        return replace(
+            report, status="removed", removed=written.removed, kept=written.kept, tools=0
+        )
+
+    async def _imported(self, entry: ServerEntry, category: str) -> ServerReport:
+        folder = self._folder / category
+        try:
+            self._check_owner(folder, entry)
+            self._on_stage(entry.name, "connecting")
+            started = time.monotonic()
+            listing = await list_tools(entry, self._options.seconds)
+            left = self._options.seconds - (time.monotonic() - started)
+            if not listing.tools:
+                raise ServerError(entry.name, "lists no tools")
+            self._on_stage(entry.name, "generating")
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(
+                self._generator, self._written, entry, category, listing, left
+            )
+        except ServerError as error:
+            problem = error.detail
+        except OSError as error:
+            problem = f"{folder} cannot be written: {refusal(error)}"
+        return ServerReport(server=entry.name, category=category, status="failed", error=problem)
+
+    def _written(
+        self, entry: ServerEntry, category: str, listing: Listing, seconds: float
+    ) -> ServerReport:
+        options, folder = self._options, self._folder / category
+        known = Manifest.read(folder)
+        given = {tool: module for module, tool in known.tools.items()} if known else {}
+        modules = distinct_names([tool.name for tool in listing.tools], given)
+        tools = [it for it in listing.tools if options.takes(category, it.name, modules[it.name])]
+        initial, variables = _initial(entry, listing.about, options.runtime)
+        state = _state(entry.name, tools, modules, initial, options.runtime)
+        if known and known.state == state and known.is_whole(folder) and not options.force:
+            return ServerReport(
+                server=entry.name,
+                category=category,
+                status="unchanged",
+                tools=len(known.tools),
+                failed=listing.left_out,
+                variables=variables,
+            )
+        try:
+            self._worker.load()
+        except ValueError as error:
+            raise ServerError(entry.name, str(error)) from None
+        # Its own time: what others took, and the generator to load, is not its fault.
+        until = time.monotonic() + seconds
+
+        def models(tool: Tool) -> Models:
+            self._check()
+            return self._worker.models(tool, until)
+
+        package = package_of(
+            entry.name,
+            tools,
+            modules,
+            initial,
+            options.runtime,
+            models=models,
+            problem_of=self._problem_of,
+        )
+        # A package that was stopped is incomplete.
+        self._check()
+        manifest = Manifest(
+            server=entry.name,
+            source=str(entry.file),
+            # With a tool left out it is tried again.
+            state="" if package.failed else state,
+            tools={modules[it.name]: it.name for it in tools if it.name not in package.failed},
+        )
+        written = write_package(folder, package.files, manifest, force=options.force)
+        return ServerReport(
+            server=entry.name,
+            category=category,
+            status="imported" if known is None else "updated",
+            tools=len(manifest.tools),
+            added=_modules_of(written.added),
+            changed=_modules_of(written.changed),
+            removed=_modules_of(written.removed),
+            kept=written.kept,
+            notes=_joined(listing.notes, package.notes, {tool.name for tool in tools}),
+            failed={**listing.left_out, **package.failed},
+            variables=variables,
+        )
+
+    def _check(self) -> None:
+        if self.stopped.is_set():
+            raise ServerError("", "the import was stopped")
+
+    def _check_owner(self, folder: Path, entry: ServerEntry) -> None:
+        """Refuse to write where something lies that was not made from this file."""
+        if self._options.force or not folder.exists():
+            return
+        known = Manifest.read(folder)
+        if known is None:
+            if any(it.name != "__pycache__" for it in folder.iterdir()):
+                raise ServerError(
+                    entry.name,
+                    f"{folder} was not made by this command; move it away, or give --force",
+                )
+        elif known.source != str(entry.file) and _still_names(Path(known.source), known.server):
+            raise ServerError(
+                entry.name,
+                f"{folder} has the tools of {known.server!r} from {known.source}; rename one of "
+                "the servers, or give --force",
+            )
+
+    async def _tell(self, report: ServerReport) -> None:
+        if self._on_done is not None:
+            async with self._telling:
+                try:
+                    await self._on_done(report)
+                except Exception as error:  # noqa: BLE001 - raised when all are finished
+                    self.untold = self.untold or error
+
+
+def _check_names(file: Path, entries: Iterable[ServerEntry], only: Iterable[str]) -> None:
+    names = [entry.name for entry in entries]
+    if unknown := [name for name in only if name not in names]:
+        listed = ", ".join(names) or "none at all"
+        raise OptionError("only", f"{file} has no server {unknown[0]!r}; it has {listed}")
+
+
+def _initial(entry: ServerEntry, about: str, runtime: Runtime) -> tuple[str, tuple[str, ...]]:
+    if runtime == "mcpygen":
+        return initial_for_mcpygen(entry, about)
+    return initial_for_pytools(entry, about), ()
+
+
+def _state(
+    server: str, tools: list[Tool], modules: dict[str, str], initial: str, runtime: Runtime
+) -> str:
+    made_from = [_GENERATION, generator_version(), server, runtime, initial]
+    return digest([*made_from, [(modules[tool.name], asdict(tool)) for tool in tools]])
+
+
+def _given(folder: Path, file: Path) -> dict[str, str]:
+    """Give the folders that a file's servers have: programs import them by these names."""
+    manifests = ((Manifest.read(it), it.name) for it in sorted(folder.iterdir()))
+    source = str(full_path(file))
+    return {found.server: name for found, name in manifests if found and found.source == source}
+
+
+def _joined(
+    listed: Mapping[str, str], made: Mapping[str, str], tools: Collection[str]
+) -> dict[str, str]:
+    """Give the notes of the tools that were taken, each once."""
+    names = [name for name in {**listed, **made} if name in tools]
+    both = {name: [it[name] for it in (listed, made) if name in it] for name in names}
+    return {name: "; ".join(dict.fromkeys(texts)) for name, texts in both.items()}
+
+
+def _modules_of(files: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name.removesuffix(".py") for name in files if name != "__init__.py")
+
+
+def _still_names(file: Path, server: str) -> bool:
+    try:
+        # What a manifest names may be anything: a device has no end.
+        return file.is_file() and any(entry.name == server for entry in read_servers(file))
+    except (ServersFileError, OSError, ValueError):
+        return False

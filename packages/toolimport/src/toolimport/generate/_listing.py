@@ -1,0 +1,139 @@
+"""What a server says that it can do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from toolimport.connect import Redactor, StderrTail, connected, explain
+from toolimport.errors import ServerError
+from toolimport.generate._modules import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from mcp.client.client import Client
+    from mcp_types import Tool as ListedTool
+
+    from toolimport.connect import ServerEntry
+
+__all__ = ["Listing", "list_tools", "without_logs"]
+
+_MOST_PAGES = 1000
+_ABOUT = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The tools of a server.
+
+    Attributes:
+        tools: All of them, in its order, with no secret of its entry in any text.
+        about: What it says of itself; "" where it says nothing.
+        notes: What could not be taken as the server says it, by the tool's name.
+        left_out: Why a tool of the list is none, by its place there.
+    """
+
+    tools: tuple[Tool, ...]
+    about: str
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
+    """Connect to a server and ask for its tools, page by page.
+
+    Args:
+        entry: The server.
+        seconds: How long all of it may take.
+
+    Raises:
+        ServerError: It cannot be reached, or does not answer as it should.
+    """
+    tail, redactor = StderrTail(), Redactor(())
+    is_late = False
+    try:
+        parameters = await asyncio.to_thread(entry.parameters)
+        redactor = parameters.redactor
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit, connected(parameters, tail) as client:
+                listed = await _pages(client, entry.name)
+                about = _about(client)
+        finally:
+            is_late = limit.expired()
+    except Exception as error:  # noqa: BLE001 - of any library; other servers go on
+        if is_late:
+            problem = f"gave no list of its tools within {seconds:g} s"
+            if tail.repairs.garbled:
+                problem += f"; it wrote what is no message: {tail.repairs.garbled}"
+            raise explain(TimeoutError(problem), entry.name, tail, redactor) from None
+        raise explain(error, entry.name, tail, redactor) from None
+    tools = [_tool(tool, redactor) for tool in listed]
+    distinct = {tool.name: tool for tool in tools}
+    # Cut last: half a secret is one that nobody finds.
+    shown = cast("str", redactor.listing(about))[:_ABOUT]
+    notes = {name: redactor.text(text) for name, text in tail.repairs.notes.items()}
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.name in seen:
+            notes[tool.name] = "it is listed twice, and the last is taken"
+        seen.add(tool.name)
+    return Listing(
+        tools=tuple(distinct.values()),
+        about=shown,
+        notes=notes,
+        left_out=tail.repairs.left_out,
+    )
+
+
+async def _pages(client: Client, server: str) -> list[ListedTool]:
+    listed: list[ListedTool] = []
+    cursor, seen = None, set[str]()
+    for _ in range(_MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        listed += page.tools
+        cursor = page.next_cursor
+        if cursor is None or cursor in seen:
+            return listed
+        seen.add(cursor)
+    raise ServerError(server, f"its list of tools has more than {_MOST_PAGES} pages")
+
+
+def _tool(tool: ListedTool, redactor: Redactor) -> Tool:
+    annotated = tool.annotations.title if tool.annotations else None
+    cleaned: dict[str, Any] = cast(
+        "dict[str, Any]",
+        redactor.listing(
+            {
+                "description": tool.description or "",
+                "title": tool.title or annotated or "",
+                "input_schema": tool.input_schema,
+                "output_schema": tool.output_schema,
+            }
+        ),
+    )
+    return Tool(name=tool.name, **cleaned)
+
+
+def _about(client: Client) -> str:
+    info = client.server_info
+    described = getattr(info, "description", None) or client.instructions
+    return str(described or getattr(info, "title", None) or "")
+
+
+@contextmanager
+def without_logs() -> Generator[None]:
+    """Keep the libraries quiet: what they log is told in the report, without secrets."""
+    loggers = [logging.getLogger(name) for name in ("mcp", "client", "httpx2", "httpcore2")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

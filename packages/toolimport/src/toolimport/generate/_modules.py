@@ -1,0 +1,143 @@
+"""The text of a generated package: one module for each tool, and what they call it with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from toolimport.generate._models import Models, models_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["Package", "Runtime", "Tool", "docstring", "package_of"]
+
+Runtime = Literal["pytools", "mcpygen"]
+
+_DESCRIPTION = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool as its server lists it.
+
+    Attributes:
+        name: Its name there.
+        description: What it says of itself; "" where it says nothing.
+        title: A short name for people; "" where there is none.
+        input_schema: What it takes.
+        output_schema: What it gives, where that is more than text.
+    """
+
+    name: str
+    description: str = ""
+    title: str = ""
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """The files of one server.
+
+    Attributes:
+        files: The text of each by its name.
+        notes: What could not be done as a schema says, by the tool's name.
+        failed: Why a tool could not be made at all, by its name.
+    """
+
+    files: Mapping[str, str]
+    notes: Mapping[str, str]
+    failed: Mapping[str, str]
+
+
+def _models(tool: Tool) -> Models:
+    return models_of(tool.input_schema, tool.output_schema)
+
+
+def package_of(
+    server: str,
+    tools: Sequence[Tool],
+    modules: Mapping[str, str],
+    initial: str,
+    runtime: Runtime,
+    *,
+    models: Callable[[Tool], Models] = _models,
+    problem_of: Callable[[str], str] = lambda _source: "",
+) -> Package:
+    """Write all files of a server.
+
+    Args:
+        server: Its name.
+        tools: Its tools.
+        modules: The name of each one's module.
+        initial: The text of `__init__.py`.
+        runtime: What calls the tools.
+        models: Makes the models of a tool; where it raises ValueError, the tool is left out.
+        problem_of: Returns why the source of a module cannot be used, "" where it can.
+    """
+    files = {"__init__.py": initial}
+    notes: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for tool in tools:
+        try:
+            made = models(tool)
+        except ValueError as error:
+            failed[tool.name] = str(error)
+            continue
+        text = _module(server, tool, made.params, made.result, runtime, made.has_aliases)
+        if problem := _syntax_problem(text, modules[tool.name]) or problem_of(text):
+            failed[tool.name] = problem
+            continue
+        files[f"{modules[tool.name]}.py"] = text
+        if made.notes:
+            notes[tool.name] = "; ".join(made.notes)
+    return Package(files=files, notes=notes, failed=failed)
+
+
+def _module(
+    server: str, tool: Tool, params: str, result: str, runtime: Runtime, has_aliases: bool
+) -> str:
+    description = tool.description.strip() or tool.title.strip() or f"{tool.name} of {server}"
+    name = f"tool_name={_quoted(tool.name)}"
+    if runtime == "mcpygen":
+        by_alias = ", by_alias=True" if has_aliases else ""
+        call = f"CLIENT.run_sync({name}, tool_args=params.model_dump(exclude_none=True{by_alias}))"
+        body = f"    result = {call}\n    return Result.model_validate(result)\n"
+    else:
+        call = f"CLIENT.run_sync({name}, tool_args=params)"
+        body = f"    return CLIENT.run_sync({name}, tool_args=params, result_model=Result)\n"
+    returns, body = ("Result", body) if result else ("str", f"    return {call}\n")
+    models = f"{params}\n\n{result}\n\n" if result else f"{params}\n\n"
+    return (
+        f"{models}from . import CLIENT\n\n"
+        f"def run(params: Params) -> {returns}:\n    {docstring(description)}\n{body}"
+    )
+
+
+def docstring(text: str) -> str:
+    """Quote a text of any content as the docstring of a function."""
+    # What nothing can store goes first: left out later, it could bring quotes together.
+    made = "".join(
+        it for it in text[:_DESCRIPTION] if it != "\0" and not "\ud800" <= it <= "\udfff"
+    )
+    made = made.replace("\r\n", "\n").replace("\\", "\\\\").replace('"""', '""\\"')
+    made = "".join(it if it in "\n\t" or it.isprintable() else repr(it)[1:-1] for it in made)
+    first, *others = made.split("\n")
+    lines = [first, *(f"    {line}" if line.strip() else "" for line in others)]
+    return '"""' + "\n".join(lines) + '\n    """'
+
+
+def _quoted(text: str) -> str:
+    # JSON has an emoji as two halves, which Python would take for two characters.
+    return json.dumps(text) if text.isascii() else ascii(text)
+
+
+def _syntax_problem(text: str, name: str) -> str:
+    """Return why a module could not be compiled, "" where it can."""
+    try:
+        compile(text, f"{name}.py", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

@@ -1,0 +1,260 @@
+"""The connection to one server: opened when it is needed, and again when it has died."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from toolimport._reasons import innermost
+from toolimport.connect import (
+    Redactor,
+    StderrTail,
+    connected,
+    explain,
+    is_closed,
+)
+from toolimport.errors import ServerError
+from toolimport.runtime._answers import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
+
+    from mcp.client._transport import TransportStreams, WriteStream
+    from mcp.client.client import Client
+    from mcp.shared.message import SessionMessage
+    from mcp_types import CallToolResult
+
+    from toolimport.connect import Parameters
+
+__all__ = ["Link"]
+
+_CONNECT_SECONDS = 60.0
+_CLOSE_SECONDS = 8.0
+
+
+@dataclass(eq=False)
+class _Session:
+    """An open connection, and why it ended if it did."""
+
+    client: Client
+    ending: Exception | None = None
+
+
+@dataclass
+class _Attempt:
+    """Whether a call's request has gone out: it must not be sent twice."""
+
+    sent: bool = False
+
+
+_ATTEMPT: ContextVar[_Attempt | None] = ContextVar("attempt", default=None)
+
+
+class Link:
+    """A server's connection. It lives in one event loop, and is used from there only.
+
+    Args:
+        name: The server's name.
+        find: Gives what the connection needs; asked each time that one is opened.
+    """
+
+    def __init__(self, name: str, find: Callable[[], Parameters]) -> None:
+        self._name = name
+        self._find = find
+        self._changing = asyncio.Lock()
+        self._opening: asyncio.Task[_Session] | None = None
+        self._session: _Session | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._leave = asyncio.Event()
+        self._tail = StderrTail()
+        self._redactor = Redactor(())
+
+    async def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:
+        """Call a tool; once more on a new connection where the request surely had not gone out.
+
+        Raises:
+            ServerError: The server cannot be reached, gave no answer, or says that it failed.
+            TimeoutError: It took too long.
+        """
+        until = asyncio.get_running_loop().time() + seconds
+        for is_last in (False, True):
+            async with asyncio.timeout_at(until):
+                session = await self._opened()
+            attempt = _Attempt()
+            _ATTEMPT.set(attempt)
+            try:
+                async with asyncio.timeout_at(until):
+                    result = await session.client.call_tool(tool, arguments)
+            except TimeoutError:
+                raise
+            except Exception as error:  # noqa: BLE001 - of any library
+                tail = self._tail
+                ending = await self._ended(session, error)
+                was_sent = attempt.sent and not _was_refused(ending)
+                if is_last or was_sent or not _is_end(error):
+                    raise explain(ending, self._name, tail, self._redactor) from None
+            else:
+                if result.is_error:
+                    text = text_of(result) or "the server says that it failed, and not why"
+                    raise ServerError(self._name, self._redactor.text(text))
+                return result
+        raise AssertionError("unreachable")
+
+    async def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        async with self._changing:
+            await self._close()
+
+    async def _ended(self, session: _Session, error: Exception) -> Exception:
+        """Leave a connection over which nothing more can go; give the reason where it left one."""
+        if not _is_end(error):
+            return error
+        async with self._changing:
+            if self._session is session:
+                await self._close()
+        return session.ending or error
+
+    async def _opened(self) -> _Session:
+        if self._session is not None and self._task is not None and not self._task.done():
+            return self._session
+        # All who wait share one attempt and its outcome; it goes on when one of them gives up.
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(_retrieve)
+        opening = self._opening
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if not opening.cancelled():
+                raise
+            raise ServerError(self._name, "its connection was closed meanwhile") from None
+
+    async def _open(self) -> _Session:
+        async with self._changing:
+            await self._close()
+            parameters = self._find()
+            self._leave, self._tail = asyncio.Event(), StderrTail()
+            self._redactor = parameters.redactor
+            ready: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
+            # A task of its own: a connection must be left by the task that entered it.
+            self._task = asyncio.create_task(self._hold(parameters, ready, self._leave))
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    self._session = await asyncio.shield(ready)
+            except TimeoutError:
+                await self._close()
+                raise ServerError(
+                    self._name, f"could not be reached within {_CONNECT_SECONDS:.0f} s"
+                ) from None
+            except asyncio.CancelledError:
+                await self._close()
+                raise
+            except Exception as error:  # noqa: BLE001 - of any library
+                await self._close()
+                raise explain(error, self._name, self._tail, self._redactor) from None
+            return ready.result()
+
+    async def _hold(
+        self, parameters: Parameters, ready: asyncio.Future[_Session], leave: asyncio.Event
+    ) -> None:
+        session: _Session | None = None
+        try:
+            async with connected(parameters, self._tail, wrapping=_watched) as client:
+                session = _Session(client)
+                if not ready.done():
+                    ready.set_result(session)
+                await leave.wait()
+        except Exception as error:  # noqa: BLE001 - of any library; the caller gets it
+            if not ready.done():
+                ready.set_exception(error)
+            elif session is not None:
+                session.ending = error
+        finally:
+            ready.cancel()
+
+    async def _close(self) -> None:
+        task, session = self._task, self._session
+        self._task = self._session = None
+        if task is None:
+            return
+        self._leave.set()
+        if session is not None:  # one that is being opened does not look whether it may leave
+            # Who is cancelled meanwhile goes, and the connection is left without him.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await asyncio.shield(asyncio.gather(task, return_exceptions=True))
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _retrieve(opening: asyncio.Task[_Session]) -> None:
+    """Look at an attempt's error, which is nobody's where all have given up."""
+    if not opening.cancelled():
+        opening.exception()
+
+
+def _is_end(error: Exception) -> bool:
+    """Tell whether the connection has ended, so that nothing more can go over it."""
+    from mcp.shared.exceptions import MCPError
+
+    if isinstance(error, MCPError):
+        return is_closed(error) or _was_refused(error)
+    return not isinstance(error, ValueError | RuntimeError)
+
+
+def _was_refused(error: BaseException) -> bool:
+    """Tell whether the request cannot have been taken: nobody was there, or no such session."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import INVALID_REQUEST
+
+    if isinstance(error, MCPError):
+        return error.code == INVALID_REQUEST and error.message == "Session terminated"
+    import httpx2
+
+    return isinstance(innermost(error), httpx2.ConnectError)
+
+
+@asynccontextmanager
+async def _watched(
+    transport: AbstractAsyncContextManager[TransportStreams],
+) -> AsyncGenerator[TransportStreams]:
+    async with transport as (read, write):
+        yield read, _Watched(write)
+
+
+class _Watched:
+    """Notes for each call when its request goes out."""
+
+    def __init__(self, stream: WriteStream[SessionMessage]) -> None:
+        self._stream = stream
+
+    async def send(self, item: SessionMessage, /) -> None:
+        attempt = _ATTEMPT.get()
+        if attempt is not None and getattr(item.message, "method", None) == "tools/call":
+            # Before, not after: a send that is cut off may have gone out.
+            attempt.sent = True
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> _Watched:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)

@@ -1,0 +1,262 @@
+"""The text of generated modules: whole, safe, and tools for a scan."""
+
+import ast
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from toolimport.connect import read_servers
+from toolimport.generate._clients import initial_for_mcpygen, initial_for_pytools
+from toolimport.generate._models import models_of
+from toolimport.generate._modules import Tool, docstring, package_of
+
+
+def module_of(tool, runtime="pytools"):
+    package = package_of("shop", [tool], {tool.name: "it"}, "CLIENT = None\n", runtime)
+    assert package.failed == {}
+    return package.files["it.py"]
+
+
+def test_a_module_hands_its_parameters_to_the_client_of_its_package():
+    text = module_of(Tool(name="get-x", description="Get it.", input_schema={}))
+    assert text.endswith(
+        "from . import CLIENT\n\n"
+        "def run(params: Params) -> str:\n"
+        '    """Get it.\n'
+        '    """\n'
+        '    return CLIENT.run_sync(tool_name="get-x", tool_args=params)\n'
+    )
+
+
+def test_a_module_with_a_result_has_its_answer_checked():
+    tool = Tool(name="x", description="Get it.", input_schema={}, output_schema={})
+    assert module_of(tool).endswith(
+        '    return CLIENT.run_sync(tool_name="x", tool_args=params, result_model=Result)\n'
+    )
+
+
+def test_the_work_can_be_stopped_between_two_tools():
+    tools = [Tool(name=f"t{number}", input_schema={}) for number in range(5)]
+    made = iter([models_of({}, None)] * 2)
+    with pytest.raises(StopIteration):
+        package_of(
+            "shop",
+            tools,
+            {it.name: it.name for it in tools},
+            "",
+            "pytools",
+            models=lambda _: next(made),
+        )
+
+
+def test_a_module_for_mcpygen_gives_it_a_mapping():
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    tool = Tool(name="x", description="Get it.", input_schema={}, output_schema=output)
+    assert module_of(tool, "mcpygen").endswith(
+        '    result = CLIENT.run_sync(tool_name="x", '
+        "tool_args=params.model_dump(exclude_none=True))\n"
+        "    return Result.model_validate(result)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "description"),
+    [
+        (Tool(name="x", title="Get the thing", input_schema={}), "Get the thing"),
+        (Tool(name="x", description=" \n", input_schema={}), "x of shop"),
+    ],
+)
+def test_a_tool_without_a_description_is_no_tool_less(tool, description):
+    assert ast.get_docstring(ast.parse(module_of(tool)).body[-1]).strip() == description
+
+
+NASTY = st.text() | st.sampled_from(
+    [
+        '"""',
+        '\\"""',
+        "\\",
+        "x\\",
+        '"',
+        "\r\n",
+        "\x00",
+        "\ud800",
+        "\x1b[2J",
+        "\u202e",
+        "\\N{x}",
+        "{0}",
+    ]
+)
+
+
+@given(st.lists(NASTY).map("".join))
+@example('""\0"')
+@example('"\ud800""+evil()+"""')
+def test_a_docstring_says_what_the_server_said_whatever_that_is(text):
+    source = f"def run():\n    {docstring(text)}\n"
+    found = ast.get_docstring(ast.parse(source).body[0], clean=False)
+    assert [line.strip() for line in found.split("\n")[:-1]] == [
+        line.strip() for line in _storable(text).split("\n")
+    ]
+    assert all(char in "\n\t" or char.isprintable() for char in source)
+
+
+def _storable(text):
+    kept = (char for char in text if char != "\0" and not "\ud800" <= char <= "\udfff")
+    return "".join(kept).replace("\r\n", "\n")
+
+
+@settings(max_examples=25)
+@given(st.text(min_size=1, max_size=40))
+@example('😀 "it\'s"')
+@example("\ud800")
+def test_the_real_name_of_a_tool_is_in_its_module(name):
+    text = module_of(Tool(name=name, description="Get it.", input_schema={}))
+    call = ast.parse(text).body[-1].body[-1].value
+    assert call.keywords[0].value.value == name
+
+
+def test_a_description_that_is_very_long_is_cut_and_not_left_out():
+    text = module_of(Tool(name="x", description="word " * 500_000, input_schema={}))
+    assert len(text) < 200_000
+
+
+def test_one_schema_that_cannot_be_done_leaves_the_other_tools_as_they_are():
+    tools = [
+        Tool(name="good", description="Good.", input_schema={}),
+        Tool(name="bad", description="Bad.", input_schema={"type": "string"}),
+    ]
+    package = package_of("shop", tools, {"good": "good", "bad": "bad"}, "", "pytools")
+    assert set(package.files) == {"__init__.py", "good.py", "bad.py"}
+    assert 'extra="allow"' in package.files["bad.py"]
+    assert list(package.notes) == ["bad"]
+
+
+@pytest.fixture
+def entry(tmp_path):
+    def make(definition, name="my shop"):
+        file = tmp_path / "servers.json"
+        file.write_text(json.dumps({"mcpServers": {name: definition}}))
+        return read_servers(file)[0]
+
+    return make
+
+
+SECRETS = {"env": {"API_KEY": "hunter2"}, "headers": {"Authorization": "Bearer hunter2"}}
+
+
+def test_a_package_knows_where_its_server_is_configured_and_no_value(entry, tmp_path):
+    text = initial_for_pytools(entry({"command": "x", "args": ["hunter2"]} | SECRETS), "A shop.")
+    assert text == (
+        '"""A shop.\n"""\n\n'
+        "from toolimport.runtime import ToolRunner\n\n"
+        "CLIENT = ToolRunner(\n"
+        "    server_name='my shop',\n"
+        f"    servers_file={str(tmp_path / 'servers.json')!r},\n"
+        ")\n"
+    )
+
+
+def parameters_of(text):
+    call = ast.parse(text).body[-1].value
+    return {it.arg: it.value for it in call.keywords}["server_params"]
+
+
+def test_for_mcpygen_values_become_references_and_references_stay(entry, monkeypatch, tmp_path):
+    definition = {
+        "command": "x",
+        "args": [
+            "--dir",
+            "${workspaceFolder}",
+            "--api-key",
+            "hunter2",
+            "--token=hunter2",
+            *("-v", "1", "-e", "API_TOKEN=hunter2", "--header", "Authorization: Bearer hunter2"),
+            *("postgresql://bob:hunter2@db/x", "ghp_0123456789hunter2x"),
+        ],
+        "env": {"API_KEY": "hunter2", "OTHER": "${env:THEIRS}", "MIXED": "hunter2-${THEIRS}"},
+    }
+    text, needed = initial_for_mcpygen(entry(definition), "")
+    assert ast.literal_eval(parameters_of(text)) == {
+        "command": "x",
+        "args": [
+            *("--dir", str(tmp_path), "--api-key", "${MY_SHOP_API_KEY}"),
+            *("--token=${MY_SHOP_TOKEN}", "-v", "1", "-e", "API_TOKEN=${MY_SHOP_API_TOKEN}"),
+            *("--header", "Authorization: ${MY_SHOP_AUTHORIZATION}"),
+            *("postgresql://${MY_SHOP_USER}:${MY_SHOP_PASSWORD}@db/x", "${MY_SHOP_ARGUMENT}"),
+        ],
+        "env": {"API_KEY": "${API_KEY}", "OTHER": "${THEIRS}", "MIXED": "${MIXED}"},
+    }
+    assert "hunter2" not in text
+    of_args = ("API_KEY", "TOKEN", "API_TOKEN", "AUTHORIZATION", "USER", "PASSWORD", "ARGUMENT")
+    assert needed == (*(f"MY_SHOP_{it}" for it in of_args), "API_KEY", "THEIRS", "MIXED")
+
+
+def test_for_mcpygen_an_address_has_references_too(entry):
+    definition = {
+        "type": "http",
+        "url": "https://x.org/s/0123456789hunter2/api?token=hunter2&v=1",
+        "headers": {"Authorization": "Bearer hunter2", "X-Key": "Bearer ${THEIRS}"},
+    }
+    text, needed = initial_for_mcpygen(entry(definition), "")
+    assert ast.literal_eval(parameters_of(text)) == {
+        "url": "https://x.org/s/${MY_SHOP_PATH}/api?token=${MY_SHOP_TOKEN}&v=1",
+        "type": "streamable_http",
+        "headers": {"Authorization": "${MY_SHOP_AUTHORIZATION}", "X-Key": "Bearer ${THEIRS}"},
+    }
+    assert needed == ("MY_SHOP_TOKEN", "MY_SHOP_PATH", "MY_SHOP_AUTHORIZATION", "THEIRS")
+
+
+ODD = (
+    "p@ss",
+    "pa/ss",
+    "pa#ss",
+    "pa?ss",
+    "p@s/s",
+    "p@s#s",
+    "12/ss",
+    "pa ss",
+    "pa:ss",
+    "p[ss",
+    "p%40ss",
+)
+
+
+@pytest.mark.parametrize("password", ODD)
+@pytest.mark.parametrize("form", ["{}", "--db={}", "--url {}"])
+def test_for_mcpygen_no_password_is_written_however_odd_it_is(entry, password, form):
+    address = form.format(f"postgres://me:{password}@db.org:5432/x")
+    text, needed = initial_for_mcpygen(entry({"command": "x", "args": [address]}), "")
+    assert ast.literal_eval(parameters_of(text))["args"] == [
+        form.format("postgres://${MY_SHOP_USER}:${MY_SHOP_PASSWORD}@db.org:5432/x")
+    ]
+    assert needed == ("MY_SHOP_USER", "MY_SHOP_PASSWORD")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("https://x.org/@scope/pkg", "http://localhost:8080/@fs/x", "https://x.org/pkg@1.2"),
+        *("http://localhost:8080/?to=a@x.org", "http://[::1]:80/x", "git+https://x.org:443/o/r@v1"),
+        *("https://x.org:${PORT}/@x", "https://x.org#a@b"),
+    ],
+)
+def test_for_mcpygen_an_address_without_a_user_stays(entry, address):
+    text, _ = initial_for_mcpygen(entry({"command": "x", "args": [address]}), "")
+    assert ast.literal_eval(parameters_of(text))["args"] == [address]
+
+
+def test_for_mcpygen_a_user_goes_and_the_version_behind_stays(entry):
+    addresses = ["git+https://me:hunter2@x.org/o/r@v1", "https://me:hunter2@x.org/@scope/x"]
+    text, _ = initial_for_mcpygen(entry({"command": "x", "args": addresses}), "")
+    user = "${MY_SHOP_USER}:${MY_SHOP_PASSWORD}"
+    assert ast.literal_eval(parameters_of(text))["args"] == [
+        *(f"git+https://{user}@x.org/o/r@v1", f"https://{user}@x.org/@scope/x")
+    ]
+
+
+def test_for_mcpygen_each_of_several_addresses_is_freed(entry):
+    text, _ = initial_for_mcpygen(
+        entry({"command": "x", "args": ["https://a:hunter2@x.org https://b:hunter3@y.org/z@1"]}), ""
+    )
+    assert "hunter" not in text

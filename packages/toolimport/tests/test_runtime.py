@@ -1,0 +1,536 @@
+"""Generated modules that run: the answers of real servers, and what happens when there are none."""
+
+import asyncio
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp_types import CallToolResult
+from pydantic import BaseModel, Field, RootModel
+from toolimport import ImportOptions, ServerError, import_servers
+from toolimport.runtime import ToolCallError, ToolRunner, close
+from toolimport.runtime._arguments import arguments_of
+from toolimport.runtime._background import Background
+from toolimport.runtime._link import Link
+
+SERVER = Path(__file__).with_name("small_server.py")
+NAMES = ("echo", "pid", "environment", "refuse", "crash", "hang", "picture", "structured")
+# Not as the protocol has them; the library would refuse all of a list, and each call's result.
+WRONG = (
+    {"name": "unnamed-schema"},
+    {"name": "stray", "inputSchema": {}, "outputSchema": {"$ref": Path("/etc/passwd").as_uri()}},
+    {"name": "no-schema", "inputSchema": {}, "outputSchema": {"type": "object", "minimum": "x"}},
+)
+
+
+@pytest.fixture
+def calls(tmp_path):
+    """What the server was called with."""
+    file = tmp_path / "calls"
+    return lambda: file.read_text().splitlines() if file.exists() else []
+
+
+@pytest.fixture
+def file(tmp_path):
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    count = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    tools = [{"name": name, "description": name, "inputSchema": schema} for name in NAMES]
+    tools[-1] |= {"inputSchema": count, "outputSchema": count}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"tools": [*tools, *WRONG], "calls": str(tmp_path / "calls")}))
+    entry = {
+        "command": sys.executable,
+        "args": ["-S", str(SERVER), str(plan)],
+        "env": {"API_KEY": "${SHOP_KEY:-none}"},
+    }
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"shop": entry}}))
+    return file
+
+
+@pytest.fixture
+def runner(file):
+    yield ToolRunner("shop", file)
+    close()
+
+
+@pytest.fixture
+def imported(file, tmp_path, monkeypatch):
+    """The package `mcptools.shop`, made and importable."""
+
+    async def job():
+        return await import_servers(file, tmp_path / "tree", ImportOptions())
+
+    assert anyio.run(job)[0].error == ""
+    monkeypatch.syspath_prepend(tmp_path / "tree")
+    yield lambda name: importlib.import_module(f"mcptools.shop.{name}")
+    close()
+    for name in [it for it in sys.modules if it.split(".")[0] == "mcptools"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def script(file, tmp_path):
+    """Run a program that has a runner; gives its end, and the servers that it left behind."""
+
+    def run(text, **options):
+        program = tmp_path / "program.py"
+        program.write_text(
+            "import os, signal, sys, threading, time\n"
+            "from toolimport.runtime import ToolCallError, ToolRunner\n"
+            f"runner = ToolRunner('shop', {str(file)!r})\n"
+            "if __name__ == '__main__':\n"
+            "    print(runner.run_sync('pid', {}), flush=True)\n"
+            + textwrap.indent(textwrap.dedent(text), "    ")
+        )
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", str(program)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    return run
+
+
+def wait_until_gone(pid, seconds=20):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            # A process that nobody has waited for yet is gone as well.
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+            os.kill(pid, 0)
+        except (ProcessLookupError, FileNotFoundError):
+            return
+        threading.Event().wait(0.02)
+    raise AssertionError(f"the server {pid} is still there")
+
+
+def wait_for(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
+
+
+def test_a_generated_module_gives_the_servers_answer(imported):
+    module = imported("echo")
+    assert module.run(module.Params(name="x")) == '{"name": "x"}'
+    assert module.run(module.Params()) == "{}"
+
+
+def test_a_tool_with_an_output_schema_gives_a_model(imported):
+    module = imported("structured")
+    assert module.run(module.Params(count=3)) == module.Result(count=3)
+
+
+def test_an_answer_that_is_no_result_is_the_one_error_too(imported, monkeypatch):
+    module = imported("structured")
+    monkeypatch.setattr(module.CLIENT, "call", lambda *_: CallToolResult(content=[]))
+    with pytest.raises(ToolCallError, match="not as its schema says: all of it: Input"):
+        module.run(module.Params(count=3))
+
+
+def test_importing_a_module_does_not_import_the_library_that_calls():
+    program = "import sys, toolimport.runtime; sys.exit('mcp' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_server_is_started_once_and_stays(runner):
+    assert len({runner.run_sync("pid", {}) for _ in range(3)}) == 1
+
+
+def test_pictures_are_named_in_the_text_and_given_by_call(runner):
+    assert runner.run_sync("picture", {}) == "{}\n[image: image/png, 4 characters of base64]"
+    assert runner.call("picture", {}).content[1].data == "AAAA"
+
+
+def test_what_the_server_says_of_a_failure_is_the_error(runner):
+    with pytest.raises(ToolCallError, match="shop: refuse: there is no such thing") as caught:
+        runner.run_sync("refuse", {})
+    assert (caught.value.server, caught.value.tool) == ("shop", "refuse")
+
+
+def test_what_a_server_says_of_a_failure_is_freed_of_its_secrets(runner, monkeypatch):
+    monkeypatch.setenv("SHOP_KEY", "hunter2")
+    with pytest.raises(ToolCallError, match=r"wrong key: \[API_KEY\]"):
+        runner.run_sync("leak", {})
+
+
+def test_an_answer_that_is_not_as_its_schema_says_is_an_error_and_the_server_stays(runner):
+    pid = runner.run_sync("pid", {})
+    with pytest.raises(ToolCallError, match="structured: Invalid structured content"):
+        runner.run_sync("structured", {"count": "many"})
+    assert runner.run_sync("pid", {}) == pid
+
+
+@pytest.mark.parametrize("name", [it["name"] for it in WRONG])
+def test_a_tool_whose_schemas_are_none_can_be_called(runner, name):
+    assert runner.run_sync(name, {"structured": True}) == {"count": 1}
+
+
+def test_values_are_read_from_the_environment_when_the_server_starts(runner, monkeypatch):
+    monkeypatch.setenv("SHOP_KEY", "hunter2")
+    assert runner.run_sync("environment", {"name": "API_KEY"}) == "hunter2"
+    close()
+    monkeypatch.delenv("SHOP_KEY")
+    assert runner.run_sync("environment", {"name": "API_KEY"}) == "none"
+
+
+def test_a_request_that_may_have_been_carried_out_is_not_sent_again(runner, calls):
+    runner.run_sync("pid", {})
+    with pytest.raises(ToolCallError, match="ended before it answered"):
+        runner.run_sync("crash", {})
+    assert calls().count("crash {}") == 1
+
+
+def test_a_server_that_has_died_is_started_again(runner):
+    first = int(runner.run_sync("pid", {}))
+    with pytest.raises(ToolCallError):
+        runner.run_sync("crash", {})
+    second = int(runner.run_sync("pid", {}))
+    assert second != first
+    os.kill(second, signal.SIGKILL)
+    wait_until_gone(second)
+    third = ""
+    for _ in range(2):  # the first may go out before the end is seen
+        try:
+            third = runner.run_sync("pid", {})
+            break
+        except ToolCallError as error:
+            assert "ended before it answered" in str(error)  # noqa: PT017
+    assert third.isdecimal()
+
+
+def test_a_call_that_takes_too_long_is_given_up_and_the_server_stays(runner, monkeypatch):
+    pid = runner.run_sync("pid", {})
+    monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.2")
+    with pytest.raises(ToolCallError, match=r"no answer within 0\.2 s.*PYTOOLS_CALL_TIMEOUT"):
+        runner.run_sync("hang", {})
+    assert runner.run_sync("pid", {}) == pid
+
+
+@pytest.mark.parametrize("value", ["soon", "0", "-1", "inf", "nan"])
+def test_a_time_limit_that_is_none_is_told(runner, monkeypatch, value):
+    monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", value)
+    with pytest.raises(ToolCallError, match="PYTOOLS_CALL_TIMEOUT is"):
+        runner.run_sync("echo", {})
+
+
+def test_the_configuration_can_be_another_file(file, tmp_path, monkeypatch):
+    moved = tmp_path / "moved.json"
+    file.rename(moved)
+    runner = ToolRunner("shop", file)
+    with pytest.raises(ToolCallError, match=r"cannot be read.*PYTOOLS_SERVERS"):
+        runner.run_sync("echo", {})
+    monkeypatch.setenv("PYTOOLS_SERVERS", str(moved))
+    assert runner.run_sync("echo", {}) == "{}"
+    close()
+
+
+def test_opening_is_part_of_the_call_and_one_attempt_for_all_who_wait(file, monkeypatch):
+    hanging = [sys.executable, "-c", "import sys; sys.stderr.write('x'); sys.stdin.read()"]
+    content = json.loads(file.read_text())
+    content["mcpServers"]["shop"] |= {"command": hanging[0], "args": hanging[1:]}
+    file.write_text(json.dumps(content))
+    monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.3")
+    runner, told = ToolRunner("shop", file), []
+
+    def call():
+        with pytest.raises(ToolCallError, match=r"no answer within 0\.3 s"):
+            runner.run_sync("echo", {})
+        told.append(True)
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(told) == 3
+    close()
+
+
+def test_those_who_wait_for_an_attempt_get_its_error(file):
+    link, attempts = Link("shop", lambda: attempts.append(1) or _raise()), []
+
+    def _raise():
+        raise ServerError("shop", "is shut")
+
+    async def job():
+        calls = (link.call("echo", {}, 20) for _ in range(5))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    assert {str(it) for it in asyncio.run(job())} == {"server 'shop': is shut"}
+    assert len(attempts) == 1
+
+
+def test_a_server_that_the_configuration_has_no_more_is_told(file):
+    with pytest.raises(ToolCallError, match="names it no more"):
+        ToolRunner("another", file).run_sync("echo", {})
+
+
+def test_threads_share_a_connection(runner):
+    answers = []
+
+    def call(number):
+        answers.append(runner.run_sync("echo", {"name": str(number)}))
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == sorted(json.dumps({"name": str(number)}) for number in range(8))
+
+
+def test_a_tool_can_be_called_inside_a_running_event_loop(runner):
+    async def job():
+        return runner.run_sync("echo", {})
+
+    assert asyncio.run(job()) == "{}"
+
+
+def test_at_the_end_of_a_program_its_servers_end_even_one_that_is_stubborn(script, file):
+    content = json.loads(file.read_text())
+    entry = content["mcpServers"]["shop"]
+    stubborn = (
+        "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "subprocess.run(sys.argv[1:], check=False); signal.pause()"
+    )
+    entry["args"] = ["-c", stubborn, sys.executable, *entry["args"]]
+    file.write_text(json.dumps(content))
+    with script("sys.exit(3)") as program:
+        output, errors = program.communicate(timeout=60)
+    assert (program.returncode, errors) == (3, "")
+    wait_until_gone(int(output))
+
+
+def test_ctrl_c_ends_a_call_and_the_servers_with_it(script):
+    waiting = """
+        import signal
+        # Whoever starts the tests in the background has it ignored by all that they start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            print('waiting', flush=True)
+            runner.run_sync('hang', {})
+        except KeyboardInterrupt:
+            print('interrupted', flush=True)
+    """
+    with script(waiting) as program:
+        pid = int(program.stdout.readline())
+        assert program.stdout.readline() == "waiting\n"
+        program.send_signal(signal.SIGINT)
+        output, errors = program.communicate(timeout=60)
+    assert (output, errors, program.returncode) == ("interrupted\n", "", 0)
+    wait_until_gone(pid)
+
+
+def test_threads_that_outlive_the_main_one_can_call_and_the_servers_end_after_them(
+    script, tmp_path
+):
+    late = """
+        def work():
+            threading.main_thread().join()
+            for _ in range(2):
+                print(runner.run_sync('pid', {}), flush=True)
+        threading.Thread(target=work).start()
+    """
+    with script(late) as program:
+        output, errors = program.communicate(timeout=60)
+    assert (errors, program.returncode) == ("", 0)
+    assert len(set(output.split())) == 1
+    wait_until_gone(int(output.split()[0]))
+
+
+LATE = """
+import sys, threading
+from toolimport.runtime import ToolCallError, ToolRunner
+runner = ToolRunner("shop", sys.argv[1])
+def call(tool):
+    try:
+        return runner.run_sync(tool, {})
+    except ToolCallError as error:
+        return error
+def work():
+    threading.main_thread().join()
+    print(call("pid"), flush=True)
+if sys.argv[2] == "again":
+    call("crash")
+threading.Thread(target=work).start()
+"""
+
+# CPython has it that way in these only: https://github.com/python/cpython/issues/113964
+STARTS_LATE_THREADS = not (3, 12) <= sys.version_info < (3, 12, 3)
+
+
+@pytest.fixture(params=["first", "again"])
+def late(request, file):
+    """What a call gives that opens a connection in a thread that outlives the main one."""
+    command = [sys.executable, "-W", "error", "-c", LATE, str(file), request.param]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.skipif(not STARTS_LATE_THREADS, reason="this Python starts no thread so late")
+def test_a_server_may_be_started_by_a_thread_that_outlives_the_main_one(late):
+    wait_until_gone(int(late))
+
+
+@pytest.mark.skipif(STARTS_LATE_THREADS, reason="this Python starts threads as long as one runs")
+def test_who_starts_a_server_when_no_thread_can_be_started_is_told_what_to_do(late):
+    assert late.startswith("shop: pid: the main thread has ended")
+    assert "or use Python 3.12.3 or later" in late
+
+
+def test_a_program_that_is_killed_leaves_no_server_behind(script):
+    with script("time.sleep(60)") as program:
+        pid = int(program.stdout.readline())
+        program.kill()
+        program.communicate(timeout=60)
+    wait_until_gone(pid)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_has_servers_of_its_own_and_leaves_its_parents_alone(script):
+    forking = """
+        import warnings
+        warnings.simplefilter('ignore')
+        child = os.fork()
+        print(runner.run_sync('pid', {}), flush=True)
+        if child:
+            os.waitpid(child, 0)
+            print(runner.run_sync('pid', {}), flush=True)
+    """
+    with script(forking) as program:
+        output, errors = program.communicate(timeout=60)
+    first, *others = output.split()
+    assert (errors, program.returncode) == ("", 0)
+    assert sorted(others.count(pid) for pid in set(others)) == [1, 2]
+    assert others.count(first) == 2
+    for pid in set(others):
+        wait_until_gone(int(pid))
+
+
+def ended(threads):
+    for thread in threads:
+        thread.join(20)
+    return not any(thread.is_alive() for thread in threads)
+
+
+def test_who_calls_while_the_connections_are_closed_is_told(runner, calls):
+    pid, told = int(runner.run_sync("pid", {})), []
+
+    def call():
+        with pytest.raises(ToolCallError, match="closed meanwhile"):
+            runner.run_sync("hang", {})
+        told.append(True)
+
+    threads = [threading.Thread(target=call, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: calls().count("hang {}") == 3)
+    close()
+    assert ended(threads)
+    assert len(told) == 3
+    wait_until_gone(pid)
+    assert int(runner.run_sync("pid", {})) != pid
+
+
+def test_what_waits_for_something_else_when_all_is_closed_does_not_wait_for_ever():
+    running, waiting, told = Background(), threading.Event(), []
+
+    async def job():
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)  # what it has to tidy up
+
+    def call():
+        with pytest.raises(CancelledError):
+            running.run(job())
+        told.append(True)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    assert waiting.wait(20)
+    running.close()
+    assert ended([thread])
+    assert told == [True]
+
+
+def test_calls_from_many_threads_end_however_often_all_is_closed(runner):
+    stop, problems = threading.Event(), []
+
+    def call():
+        while not stop.is_set():
+            try:
+                runner.run_sync("echo", {})
+            except ToolCallError:
+                pass
+            except BaseException as error:
+                problems.append(error)
+                raise
+
+    threads = [threading.Thread(target=call, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        runner_answers = threading.Event()
+        runner_answers.wait(0.05)
+        close()
+    stop.set()
+    assert ended(threads)
+    assert problems == []
+
+
+class Item(BaseModel):
+    label: str | None = None
+    size: int | None = Field(..., alias="the size")
+
+
+class Given(BaseModel):
+    model_config = {"populate_by_name": True}
+    class_: str = Field("x", alias="class")
+    items: list[Item] = []
+    by_name: dict[str, Item] = {}
+    note: str | None = None
+    maybe: str | None = Field(...)
+    limit: int | None = 10
+
+
+def test_arguments_have_the_servers_names_and_nothing_that_was_left_out():
+    item = Item.model_validate({"the size": None})
+    given = Given(items=[item], by_name={"a": item}, maybe=None)
+    assert arguments_of(given) == {
+        "class": "x",
+        "items": [{"the size": None}],
+        "by_name": {"a": {"the size": None}},
+        "maybe": None,
+        "limit": 10,
+    }
+
+
+def test_none_is_sent_where_the_default_is_something_else():
+    assert arguments_of(Given(maybe="x", limit=None))["limit"] is None
+
+
+def test_arguments_may_be_a_mapping_or_a_root_model_and_nothing_else():
+    assert arguments_of({"a": 1}) == {"a": 1}
+    assert arguments_of(RootModel[dict[str, int]]({"a": 1})) == {"a": 1}
+    for wrong in (3, RootModel[int](3)):
+        with pytest.raises(TypeError, match="parameters must be"):
+            arguments_of(wrong)

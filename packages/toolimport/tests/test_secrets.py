@@ -1,0 +1,183 @@
+"""Values that must not be shown, and the texts that are freed of them."""
+
+import base64
+import json
+import threading
+import urllib.parse
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED
+from toolimport import ServerError
+from toolimport.connect import Redactor, StderrTail, explain
+from toolimport.connect._secrets import secret_parts
+
+SECRET = 'sk-"live/é\\ 42+x'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        SECRET,
+        json.dumps(SECRET),
+        json.dumps(SECRET, ensure_ascii=False),
+        repr(SECRET),
+        urllib.parse.quote(SECRET, safe=""),
+        urllib.parse.quote_plus(SECRET),
+        base64.b64encode(SECRET.encode()).decode(),
+        f"Authorization: Bearer {SECRET}!",
+    ],
+)
+def test_a_secret_is_found_however_it_is_written(form):
+    shown = Redactor({"API_KEY": SECRET}.items()).text(form)
+    assert "[API_KEY]" in shown
+    assert "live" not in shown
+    assert "42" not in shown
+
+
+def test_the_parts_of_a_header_are_secrets_too():
+    redactor = Redactor({"Authorization": "Bearer abc-123-def"}.items())
+    assert redactor.text("refused abc-123-def; Bearer wanted") == (
+        "refused [Authorization]; Bearer wanted"
+    )
+
+
+def test_each_line_of_a_secret_is_one():
+    assert "MIIEvQ" not in Redactor({"KEY": "-----BEGIN\nMIIEvQ\n-----END"}.items()).text(
+        "x MIIEvQ y"
+    )
+
+
+@pytest.mark.parametrize("value", ["", "1", "on", "true", "8080", "info", "localhost"])
+def test_what_is_nobodys_secret_stays_in_messages(value):
+    text = f"listening on {value}, with the value {value}"
+    assert Redactor({"SETTING": value}.items()).text(text) == text
+
+
+def test_descriptions_keep_words_that_a_variable_happens_to_hold():
+    redactor = Redactor(
+        {"MODE": "read", "ROOT": "/srv/shop/projects", "API_TOKEN": "hunter2x"}.items()
+    )
+    listed = {"description": "read files in /srv/shop/projects", "default": ["hunter2x", 3, None]}
+    assert redactor.listing(listed) == listed | {"default": ["[API_TOKEN]", 3, None]}
+    assert "read" not in redactor.text("to read")
+
+
+def test_names_and_choices_of_a_schema_stay_what_the_server_wants():
+    values = {
+        "AUTH_METHOD": "password",
+        "PRIVATE_REPOS": "include",
+        "GIT_AUTHOR_NAME": "Test User",
+        "TOKEN_KIND": "token",
+        "SECRET": "hunter2-0123456789",
+    }
+    redactor = Redactor(values.items())
+    listed = {
+        "description": "Log in with a password as Test User; include what you need.",
+        "properties": {"password": {"enum": ["password", "token"], "default": "token"}},
+        "required": ["password", "include"],
+    }
+    assert redactor.listing(listed) == listed
+    assert redactor.listing({"enum": ["hunter2-0123456789"]}) == {"enum": ["[SECRET]"]}
+
+
+def test_an_address_has_secrets_in_its_query_and_before_its_host():
+    found = dict(Redactor.of_address("https://me:p4ss@x.org/mcp?api_key=abcd&v=1"))
+    assert found == {"user": "me", "password": "p4ss", "api_key": "abcd", "v": "1"}
+    assert dict(Redactor.of_address("http://[")) == {}
+    assert set(Redactor.of_address("https://a:p4ss@x.org https://b:p5ss@y.org")) == {
+        *(("user", "a"), ("password", "p4ss"), ("user", "b"), ("password", "p5ss"))
+    }
+    assert dict(Redactor.of_address("https://x.org/mcp/k-0123456789abcdef/sse")) == {
+        "path": "k-0123456789abcdef"
+    }
+
+
+@pytest.mark.parametrize("password", ["hun@ter2", "hun/ter2", "hun#ter2", "hun?ter2", "hun[ter2"])
+@pytest.mark.parametrize("scheme", ["postgres", "--db=https", "name=https"])
+def test_an_address_has_its_password_however_odd_it_is(scheme, password):
+    redactor = Redactor(Redactor.of_address(f"{scheme}://me:{password}@x.org/y"))
+    assert redactor.text(f"no {password} at x.org") == "no [password] at x.org"
+    assert "ter2" not in redactor.text("Invalid port: 'hun' or host 'ter2@x.org'")
+
+
+def test_a_password_is_found_as_its_server_reads_it_too():
+    redactor = Redactor(Redactor.of_address("https://me:hunter%2F2@x.org"))
+    assert redactor.text("hunter/2 hunter%2F2") == "[password] [password]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "secret", "name"),
+    [
+        (["--api-key", "hunter2"], "hunter2", "api-key"),
+        (["--api-key=hunter2", "-v"], "hunter2", "api-key"),
+        (["-e", "API_TOKEN=hunter2"], "hunter2", "API_TOKEN"),
+        (["--header", "Authorization: Bearer hunter2"], "Bearer hunter2", "Authorization"),
+        (["--header=X-Key:hunter2"], "hunter2", "X-Key"),
+        (["serve", "ghp_0123456789abcdefABC"], "ghp_0123456789abcdefABC", "argument"),
+    ],
+)
+def test_arguments_have_secrets_by_the_names_of_their_flags(arguments, secret, name):
+    ((place, start, found),) = secret_parts(arguments)
+    assert (arguments[place][start:], found) == (secret, name)
+
+
+def test_other_arguments_are_no_secrets():
+    arguments = [
+        "-y",
+        "@scope/server-v2@2025.1",
+        "--token",
+        "--port",
+        "8080",
+        "server-time-v20250101",
+    ]
+    assert list(secret_parts(arguments)) == []
+
+
+def test_one_name_may_have_several_secrets():
+    redactor = Redactor([("key", "hunter2"), ("key", "hunter3")])
+    assert redactor.text("hunter2, hunter3") == "[key], [key]"
+
+
+# Among what variables hold besides words.
+NOBODYS_SECRETS = {"127.0.0.1", "application/json", "utf-8"}
+
+
+@given(st.text(min_size=4), st.text(), st.text())
+@example("127.0.0.1", "", "")
+@example("application/json ", "", "")
+def test_no_text_is_shown_with_a_secret_in_it(secret, before, after):
+    shown = Redactor({"N": secret}.items()).text(f"{before}{secret}{after}")
+    if shown == f"{before}{secret}{after}":
+        harmless = secret.strip().isdecimal() or len(secret.strip()) < 4
+        assert harmless or all(
+            len(part) < 4 or part.isalpha() or part.lower() in NOBODYS_SECRETS
+            for part in secret.split()
+        )
+
+
+@pytest.mark.parametrize("before", [490, 1990])
+def test_what_is_too_long_is_cut_after_its_secrets_are_gone(before):
+    tail, redactor = StderrTail(), Redactor([("API_KEY", SECRET)])
+    with tail.writing() as file:
+        file.write("x" * before + SECRET + "\n" + "y" * 20_000 + "\nlast\n")
+    for _ in range(1000):
+        if tail.lines[-1:] == ("last",):
+            break
+        threading.Event().wait(0.01)
+    assert SECRET[:6] not in str(explain(OSError(), "shop", tail, redactor))
+    error = explain(ValueError("x" * before + SECRET), "shop", StderrTail(), redactor)
+    assert SECRET[:6] not in str(error)
+    assert len(str(error)) < 2100
+
+
+def test_an_error_of_the_server_is_told_from_the_end_of_its_connection():
+    def told(error):
+        return explain(error, "shop", StderrTail(), Redactor(())).detail
+
+    quota, closed = "quota exceeded", "Connection closed"
+    assert told(MCPError(CONNECTION_CLOSED, quota)) == quota
+    assert told(MCPError(CONNECTION_CLOSED, closed)) == "ended before it answered"
+    assert told(ExceptionGroup("", [ServerError("shop", "lists no tools")])) == "lists no tools"

@@ -1,0 +1,514 @@
+"""From a file of servers to packages of tools, with real processes."""
+
+import ast
+import asyncio
+import gzip
+import json
+import sys
+import threading
+from contextlib import ExitStack
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from pathlib import Path
+
+import anyio
+import pytest
+from toolimport import ImportOptions, OptionError, import_servers
+from toolimport.generate import _worker
+
+from .small_server import answer_to
+
+SERVER = Path(__file__).with_name("small_server.py")
+
+
+def tool(name, description="Do it.", **others):
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    return {"name": name, "description": description, "inputSchema": schema} | others
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a configuration whose servers follow plans; a plan's `entry` is put into its entry."""
+
+    def write_servers(**plans):
+        servers = {}
+        for name, plan in plans.items():
+            path = tmp_path / f"{name}.plan"
+            path.write_text(json.dumps({"tools": [tool("do")]} | plan))
+            servers[name] = {
+                "command": sys.executable,
+                "args": ["-S", str(SERVER), str(path)],
+            } | plan.get("entry", {})
+        file = tmp_path / "servers.json"
+        file.write_text(json.dumps({"mcpServers": servers}))
+        return file
+
+    return write_servers
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run_import(file, **options):
+        async def job():
+            return await import_servers(file, tmp_path / "tree", ImportOptions(**options))
+
+        return {report.server: report for report in anyio.run(job)}
+
+    return run_import
+
+
+@pytest.fixture
+def ids(tmp_path):
+    """Give the description of each tool that can be called, by its id."""
+
+    def found():
+        described = {}
+        for path in sorted((tmp_path / "tree").glob("mcptools/*/[!_]*.py")):
+            module = ast.parse(path.read_text("utf-8"))
+            (run,) = (it for it in module.body if isinstance(it, ast.FunctionDef))
+            described[f"mcptools:{path.parent.name}:{path.stem}"] = ast.get_docstring(run)
+        return described
+
+    return found
+
+
+def test_each_tool_of_each_server_becomes_a_tool_of_the_tree(write, run, ids):
+    reports = run(
+        write(
+            alpha={"tools": [tool("get-x", "Get X."), tool("get_x", "Get X too."), tool("3d")]},
+            beta={"tools": [tool("nothing", None)], "instructions": "All of beta."},
+        )
+    )
+    assert {name: (it.status, it.tools) for name, it in reports.items()} == {
+        "alpha": ("imported", 3),
+        "beta": ("imported", 1),
+    }
+    assert ids() == {
+        "mcptools:alpha:get_x": "Get X too.",
+        "mcptools:alpha:get_x_2": "Get X.",
+        "mcptools:alpha:tool_3d": "Do it.",
+        "mcptools:beta:nothing": "nothing of beta",
+    }
+
+
+def test_a_list_is_asked_for_page_by_page(write, run):
+    tools = [tool(f"t{number}") for number in range(7)]
+    assert run(write(paged={"tools": tools, "page": 3}))["paged"].tools == 7
+
+
+def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run, ids):
+    wrong = {
+        "bare": {},
+        "none": None,
+        "odd": {"type": "object", "required": "text", "properties": {"text": None, "n": [1]}},
+        "list": {"type": "array"},
+        "five": {"type": 5},
+    }
+    listed = [{"name": name, "inputSchema": schema} for name, schema in wrong.items()]
+    odd = {"name": "extras", "title": 5, "annotations": [], "icons": 3, "description": {}}
+    report = run(write(a={"tools": [tool("fine"), {"name": 5}, odd, "x", *listed]}))["a"]
+    assert set(ids()) == {f"mcptools:a:{name}" for name in ("fine", "extras", *wrong)}
+    assert report.failed == {"number 2": "it has no name", "number 4": "it has no name"}
+    assert report.notes["odd"] == (
+        "text may be anything: its schema is none; n may be anything: its schema is none; "
+        "nothing is required: 'required' is no list"
+    )
+    assert set(report.notes) == {"none", "odd", "list", "five", "extras"}
+
+
+@pytest.fixture
+def over_http():
+    """Serve a plan's tools over streamable HTTP, as one of `application/json` and so on."""
+    with ExitStack() as servers:
+
+        def serve(plan, kind):
+            class Answering(BaseHTTPRequestHandler):
+                def do_POST(self):
+                    message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                    if "id" not in message:
+                        self._send(202, b"")
+                        return
+                    answered = answer_to(plan, message)
+                    text = json.dumps({"jsonrpc": "2.0", "id": message["id"]} | answered)
+                    if kind == "text/event-stream":
+                        half = text.index(", ") + 1
+                        lines = [
+                            "id: 1",
+                            "data:",
+                            "",
+                            f"data: {text[:half]}",
+                            f"data: {text[half:]}",
+                        ]
+                        text = "\r\n".join((*lines, "", ""))
+                    body = gzip.compress(text.encode()) if kind == "gzip" else text.encode()
+                    encoding = {"Content-Encoding": "gzip"} if kind == "gzip" else {}
+                    kinds = "application/json; charset=utf-8" if kind == "gzip" else kind
+                    self._send(200, body, {"Content-Type": kinds} | encoding)
+
+                def do_GET(self):
+                    self._send(405, b"")
+
+                def _send(self, status, body, headers=None):
+                    self.send_response(status)
+                    for name, value in (headers or {}).items():
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+
+                def log_message(self, *_):
+                    pass
+
+            server = servers.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Answering))
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            servers.callback(thread.join)
+            servers.callback(server.shutdown)
+            return {"type": "http", "url": f"http://127.0.0.1:{server.server_port}/mcp"}
+
+        yield serve
+
+
+@pytest.mark.parametrize("way", ["stdio", "application/json", "text/event-stream", "gzip"])
+def test_json_that_no_strict_reader_accepts_costs_at_most_its_own_tool(
+    write, over_http, run, ids, way
+):
+    deep: dict = {"type": "string"}
+    for _ in range(400):
+        deep = {"anyOf": [deep]}
+    listed = [
+        tool("fine"),
+        tool("half", "Say it with \ud83d."),
+        tool("name\ud83d"),
+        tool("deep", inputSchema={"type": "object", "properties": {"a": deep}}),
+    ]
+    plan = {"tools": listed}
+    entry = {} if way == "stdio" else {"entry": over_http(plan, way) | {"command": None}}
+    report = run(write(a=plan | entry))["a"]
+
+    found = ids()
+    assert set(found) == {f"mcptools:a:{it}" for it in ("fine", "half", "deep")}
+    assert report.failed == {"number 3": "its name has half of a surrogate pair"}
+    assert found["mcptools:a:half"] == "Say it with \N{REPLACEMENT CHARACTER}."
+    assert report.notes == {"deep": "Params allows anything: its schema is nested too deeply"}
+
+
+def test_a_schema_that_is_too_large_costs_its_own_tool_what_is_too_much(write, run, ids):
+    listed = [
+        tool("fine"),
+        tool("choices", inputSchema={"properties": {"a": {"enum": list(range(30_000))}}}),
+        tool("results", outputSchema={"enum": [{"n": number} for number in range(30_000)]}),
+    ]
+    report = run(write(a={"tools": listed}))["a"]
+
+    assert set(ids()) == {f"mcptools:a:{it}" for it in ("fine", "choices", "results")}
+    assert report.notes == {
+        "choices": "a list of more than 1,000 choices was left out",
+        "results": "Result allows anything: its schema is too large",
+    }
+
+
+def test_a_server_whose_schemas_take_all_of_its_time_leaves_the_others_theirs(write, run):
+    slow = {"properties": {f"p{number}": {"type": "string"} for number in range(15_000)}}
+    listed = [tool("fine"), *(tool(f"slow{number}", inputSchema=slow) for number in range(9))]
+    reports = run(write(a={"tools": listed}, b={}), seconds=3)
+
+    assert set(reports["a"].failed) == {f"slow{number}" for number in range(9)}
+    assert all("models were not made within" in it for it in reports["a"].failed.values())
+    assert (reports["b"].status, reports["b"].failed) == ("imported", {})
+
+
+def test_a_generator_that_cannot_be_loaded_fails_each_server_at_once(write, run, monkeypatch):
+    monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
+    reports = run(write(a={}, b={}))
+
+    assert {name: it.status for name, it in reports.items()} == {"a": "failed", "b": "failed"}
+    assert all("the generator was not loaded within" in it.error for it in reports.values())
+
+
+def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
+    reports = run(
+        write(
+            good={},
+            dies={"instead": "die", "stderr": ["cannot open the shop"]},
+            hangs={"instead": "hang"},
+            garbles={"instead": "garbage"},
+            empty={"tools": []},
+            gone={"entry": {"command": "no-such-program"}},
+            unset={"entry": {"env": {"A": "${NOT_SET}"}}},
+            closed={"entry": {"command": None, "url": "http://127.0.0.1:9/mcp", "type": "http"}},
+            off={"entry": {"disabled": True}},
+        ),
+        seconds=10,
+    )
+    errors = {name: it.error for name, it in reports.items() if it.error}
+    assert errors == {
+        "dies": "ended before it answered; its last lines were: cannot open the shop",
+        "hangs": "gave no list of its tools within 10 s",
+        "garbles": "gave no list of its tools within 10 s; it wrote what is no message: "
+        "Invalid JSON: expected ident at line 1 column 2",
+        "empty": "lists no tools",
+        "gone": "the command 'no-such-program' is not found; install it, or give its full path",
+        "unset": "the environment variable NOT_SET is not set; set it and retry",
+        "closed": "cannot be reached: All connection attempts failed",
+    }
+    assert reports["good"].status == "imported"
+    assert reports["off"].status == "disabled"
+    assert [it.name for it in (tmp_path / "tree/mcptools").iterdir() if it.is_dir()] == ["good"]
+
+
+@pytest.fixture
+def refusing():
+    """An HTTP server that refuses every request; gives its port and the headers that it saw."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self):
+            seen.append(self.headers["Authorization"])
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    seen = []
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port, seen
+        server.shutdown()
+        thread.join()
+
+
+def test_a_server_that_refuses_is_told_with_its_status(run, refusing, tmp_path, monkeypatch):
+    port, seen = refusing
+    monkeypatch.setenv("SHOP_KEY", "hunter2")
+    file = tmp_path / "servers.json"
+    headers = {"Authorization": "Bearer ${SHOP_KEY}"}
+    shop = {"url": f"http://127.0.0.1:{port}/mcp", "headers": headers}
+    file.write_text(json.dumps({"servers": {"shop": shop}}))
+    assert run(file)["shop"].error == "answered 401 Unauthorized; check its 'headers'"
+    assert set(seen) == {"Bearer hunter2"}
+
+
+def test_no_secret_is_told_or_written(write, run, tmp_path, caplog, monkeypatch):
+    monkeypatch.setenv("MINE", "hunter2-from-outside")
+    secrets = {"env": {"API_KEY": "hunter2-literal", "OTHER": "${MINE}"}}
+    leaking = [tool("do", "Uses hunter2-literal and hunter2-from-outside.")]
+    reports = run(
+        write(
+            dies={"instead": "die", "stderr": ["API_KEY", "OTHER"], "entry": secrets},
+            garbles={"instead": "garbage", "entry": secrets},
+        ),
+        seconds=3,
+    )
+    leaks = {"tools": leaking, "instructions": "hunter2-literal", "entry": secrets}
+    reports |= run(write(leaks=leaks))
+    assert "[API_KEY] | [OTHER]" in reports["dies"].error
+    written = [it.read_text() for it in (tmp_path / "tree").rglob("*.*") if it.is_file()]
+    assert "Uses [API_KEY] and [OTHER]." in "".join(written)
+    assert "hunter2" not in "".join([*written, repr(reports), caplog.text])
+
+
+def test_a_server_whose_tools_are_as_they_were_is_left_alone(write, run, tmp_path):
+    file = write(a={"tools": [tool("one"), tool("two")]})
+    run(file)
+    before = {it: it.stat().st_mtime_ns for it in (tmp_path / "tree").rglob("*")}
+    report = run(file)["a"]
+    assert (report.status, report.tools) == ("unchanged", 2)
+    assert before == {it: it.stat().st_mtime_ns for it in (tmp_path / "tree").rglob("*")}
+
+
+def test_a_change_of_a_server_is_taken_over_file_by_file(write, run, ids):
+    run(write(a={"tools": [tool("stays"), tool("changes"), tool("goes")]}))
+    report = run(write(a={"tools": [tool("stays"), tool("changes", "New."), tool("comes")]}))["a"]
+    assert report.status == "updated"
+    assert (report.added, report.changed, report.removed) == (("comes",), ("changes",), ("goes",))
+    assert set(ids()) == {f"mcptools:a:{name}" for name in ("stays", "changes", "comes")}
+
+
+def test_a_module_that_was_lost_comes_back(write, run, tmp_path):
+    file = write(a={})
+    run(file)
+    (tmp_path / "tree/mcptools/a/do.py").unlink()
+    assert run(file)["a"].added == ("do",)
+
+
+def test_what_was_edited_is_kept_and_told(write, run, tmp_path):
+    file = write(a={})
+    run(file)
+    module = tmp_path / "tree/mcptools/a/do.py"
+    module.write_text("mine")
+    assert run(file)["a"].kept == ("do.py",)
+    assert module.read_text() == "mine"
+    assert run(file, force=True)["a"].changed == ("do",)
+    assert module.read_text() != "mine"
+
+
+def test_a_folder_that_somebody_else_has_made_is_not_touched(write, run, tmp_path):
+    module = tmp_path / "tree/mcptools/a/do.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("mine")
+    file = write(a={})
+    assert "was not made by this command" in run(file)["a"].error
+    assert module.read_text() == "mine"
+    assert run(file, force=True)["a"].status == "imported"
+
+
+def test_two_files_do_not_take_a_server_from_each_other(write, run, tmp_path):
+    file = write(a={})
+    run(file)
+    other = tmp_path / "other.json"
+    other.write_text(file.read_text())
+    assert "rename one of the servers" in run(other)["a"].error
+    file.unlink()
+    assert run(other)["a"].status == "updated", "the file has moved"
+
+
+def test_a_server_that_is_gone_is_told_and_removed_only_on_demand(write, run, tmp_path, ids):
+    run(write(a={}, b={}))
+    file = write(b={})
+    report = run(file)["a"]
+    assert (report.status, report.tools) == ("gone", 1)
+    assert set(ids()) == {"mcptools:a:do", "mcptools:b:do"}
+    assert run(file, prune=True)["a"].status == "removed"
+    assert set(ids()) == {"mcptools:b:do"}
+    assert list(run(file)) == ["b"]
+    assert run(write(), prune=True)["b"].status == "removed", "also the last one"
+    assert ids() == {}
+
+
+def test_tools_are_chosen_by_name_module_or_id(write, run, ids):
+    tools = [tool(name) for name in ("read-it", "write-it", "delete_it")]
+    file = write(a={"tools": tools}, b={"tools": tools})
+    run(file, include=("read-*", "mcptools:b:*"), exclude=("*delete*",))
+    assert set(ids()) == {"mcptools:a:read_it", "mcptools:b:read_it", "mcptools:b:write_it"}
+    run(file)
+    assert len(ids()) == 6
+
+
+def test_only_the_servers_that_are_named_are_asked(write, run):
+    file = write(a={"instead": "die"}, b={})
+    assert {name: it.status for name, it in run(file, only=("b",)).items()} == {"b": "imported"}
+    with pytest.raises(OptionError, match="has no server 'c'; it has a, b"):
+        run(file, only=("c",))
+
+
+def test_to_prune_and_to_look_at_some_servers_only_is_refused(write, run, tmp_path):
+    with pytest.raises(OptionError, match=r"prune: .*'only'"):
+        run(write(a={}), only=("a",), prune=True)
+    assert not (tmp_path / "tree").exists()
+
+
+def test_servers_whose_names_fall_together_are_both_kept(write, run, ids):
+    reports = run(write(**{"my-shop": {}, "my_shop": {}, "class": {}}))
+    assert {it.category for it in reports.values()} == {"my_shop", "my_shop_2", "class_"}
+    assert len(ids()) == 3
+
+
+def test_what_comes_later_takes_no_name_away(write, run):
+    run(write(**{"my-shop": {"tools": [tool("get-x")]}}))
+    both = {"tools": [tool("get-x"), tool("get_x")]}
+    reports = run(write(**{"my-shop": both, "my_shop": both}))
+    assert {name: it.category for name, it in reports.items()} == {
+        "my-shop": "my_shop",
+        "my_shop": "my_shop_2",
+    }
+    assert reports["my-shop"].added == ("get_x_2",)
+    assert reports["my-shop"].changed == ()
+
+
+def test_a_tool_that_is_listed_twice_is_told(write, run):
+    report = run(write(a={"tools": [tool("x", "1"), tool("x", "2")]}))["a"]
+    assert (report.tools, set(report.notes)) == (1, {"x"})
+
+
+def test_a_file_where_the_tree_should_be_is_told(write, run, tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/mcptools").write_text("")
+    with pytest.raises(OptionError, match="a file is there"):
+        run(write(a={}))
+
+
+def test_each_server_is_told_as_soon_as_it_is_finished(write, tmp_path):
+    file = write(slow={"instead": "hang"}, quick={})
+    told, stages = [], []
+
+    async def note(report):
+        told.append((report.server, (tmp_path / "tree/mcptools/quick/do.py").exists()))
+
+    async def job():
+        options = ImportOptions(seconds=12)
+        await import_servers(
+            file, tmp_path / "tree", options, on_done=note, on_stage=lambda *it: stages.append(it)
+        )
+
+    anyio.run(job)
+    assert told == [("quick", True), ("slow", True)]
+    assert [stage for server, stage in stages if server == "quick"] == [
+        *("waiting", "connecting", "generating"),
+    ]
+
+
+def test_who_is_told_and_fails_stops_no_server_and_the_error_comes_last(write, run, tmp_path):
+    run(write(gone={}))
+    file = write(a={}, b={}, c={})
+    told = []
+
+    async def fail(report):
+        told.append(report.server)
+        raise OSError(28, f"No space left for {report.server}")
+
+    async def job():
+        with pytest.raises(OSError, match=f"No space left for {told[:1] or '[abc]'}"):
+            await import_servers(file, tmp_path / "tree", ImportOptions(), on_done=fail)
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(job()) == set()
+    assert sorted(told[:3]) == ["a", "b", "c"]
+    assert told[3:] == ["gone"]
+    assert all((tmp_path / "tree/mcptools" / name / "do.py").exists() for name in "abc")
+
+
+def test_a_package_that_cannot_be_removed_fails_and_the_next_one_goes(write, run, tmp_path):
+    run(write(a={}, b={}))
+    manifest = tmp_path / "tree/mcptools/a/_manifest.json"
+    content = json.loads(manifest.read_text())
+    content["files"]["sub"] = content["files"].pop("do.py")
+    manifest.write_text(json.dumps(content))
+    (manifest.parent / "sub").mkdir()
+    reports = run(write(), prune=True, force=True)
+    assert {name: it.status for name, it in reports.items()} == {"a": "failed", "b": "removed"}
+    assert "cannot be removed" in reports["a"].error
+    assert not reports["a"].is_fine
+
+
+def test_a_module_that_the_caller_cannot_use_is_left_out_with_the_reason(write, tmp_path):
+    file = write(a={"tools": [tool("one"), tool("two")]})
+
+    def problem_of(source):
+        return "it is the second" if '"two"' in source else ""
+
+    async def job():
+        return await import_servers(file, tmp_path / "tree", ImportOptions(), problem_of=problem_of)
+
+    (report,) = anyio.run(job)
+    assert (report.added, report.failed) == (("one",), {"two": "it is the second"})
+
+
+def test_what_was_imported_with_the_old_runtime_gets_the_new_one(write, run, tmp_path):
+    file = write(a={})
+    run(file)
+    package = tmp_path / "tree/mcptools/a"
+    module, manifest = package / "__init__.py", package / "_manifest.json"
+    new = module.read_bytes()
+    old = new.replace(b"from toolimport.runtime import", b"from pytools_hybrid.runtime import")
+    module.write_bytes(old)
+    content = json.loads(manifest.read_text())
+    content["files"]["__init__.py"] = [sha256(old).hexdigest()]
+    content["state"] = "as it was then"
+    manifest.write_text(json.dumps(content))
+
+    assert run(file)["a"].status == "updated"
+    assert module.read_bytes() == new != old

@@ -1,0 +1,59 @@
+"""Models are made in a process that can be ended, so that no schema takes the time of others."""
+
+import time
+
+import pytest
+from toolimport.generate import _worker
+from toolimport.generate._modules import Tool
+from toolimport.generate._worker import ModelWorker
+
+QUICK = Tool(name="quick", input_schema={"properties": {"text": {"type": "string"}}})
+# Minutes of the generator's time.
+SLOW = Tool(
+    name="slow",
+    input_schema={"properties": {f"p{number}": {"type": "string"} for number in range(15_000)}},
+)
+PATIENCE = 300
+
+
+@pytest.fixture
+def worker():
+    made = ModelWorker()
+    yield made
+    made.close()
+
+
+def soon():
+    return time.monotonic() + PATIENCE
+
+
+def test_what_takes_too_long_is_given_up_and_the_next_tool_has_its_models(worker):
+    first = worker.models(QUICK, soon())
+    with pytest.raises(ValueError, match=r"its models were not made within 0\.5 s"):
+        worker.models(SLOW, time.monotonic() + 1)
+
+    assert "text: str | None" in first.params or "text: Optional[str]" in first.params
+    assert worker.models(QUICK, soon()) == first
+
+
+def test_a_server_whose_time_has_passed_gets_no_models(worker):
+    with pytest.raises(ValueError, match="not made within"):
+        worker.models(QUICK, time.monotonic() - 1)
+
+
+def test_a_generator_that_does_not_load_in_time_is_told_and_not_waited_for_again(monkeypatch):
+    monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
+    worker = ModelWorker()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the generator was not loaded within"):
+            worker.load()
+    assert "class Params" in worker.models(QUICK, soon()).params
+    worker.load()
+    worker.close()
+
+
+def test_after_its_end_nothing_is_started_any_more(worker):
+    worker.close()
+
+    with pytest.raises(ValueError, match="stopped"):
+        worker.models(QUICK, soon())

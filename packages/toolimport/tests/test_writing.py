@@ -1,0 +1,174 @@
+"""A server's folder: brought up to date file by file, and nothing of anybody else's touched."""
+
+import json
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+from toolimport.generate import _writing
+from toolimport.generate._writing import (
+    Manifest,
+    clear_leftovers,
+    remove_package,
+    write_package,
+)
+
+MANIFEST = Manifest(server="shop", source="/servers.json", state="1")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "mcptools" / "shop"
+
+
+@pytest.fixture
+def write(folder):
+    folder.parent.mkdir()
+
+    def write_files(files, **options):
+        return write_package(folder, {"__init__.py": "i"} | files, MANIFEST, **options)
+
+    return write_files
+
+
+def contents(folder):
+    return {it.name: it.read_text() for it in folder.glob("*.py")}
+
+
+def test_a_new_folder_appears_at_once_with_all_its_files(write, folder):
+    written = write({"a.py": "1"})
+    assert written.added == ("__init__.py", "a.py")
+    assert contents(folder) == {"__init__.py": "i", "a.py": "1"}
+    assert Manifest.read(folder).is_whole(folder)
+    assert {it.name for it in folder.parent.iterdir()} == {"shop", "_importing.lock"}
+
+
+def test_only_what_differs_is_written(write, folder):
+    write({"a.py": "1", "b.py": "1", "c.py": "1"})
+    before = {it.name: it.stat().st_mtime_ns for it in folder.glob("*.py")}
+    written = write({"a.py": "1", "b.py": "2", "d.py": "1"})
+    assert (written.added, written.changed, written.removed) == (("d.py",), ("b.py",), ("c.py",))
+    assert contents(folder) == {"__init__.py": "i", "a.py": "1", "b.py": "2", "d.py": "1"}
+    after = {it.name: it.stat().st_mtime_ns for it in folder.glob("*.py")}
+    assert [name for name in before if before[name] == after.get(name)] == sorted(
+        ["__init__.py", "a.py"], key=list(before).index
+    )
+
+
+def test_two_imports_at_once_write_one_after_the_other(write, folder):
+    versions = [{f"{name}.py": str(number) for name in "abc"} for number in range(8)]
+    start = threading.Barrier(len(versions))
+
+    def write_version(files):
+        start.wait(20)
+        return write_package(folder, {"__init__.py": "i"} | files, MANIFEST)
+
+    with ThreadPoolExecutor(len(versions)) as threads:
+        written = list(threads.map(write_version, versions))
+    assert [it.kept for it in written] == [()] * len(versions)
+    assert contents(folder) in [{"__init__.py": "i"} | files for files in versions]
+    assert Manifest.read(folder).is_whole(folder)
+
+
+def test_what_somebody_has_edited_or_added_stays(write, folder):
+    write({"a.py": "1", "b.py": "1"})
+    (folder / "a.py").write_text("mine")
+    (folder / "b.py").write_text("mine")
+    (folder / "extra.py").write_text("mine")
+    for _ in range(2):
+        written = write({"a.py": "2", "extra.py": "2"})
+        assert contents(folder) == {"__init__.py": "i"} | dict.fromkeys(
+            ("a.py", "b.py", "extra.py"), "mine"
+        )
+        assert {"a.py", "extra.py"} <= set(written.kept)
+        assert (written.changed, written.removed) == ((), ())
+
+
+def test_force_overwrites_and_removes_what_was_edited(write, folder):
+    write({"a.py": "1", "b.py": "1"})
+    (folder / "a.py").write_text("mine")
+    (folder / "b.py").write_text("mine")
+    written = write({"a.py": "2"}, force=True)
+    assert contents(folder) == {"__init__.py": "i", "a.py": "2"}
+    assert (written.changed, written.removed, written.kept) == (("a.py",), ("b.py",), ())
+
+
+@pytest.mark.parametrize("moves", range(5))
+def test_a_kill_at_any_moment_leaves_what_the_next_run_finishes(write, folder, monkeypatch, moves):
+    write({"a.py": "1", "b.py": "1", "c.py": "1"})
+    done, real = 0, _writing.Path.replace
+
+    def dying(self, target):
+        nonlocal done
+        if done == moves:
+            raise KeyboardInterrupt
+        done += 1
+        real(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_writing.Path, "replace", dying)
+        with pytest.raises(KeyboardInterrupt):
+            write({"a.py": "2", "b.py": "2", "d.py": "2"})
+    assert set(contents(folder).values()) <= {"i", "1", "2"}
+    written = write({"a.py": "2", "b.py": "2", "d.py": "2"})
+    assert written.kept == ()
+    assert contents(folder) == {"__init__.py": "i"} | dict.fromkeys(("a.py", "b.py", "d.py"), "2")
+    assert Manifest.read(folder).is_whole(folder)
+
+
+def test_removing_takes_what_was_generated_and_leaves_the_rest(write, folder):
+    write({"a.py": "1", "b.py": "1"})
+    (folder / "__pycache__").mkdir()
+    (folder / "a.py").write_text("mine")
+    written = remove_package(folder, Manifest.read(folder))
+    assert (written.removed, written.kept) == (("b.py",), ("a.py",))
+    assert contents(folder) == {"__init__.py": "i", "a.py": "mine"}
+    remove_package(folder, Manifest.read(folder), force=True)
+    assert not folder.exists()
+
+
+def test_a_manifest_reaches_nothing_outside_of_its_folder(write, folder, tmp_path):
+    write({"a.py": "1"})
+    outside = tmp_path / "outside.py"
+    outside.write_text("1")
+    manifest = json.loads((folder / "_manifest.json").read_text())
+    manifest["files"]["../../outside.py"] = manifest["files"]["a.py"]
+    (folder / "_manifest.json").write_text(json.dumps(manifest))
+    write({})
+    assert outside.exists()
+
+
+def test_nothing_is_written_through_a_link(write, folder, tmp_path):
+    write({"a.py": "1"})
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (folder / "_manifest.json.new").symlink_to(precious)
+    (folder.parent / "_importing.lock").unlink()
+    (folder.parent / "_importing.lock").symlink_to(precious)
+    with suppress(OSError):
+        write({"a.py": "2"})
+    assert precious.read_text() == "mine"
+    (folder.parent / "_importing.lock").unlink()
+    write({"a.py": "2"})
+    assert precious.read_text() == "mine"
+    assert contents(folder) == {"__init__.py": "i", "a.py": "2"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"server": 1}', '{"server": "a", "files": 3}', "\0"])
+def test_a_manifest_that_is_damaged_counts_as_none(folder, text):
+    folder.mkdir(parents=True)
+    (folder / "_manifest.json").write_text(text)
+    assert Manifest.read(folder) is None
+
+
+def test_what_a_killed_run_has_left_is_cleared_once_it_is_old(tmp_path):
+    new, old = tmp_path / "_importing-new", tmp_path / "_importing-old"
+    for it in (new, old):
+        (it / "shop").mkdir(parents=True)
+    hours_ago = time.time() - 7200
+    os.utime(old, (hours_ago, hours_ago))
+    clear_leftovers(tmp_path)
+    assert [it.name for it in tmp_path.iterdir()] == ["_importing-new"]
