@@ -2,7 +2,7 @@
 
 usage: uv run python benchmarks/start.py [--runs N]
 
-Our five wheels are built, and installed with what they declare, in the versions of uv.lock, into an
+Our wheels are built, and installed with what they declare, in the versions of uv.lock, into an
 environment of their own. The first search there compiles every installed module that it imports and
 makes the index of the example tools (119); what the run before has written is removed each time.
 The second finds both. The installed files are read before, so that the disk has no say.
@@ -32,12 +32,12 @@ def main() -> None:
     runs: int = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        scripts = _install(folder)
+        scripts = install(folder)
         python, command = scripts / "python", scripts / "pytools-hybrid"
-        count, size = _size(python)
-        print(f"{count} distributions, {size / 1e6:.0f} MB (without byte code)\n")
+        count, taken = size(python)
+        print(f"{count} distributions, {taken / 1e6:.0f} MB (without byte code)\n")
         cache = folder / "cache"
-        environment = _environment(cache)
+        environment = environment_of(cache)
         search = [str(command), "search", QUERY, "--root", str(ROOT / "examples" / "tools")]
         bare = [_timed([str(python), "-c", "pass"], environment) for _ in range(runs + 1)]
         first = []
@@ -56,18 +56,20 @@ def main() -> None:
         print(f"{title:44} {cpu:5.2f} {wall:6.2f}")
 
 
-def _install(folder: Path) -> Path:
-    """Make the environment, and give the folder of its commands."""
+def install(folder: Path, package: str = "pytools-hybrid") -> Path:
+    """Make an environment with a package, and return the folder of its commands."""
     wheels, environment, locked = folder / "wheels", folder / "environment", folder / "locked.txt"
+    # A library stands alone; the application needs its siblings.
+    chosen = "*.whl" if package == "pytools-hybrid" else f"{package}-*.whl"
     _uv("build", "--all-packages", "--wheel", "--no-sources", f"--out-dir={wheels}")
     _uv(
-        "export", "--frozen", "--package=pytools-hybrid", "--no-dev", "--no-hashes",
+        "export", "--frozen", f"--package={package}", "--no-dev", "--no-hashes",
         "--no-emit-workspace", f"--output-file={locked}",
     )  # fmt: skip
     _uv("venv", f"--python={sys.executable}", str(environment))
     _uv(
         "pip", "install", f"--python={environment}", f"--requirements={locked}",
-        *map(str, sorted(wheels.glob("*.whl"))),
+        *map(str, sorted(wheels.glob(chosen))),
     )  # fmt: skip
     return environment / ("Scripts" if os.name == "nt" else "bin")
 
@@ -76,7 +78,7 @@ def _uv(*arguments: str) -> None:
     subprocess.run(["uv", "--quiet", *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-def _size(python: Path) -> tuple[int, int]:
+def size(python: Path) -> tuple[int, int]:
     """Count the distributions and the bytes of their files, all of which are read for it."""
     program = (
         "from importlib.metadata import distributions\n"
@@ -86,11 +88,11 @@ def _size(python: Path) -> tuple[int, int]:
         "print(len(found), sum(sizes))"
     )
     done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True)
-    count, size = map(int, done.stdout.split())
-    return count, size
+    count, taken = map(int, done.stdout.split())
+    return count, taken
 
 
-def _environment(cache: Path) -> dict[str, str]:
+def environment_of(cache: Path) -> dict[str, str]:
     """Give variables that have the index made there, and byte code as usual."""
     ours = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONPYCACHEPREFIX")
     kept = {

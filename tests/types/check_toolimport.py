@@ -26,5 +26,5 @@ def a_runner_calls_tools(file: Path) -> None:
 
 async def an_import_refuses_what_is_no_option(error: ToolCallError) -> None:
     ImportOptions(runtime="other")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    ImportOptions(("shop",))  # type: ignore[misc]  # pyright: ignore[reportCallIssue]
+    ImportOptions(("shop",))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     assert_type(error.detail, str)

@@ -66,7 +66,7 @@ def ids(tmp_path):
         for path in sorted((tmp_path / "tree").glob("mcptools/*/[!_]*.py")):
             module = ast.parse(path.read_text("utf-8"))
             (run,) = (it for it in module.body if isinstance(it, ast.FunctionDef))
-            described[f"mcptools:{path.parent.name}:{path.stem}"] = ast.get_docstring(run)
+            described[f"mcptools:{path.parent.name}:{path.stem}"] = ast.get_docstring(run).strip()
         return described
 
     return found
@@ -206,16 +206,6 @@ def test_a_schema_that_is_too_large_costs_its_own_tool_what_is_too_much(write, r
         "choices": "a list of more than 1,000 choices was left out",
         "results": "Result allows anything: its schema is too large",
     }
-
-
-def test_a_server_whose_schemas_take_all_of_its_time_leaves_the_others_theirs(write, run):
-    slow = {"properties": {f"p{number}": {"type": "string"} for number in range(15_000)}}
-    listed = [tool("fine"), *(tool(f"slow{number}", inputSchema=slow) for number in range(9))]
-    reports = run(write(a={"tools": listed}, b={}), seconds=3)
-
-    assert set(reports["a"].failed) == {f"slow{number}" for number in range(9)}
-    assert all("models were not made within" in it for it in reports["a"].failed.values())
-    assert (reports["b"].status, reports["b"].failed) == ("imported", {})
 
 
 def test_a_generator_that_cannot_be_loaded_fails_each_server_at_once(write, run, monkeypatch):
@@ -396,7 +386,7 @@ def test_only_the_servers_that_are_named_are_asked(write, run):
 
 
 def test_to_prune_and_to_look_at_some_servers_only_is_refused(write, run, tmp_path):
-    with pytest.raises(OptionError, match=r"prune: .*'only'"):
+    with pytest.raises(OptionError, match=r"only: .*prune"):
         run(write(a={}), only=("a",), prune=True)
     assert not (tmp_path / "tree").exists()
 

@@ -82,7 +82,7 @@ async def import_servers(
 
     if options.only and options.prune:
         raise OptionError(
-            "prune", "removes what no server of the file has, and 'only' names some; give one"
+            "only", "names some servers, and prune removes what no server of the file has; give one"
         )
     require_generator()
     entries = read_servers(file)
