@@ -69,7 +69,11 @@ PLATFORMS = (
     "aarch64-unknown-linux-gnu",
     "aarch64-apple-darwin",
     "x86_64-pc-windows-msvc",
+    "x86_64-unknown-linux-musl",
+    "aarch64-unknown-linux-musl",
 )
+# No marker tells musl from glibc, and sqlite-vec has nothing for musl: what users are told to do.
+WITHOUT_SQLITE_VEC = "sqlite-vec; sys_platform == 'never'"
 
 
 def _installed_pythons() -> list[str]:
@@ -413,6 +417,8 @@ def platforms(session: nox.Session) -> None:
     """Wheels of every dependency exist for every platform and Python that we promise."""
     with tempfile.TemporaryDirectory() as folder:
         requirements = Path(folder, "requirements.txt")
+        overrides = Path(folder, "overrides.txt")
+        overrides.write_text(WITHOUT_SQLITE_VEC, "utf-8")
         session.run_install(
             "uv", "export", "--frozen", "--package=pytools-hybrid", "--no-dev", "--no-hashes",
             "--no-emit-workspace", "--output-file", str(requirements), silent=True,
@@ -423,6 +429,7 @@ def platforms(session: nox.Session) -> None:
                     "uv", "pip", "compile", "--quiet", "--no-deps", "--only-binary=:all:",
                     f"--python-platform={platform}", f"--python-version={version}",
                     str(requirements), "--output-file", str(Path(folder, "out.txt")),
+                    *(["--override", str(overrides)] if platform.endswith("musl") else []),
                 )  # fmt: skip
 
 

@@ -84,6 +84,41 @@ def test_no_file_names_a_place_that_exists_on_one_machine_only():
     assert not found
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_sqlite_vec_is_required_exactly_where_it_has_wheels(there):
+    """It has nothing else to be installed from: elsewhere a requirement stops the installation."""
+    wheels = " ".join(
+        wheel["url"]
+        for package in tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))["package"]
+        if package["name"] == "sqlite-vec"
+        for wheel in package["wheels"]
+    )
+    platforms = {
+        ("linux", "x86_64"): "manylinux1_x86_64",
+        ("linux", "aarch64"): "manylinux2014_aarch64",
+        ("linux", "armv7l"): "armv7l",
+        ("linux", "riscv64"): "riscv64",
+        ("linux", "ppc64le"): "ppc64le",
+        ("darwin", "arm64"): "macosx_11_0_arm64",
+        ("darwin", "x86_64"): "macosx_10_6_x86_64",
+        ("win32", "AMD64"): "win_amd64",
+        ("win32", "ARM64"): "win_arm64",
+        ("freebsd14", "amd64"): "freebsd",
+    }
+    chosen = {where for where, tag in platforms.items() if (tag in wheels) is there}
+    (required,) = (
+        requirement
+        for project in PROJECTS
+        for requirement in map(Requirement, project.get("dependencies", []))
+        if requirement.name == "sqlite-vec"
+    )
+    assert required.marker is not None
+    assert chosen
+    for system, machine in chosen:
+        where = {"sys_platform": system, "platform_machine": machine}
+        assert required.marker.evaluate(where) is there, where
+
+
 @pytest.mark.parametrize("project", PROJECTS, ids=NAMES)
 def test_siblings_are_required_with_a_floor_and_a_cap_that_hold_now(project):
     for requirement in requirements(project):

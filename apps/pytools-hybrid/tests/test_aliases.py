@@ -141,7 +141,10 @@ def test_field_weights_are_set_by_name_and_the_others_keep_theirs(
     assert found(field_weights={}) == by_default
 
 
-@pytest.mark.parametrize("wrong", ["nam=3", "name", "name=x", "name=-1", "name=inf"])
+NO_WEIGHT = "name=0,description=0,parameters=0,category=0,tags=0"
+
+
+@pytest.mark.parametrize("wrong", ["nam=3", "name", "name=x", "name=-1", "name=inf", NO_WEIGHT])
 def test_impossible_field_weights_are_an_error(monkeypatch, wrong):
     monkeypatch.setenv("PYTOOLS_FIELD_WEIGHTS", wrong)
     with pytest.raises(SettingsError, match="PYTOOLS_FIELD_WEIGHTS"):

@@ -651,6 +651,12 @@ def test_watching_that_is_switched_off_is_told(roots):
     assert "switched off" in look_at_watching(roots, is_wanted=False).message
 
 
+def test_a_tree_that_is_too_large_to_be_looked_through_is_told_and_not_waited_for(roots):
+    verdict = look_at_watching(roots, is_wanted=True, seconds=0)
+    assert verdict.status is Status.WARNING
+    assert "were not looked through within 0 s; give a root" in verdict.message
+
+
 def test_too_few_watches_for_all_folders_are_told(roots, tmp_path):
     limit = tmp_path / "max_user_watches"
     limit.write_text("8\n")

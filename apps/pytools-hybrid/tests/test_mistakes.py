@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,28 @@ def test_an_unknown_mode_is_an_error_that_names_the_modes(settings, root, wrong)
         pytest.raises(ValueError, match=f"no mode {wrong!r}; there are hybrid, bm25, vector, fuzz"),
     ):
         tools.search("merge files", mode=wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"limit": 1.5}, "limit must be a whole number from 1 to 50, got 1.5"),
+        ({"limit": "3"}, "limit must be a whole number from 1 to 50, got '3'"),
+        ({"limit": float("nan")}, "limit must be a whole number from 1 to 50, got nan"),
+        ({"top_k": 1.5}, "limit must be a whole number from 1 to 50, got 1.5"),
+        ({"threshold": "high"}, "threshold must be a number from 0 to 1, got 'high'"),
+        ({"query": None}, "the query must be text, got None"),
+        ({"query": b"merge"}, "the query must be text, got b'merge'"),
+    ],
+)
+def test_an_argument_of_another_type_is_an_error_that_says_what_is_allowed(
+    settings, root, arguments, told
+):
+    with (
+        BlockingToolSearch(root, settings(), refresh=False) as tools,
+        pytest.raises(ValueError, match=re.escape(told)),
+    ):
+        tools.search(**{"query": "merge files", **arguments})
 
 
 def test_an_unknown_scope_is_an_error_that_names_the_scopes(settings, root):

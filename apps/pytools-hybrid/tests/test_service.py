@@ -78,7 +78,7 @@ def test_a_limit_out_of_range_is_refused(settings, root, limit):
     async def job(search):
         await search.search("anything", limit=limit)
 
-    with pytest.raises(ValueError, match="between 1 and 50"):
+    with pytest.raises(ValueError, match="from 1 to 50"):
         use(settings(), root, job)
 
 
@@ -87,7 +87,7 @@ def test_a_confidence_out_of_range_is_refused(settings, root, confidence):
     async def job(search):
         await search.search("anything", threshold=confidence)
 
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="from 0 to 1"):
         use(settings(), root, job)
 
 

@@ -111,7 +111,7 @@ def test_the_first_use_of_a_model_says_what_to_install(absent, model, command):
 
 def test_a_provider_that_only_pydantic_ai_may_know_could_be_misspelt(absent):
     said = missing("opnai:x")
-    assert said.startswith("its package is missing, or its provider misspelt; ")
+    assert said.startswith("its package is missing, or its provider misspelt; did you mean openai?")
     assert said.endswith('; pip install "pytools-hybrid[pydantic-ai]"')
 
 

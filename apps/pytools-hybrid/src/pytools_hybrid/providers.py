@@ -113,8 +113,10 @@ def missing(model: str) -> str:
     """Say that a model's package is not installed, with the command that installs it."""
     # Nobody is left to ask whether there is a provider of another name.
     is_known = ":" not in model or _provider(model) in {*EXTRAS, *_THEIR_EXTRAS}
-    doubt = "" if is_known else ", or its provider misspelt"
-    return f"its package is missing{doubt}; {to_install(model)}"
+    if is_known:
+        return f"its package is missing; {to_install(model)}"
+    hint = did_you_mean(_provider(model), (*EXTRAS, *_THEIR_EXTRAS))
+    return f"its package is missing, or its provider misspelt{hint}; {to_install(model)}"
 
 
 def not_here(error: ImportError) -> ImportError:

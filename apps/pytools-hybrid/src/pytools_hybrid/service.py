@@ -179,10 +179,7 @@ class ToolSearch:
         limit = top_k if limit is None else limit
         limit = self.settings.limit if limit is None else limit
         threshold = self.settings.threshold if threshold is None else threshold
-        if not 1 <= limit <= MAX_LIMIT:
-            raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {limit}")
-        if not 0 <= threshold <= 1:
-            raise ValueError(f"threshold must be between 0 and 1, got {threshold}")
+        _check(query, limit, threshold)
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
             raise SettingsError("--rerank / PYTOOLS_RERANK_MODEL", "names no model to rerank with")
@@ -521,3 +518,13 @@ def _without_keys(response: SearchResponse) -> SearchResponse:
         notes=tuple(map(without_keys, response.notes)),
         rerank=report and replace(report, reason=without_keys(report.reason)),
     )
+
+
+def _check(query: object, limit: object, threshold: object) -> None:
+    # Programs without a type checker call this too.
+    if not isinstance(query, str):
+        raise ValueError(f"the query must be text, got {query!r}")
+    if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise ValueError(f"limit must be a whole number from 1 to {MAX_LIMIT}, got {limit!r}")
+    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must be a number from 0 to 1, got {threshold!r}")

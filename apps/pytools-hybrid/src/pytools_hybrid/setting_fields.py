@@ -231,6 +231,8 @@ class SettingFields(BaseSettings):
             raise ValueError(f"there is no {unknown[0]!r}; there are {', '.join(_FIELDS)}")
         if not all(0 <= weight <= _MOST_WEIGHT for weight in value.values()):
             raise ValueError(f"a weight is a number from 0 to {_MOST_WEIGHT}")
+        if len(value) == len(_FIELDS) and not any(value.values()):
+            raise ValueError("all fields have weight 0: no word would count; give one a weight")
         return value
 
     @field_validator("include", "exclude")

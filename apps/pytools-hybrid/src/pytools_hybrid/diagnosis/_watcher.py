@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["look_at_watching"]
 
 _PATIENCE_SECONDS = 8.0
+_LOOKING_SECONDS = 5.0
 _BETWEEN_SECONDS = 0.5
 _LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 _MOST_FOLDERS = 200_000
@@ -34,6 +36,7 @@ def look_at_watching(
     is_wanted: bool,
     database: Path | None = None,
     limit: Path = _LIMIT,
+    seconds: float = _LOOKING_SECONDS,
 ) -> Verdict:
     """Check that the change of a file is noticed, in each way that the trees are watched.
 
@@ -45,10 +48,20 @@ def look_at_watching(
         is_wanted: Whether the settings want files to be watched.
         database: The index.
         limit: Where Linux says how many folders can be watched.
+        seconds: How long looking through a tree may take.
     """
     if not is_wanted:
         return fine("switched off (PYTOOLS_WATCH): the index is brought up to date at the start")
-    polled = [str(root) for root in roots or () if root.is_dir() and _is_polled(root)]
+    polled = []
+    for root in roots or ():
+        try:
+            if root.is_dir() and _is_polled(root, seconds):
+                polled.append(str(root))
+        except TimeoutError:
+            return warning(
+                f"{root} has so many folders that they were not looked through within "
+                f"{seconds:g} s; give a root that holds little but tools",
+            )
     ways = {None, True} if polled else {None}
     with TemporaryDirectory(prefix="pytools-doctor-", dir=_beside(database, roots)) as folder:
         noticed = {way: _notice(Path(folder), polling=way) for way in ways}
@@ -81,12 +94,34 @@ def _beside(database: Path | None, roots: Roots | None) -> Path | None:
     return None if trees.intersection((folder, *folder.parents)) else folder
 
 
-def _is_polled(root: Path) -> bool:
-    """Return whether a tree is looked through at intervals; nothing is written."""
+def _is_polled(root: Path, seconds: float) -> bool:
+    """Return whether a tree is looked through at intervals; nothing is written.
+
+    Raises:
+        TimeoutError: The tree is too large to tell soon.
+    """
     from toolwatch import watch_tools
 
-    with closing(watch_tools(root)) as batches:
-        return next(batches).polling
+    stop = threading.Event()
+    answers: SimpleQueue[bool | Exception] = SimpleQueue()
+
+    def look() -> None:
+        try:
+            with closing(watch_tools(root, stop=stop)) as batches:
+                answers.put(next(batches).polling)
+        except Exception as error:  # noqa: BLE001 - raised by who waits
+            answers.put(error)
+
+    threading.Thread(target=look, name="doctor's look", daemon=True).start()
+    try:
+        answer = answers.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError from None
+    finally:
+        stop.set()
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _with_limit(shown: str, roots: Roots | None, limit: Path) -> Verdict:
