@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -28,13 +29,26 @@ from release.projects import read_projects  # noqa: E402
 # Every package of the workspace, in the order in which they are released.
 PROJECTS = read_projects(ROOT)
 PACKAGES = {name: project.folder for name, project in PROJECTS.items()}
+APP = "pytools-hybrid"
 # Percent of lines and branches that the tests must reach. The libraries reach all, but for what
 # depends on the system and on who wins a race. Much of the command line and the server is reached
 # by the end-to-end tests, whose hundreds of processes would take half as long again if measured.
-COVERED = dict.fromkeys(PACKAGES, 98) | {"pytools-hybrid": 80}
+COVERED = dict.fromkeys(PACKAGES, 98) | {APP: 80}
 # Two at once take half the time; but toolwatch measures how long files take to be noticed.
 TWO = ("--numprocesses=2",)
 ONE_BY_ONE = ("toolwatch",)
+# `WEEKLY=1`, as GitHub's weekly workflow sets it: `lowest` runs all tests, properties try more.
+WEEKLY = "WEEKLY" in os.environ
+HYPOTHESIS = {
+    "TEST_EXAMPLES": "300" if WEEKLY else "40",
+    # An example that once failed is tried again, wherever the tests run.
+    "HYPOTHESIS_STORAGE_DIRECTORY": str(ROOT / ".hypothesis"),
+}
+# Tests that fail where a version is too low: of what a package promises and of what it calls.
+FLOORS = (
+    "test_package.py", "test_readme.py", "test_testing.py", "test_*contract.py",
+    "test_docstrings.py", "test_python_api.py", "test_http_api.py", "test_mcp_server.py",
+)  # fmt: skip
 FOOTPRINT = ROOT / "benchmarks" / "footprint.py"
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 # What the scripts in tests/clients are made of; each is installed without anything of ours.
@@ -215,9 +229,16 @@ def _install_wheel(session: nox.Session, package: str, *arguments: str) -> None:
     session.run_install("uv", "pip", "install", "--no-sources", str(_wheel(package)), *arguments)
 
 
-def _test_wheel(session: nox.Session, package: str, *versions: str, covered: int = 0) -> None:
-    """Import and measure the wheel with only what it declares, then run the package's tests."""
+def _test_wheel(
+    session: nox.Session,
+    package: str,
+    *versions: str,
+    covered: int = 0,
+    tests: Sequence[Path] = (),
+) -> None:
+    """Import and measure the wheel with only what it declares, then run its tests."""
     folder = PACKAGES[package]
+    tests = tests or [folder / "tests"]
     _install_wheel(session, package, *versions)
     session.run("python", "-I", str(FOOTPRINT), package)
     _install_wheel(session, package, *versions, f"--group={folder / 'pyproject.toml'}:test")
@@ -230,12 +251,11 @@ def _test_wheel(session: nox.Session, package: str, *versions: str, covered: int
     with tempfile.TemporaryDirectory() as elsewhere, session.chdir(elsewhere):
         session.run(
             "pytest",
-            str(folder / "tests"),
+            *map(str, tests),
             *([] if package in ONE_BY_ONE else TWO),
             *(measured if covered else []),
             *session.posargs,
-            # An example that once failed is tried again, wherever the tests run.
-            env={"PYTHONPATH": "", "HYPOTHESIS_STORAGE_DIRECTORY": str(ROOT / ".hypothesis")},
+            env={"PYTHONPATH": ""} | HYPOTHESIS,
             # With arguments, as `-k`, a package may have nothing to run.
             success_codes=[0, 5] if session.posargs else [0],
         )
@@ -257,7 +277,9 @@ def tests(session: nox.Session, package: str) -> None:
 @nox.session(python=SUPPORTED[0] if SUPPORTED[0] in PYTHONS else DEFAULT)
 @nox.parametrize("package", list(PACKAGES))
 def lowest(session: nox.Session, package: str) -> None:
-    """One package's wheel and tests with the lowest versions it declares, of siblings too."""
+    """One package's wheel with the lowest versions it declares; with `WEEKLY=1` all its tests."""
+    folders = (PACKAGES[package] / "tests", *([ROOT / "tests"] if package == APP else []))
+    floors = [it for folder in folders for name in FLOORS for it in folder.rglob(name)]
     _test_wheel(
         session,
         package,
@@ -265,6 +287,7 @@ def lowest(session: nox.Session, package: str) -> None:
         # What a wheel requires would not count as direct.
         f"--requirements={PACKAGES[package] / 'pyproject.toml'}",
         f"--constraints={_siblings(package, released=True)}",
+        tests=[] if WEEKLY else floors,
     )
 
 

@@ -10,8 +10,11 @@ from pytools_hybrid.store import has_numpy
 
 from .openai_stub import openai_stub
 
-# A machine under load is slow at times; how fast things are is measured elsewhere.
-hypothesis_settings.register_profile("patient", deadline=None)
+# How long an example takes says something about the machine, and nothing about the code. How many
+# there are is up to noxfile.py: more in the weekly run.
+hypothesis_settings.register_profile(
+    "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
+)
 hypothesis_settings.load_profile("patient")
 
 TOOLS = {

@@ -73,7 +73,7 @@ def test_any_text_is_answered_in_every_mode(runner, search):
         ["create", "issue", "create_issue", "and", "then", "PDF", "。", '"', "天气"]
     )
 
-    @hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+    @hypothesis_settings(suppress_health_check=[HealthCheck.too_slow])
     @given(st.text(st.characters(codec=None)) | st.lists(words, max_size=12).map(" ".join))
     @example("merge and \ud800")
     def any_text(text):

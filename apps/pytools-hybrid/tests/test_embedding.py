@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Embedder
 from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
@@ -118,7 +118,6 @@ def loaded():
     return StaticEmbedder()
 
 
-@settings(max_examples=25)
 @given(st.lists(st.text(max_size=300), min_size=1, max_size=8))
 def test_a_text_has_the_same_vector_alone_and_in_any_batch(loaded, texts):
     for encode in (loaded.encode_documents, loaded.encode_queries):

@@ -9,7 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelResponse, ToolCallPart
@@ -218,7 +218,6 @@ text_hash = "1"
         st.lists(st.dictionaries(names, capabilities, max_size=3), max_size=4),
         st.sampled_from(["", BY_HAND, "# only this", f'{BY_HAND}\n\n["a:b:cc"]\ntext_hash = "0"']),
     )
-    @settings(max_examples=40)
     def test_whatever_is_added_is_there_and_all_else_too(self, steps, text):
         expected = entries(text)
         for made in steps:

@@ -155,7 +155,8 @@ def test_a_folder_of_many_portions_that_is_renamed_keeps_its_vectors(store, larg
         assert reader.coverage("m").vectors == 80
 
 
-@hypothesis_settings(max_examples=12)
+# Each indexes all of them.
+@hypothesis_settings(max_examples=hypothesis_settings().max_examples // 8)
 @given(st.data())
 def test_however_often_it_is_killed_the_index_ends_equal_to_the_files(
     large, tmp_path_factory, data

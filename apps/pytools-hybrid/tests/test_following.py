@@ -398,10 +398,10 @@ class Watched(AnyFileOperations):
 
 
 @pytest.mark.parametrize(
-    ("machine", "examples"), [(ToldWhatChanged, 80), (TrustsTheTimesOfFiles, 80), (Watched, 10)]
+    ("machine", "share"), [(ToldWhatChanged, 1), (TrustsTheTimesOfFiles, 1), (Watched, 8)]
 )
 def test_after_any_operations_on_files_the_index_is_what_a_scan_finds(
-    machine, examples, tmp_path, monkeypatch
+    machine, share, tmp_path, monkeypatch
 ):
     if machine is TrustsTheTimesOfFiles:
         now = time.time_ns
@@ -413,7 +413,7 @@ def test_after_any_operations_on_files_the_index_is_what_a_scan_finds(
     run_state_machine_as_test(
         OfThisTest,
         settings=settings(
-            max_examples=examples,
+            max_examples=settings().max_examples // share,
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=list(HealthCheck),

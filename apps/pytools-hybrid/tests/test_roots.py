@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytools_hybrid import DetailLevel, SearchMode, SettingsError, ToolSearch
 from pytools_hybrid.browse import ToolBrowser, Tools
@@ -216,7 +215,6 @@ def apply(roots, edit):
         file.write_text(content)
 
 
-@hypothesis_settings(max_examples=40)
 @given(
     trees=st.lists(edits, max_size=8),
     steps=st.lists(st.lists(edits, min_size=1, max_size=3), max_size=6),

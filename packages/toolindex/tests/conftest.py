@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 
     from toolscan import ToolRecord
 
-# How long an example takes says something about the machine, and nothing about the code.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says something about the machine, and nothing about the code. How many
+# there are is up to noxfile.py: more in the weekly run.
+settings.register_profile(
+    "patient",
+    deadline=None,
+    max_examples=int(os.environ.get("TEST_EXAMPLES", "40")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("patient")
 
 MODULE = '''\

@@ -2,7 +2,7 @@
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from toolindex import ReadOnlyIndexError, ToolIndex
 from toolindex._rows import alias_words
@@ -147,7 +147,6 @@ with ToolIndex(sys.argv[1]) as index:
         max_size=4,
     )
 )
-@settings(max_examples=60)
 def test_whatever_was_stored_before_the_stored_aliases_are_the_last_mapping(
     annotations, tmp_path_factory, fill, check_sound
 ):

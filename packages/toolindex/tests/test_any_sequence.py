@@ -136,11 +136,10 @@ def machine(tmp_path_factory, report, embed, check_sound, contents):
 
 
 def test_any_sequence_of_changes_leaves_the_index_equal_to_the_files(machine):
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=12))
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=12))
 
 
 @given(before=scans, after=scans)
-@settings(max_examples=60)
 def test_applying_a_plan_makes_the_index_equal_to_the_scan_and_twice_is_once(
     before, after, tmp_path_factory, report, contents
 ):

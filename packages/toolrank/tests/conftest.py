@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from array import array
 from contextlib import closing
@@ -15,8 +16,14 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-# How long an example takes says something about the machine, and nothing about the code.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says something about the machine, and nothing about the code. How many
+# there are is up to noxfile.py: more in the weekly run.
+settings.register_profile(
+    "patient",
+    deadline=None,
+    max_examples=int(os.environ.get("TEST_EXAMPLES", "40")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("patient")
 
 DOCUMENTS = {

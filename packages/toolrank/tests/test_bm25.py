@@ -8,7 +8,7 @@ from threading import get_ident
 
 import apsw
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from toolrank import (
     BM25Retriever,
@@ -70,7 +70,6 @@ def test_a_query_without_words_finds_nothing(documents, text):
 @example("issue\0issue")
 @example("issue \ud800")
 @example("名前 🛠")
-@settings(max_examples=200)
 def test_no_text_makes_a_search_fail(text):
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")

@@ -8,7 +8,7 @@ from array import array
 import apsw
 import pytest
 import sqlite_vec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import (
     Content,
@@ -55,7 +55,6 @@ vectors = st.lists(st.floats(-1, 1, width=32), min_size=8, max_size=8)
     depth=st.integers(1, ROWS),
     kinds=st.none() | st.sets(st.integers(0, 6)),
 )
-@settings(max_examples=60)
 def test_both_retrievers_find_the_same(table, vector, depth, kinds):
     where = None
     if kinds is not None:
@@ -83,7 +82,6 @@ def test_both_retrievers_find_the_same(table, vector, depth, kinds):
     depth=st.integers(1, ROWS),
     kinds=st.none() | st.just([0, 3]),
 )
-@settings(max_examples=30)
 def test_vectors_in_ordinary_rows_are_found_as_those_of_a_vector_table(table, vector, depth, kinds):
     rows = VectorRows(
         "SELECT rowid, embedding FROM docs_vec WHERE rowid > ? ORDER BY rowid DESC", (0,)

@@ -1,8 +1,17 @@
 """Options and fixtures of the tests."""
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says something about the machine, and nothing about the code. How many
+# there are is up to noxfile.py: more in the weekly run.
+settings.register_profile(
+    "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
+)
+settings.load_profile("patient")
 
 
 def pytest_addoption(parser):

@@ -732,7 +732,7 @@ def model(draw, name, base, names):
     return lines + [f"    field_{number}: {draw(fields(names))}" for number in range(count)]
 
 
-@settings(max_examples=200, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck))
 @given(source=modules())
 def test_schemas_of_a_generated_corpus_mean_what_pydantics_mean(source, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp() / "corpus" / "mcptools" / "demo"

@@ -5,7 +5,7 @@ import time
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from toolscan import FileStamp, scan
 
@@ -75,7 +75,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(tick=st.sampled_from([SECOND // 100, SECOND, 2 * SECOND]), steps=STEPS)
 def test_an_edit_is_never_missed_however_slowly_the_clock_of_the_files_ticks(
     tmp_path_factory, tick, steps
