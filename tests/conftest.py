@@ -98,7 +98,7 @@ def run(
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=120,
+            timeout=240,
             check=False,
         )
 
@@ -113,7 +113,7 @@ def connect(command: str, home: Path, environment: dict[str, str]) -> Callable[.
     async def session(
         *arguments: str | Path,
         program: Sequence[str] = (command,),
-        seconds: float = 60,
+        seconds: float = 240,
         **variables: str,
     ) -> AsyncIterator[Client]:
         parameters = StdioServerParameters(

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SITE = runpy.run_path(str(DOCS / "make" / "site.py"))
-PATIENCE = 60
+PATIENCE = 240
 
 
 def printed_by(script, environment, folder):

@@ -23,7 +23,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 AGENTS = (DOCS / "guides" / "agents.md").read_text("utf-8")
 HTTP = (DOCS / "guides" / "http.md").read_text("utf-8")
 TRANSCRIPT = DOCS / "transcripts" / "agent.md"
-PATIENCE = 60
+PATIENCE = 240
 
 
 @pytest.fixture

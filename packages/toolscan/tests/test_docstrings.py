@@ -95,9 +95,10 @@ def test_a_section_in_an_endless_description_is_not_read(tool):
 @pytest.mark.parametrize("line", ["\t" * 1_000 + "x\n", "\n", "é\n"])
 def test_of_an_endless_docstring_the_beginning_is_read(line, tool):
     text = "Does it.\n" + line * (1_800_000 // len(line.encode()))
-    began = time.perf_counter()
+    began = time.process_time()
     record = tool(f'def run(a):\n    """{text}"""\n')
-    assert time.perf_counter() - began < 2
+    # A tenth of a second; minutes, where the end is read too.
+    assert time.process_time() - began < 10
     assert len(record.description) <= 100_000
     assert record.description.startswith("Does it.")
 
