@@ -6,7 +6,9 @@ import pytest
 from hypothesis import settings
 
 # A machine under load is slow at times; how fast things are is measured elsewhere.
-settings.register_profile("patient", deadline=None)
+settings.register_profile(
+    "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
+)
 settings.load_profile("patient")
 
 

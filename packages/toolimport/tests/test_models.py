@@ -218,7 +218,8 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=15)
+# Each makes and runs models.
+@settings(max_examples=settings().max_examples // 4)
 @given(st.dictionaries(TEXTS, SCHEMAS, max_size=3))
 def test_any_schema_gives_a_model_that_can_be_built(properties):
     schema = {"type": "object", "properties": json.loads(json.dumps(properties))}

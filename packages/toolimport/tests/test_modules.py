@@ -106,7 +106,8 @@ def _storable(text):
     return "".join(kept).replace("\r\n", "\n")
 
 
-@settings(max_examples=25)
+# Each writes and reads a module.
+@settings(max_examples=settings().max_examples // 2)
 @given(st.text(min_size=1, max_size=40))
 @example('😀 "it\'s"')
 @example("\ud800")
