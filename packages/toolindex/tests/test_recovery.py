@@ -165,6 +165,42 @@ def test_the_usage_record_outlives_damage_to_either_file(path, fill, breaks):
         assert (found.searches, found.first_accepted, found.tools[0].observations) == (1, 1, 3)
 
 
+@pytest.mark.parametrize(
+    ("start", "size"),
+    [
+        (0, 16),
+        (0, 100),
+        (0, PAGE),
+        (16, 2),
+        (18, 2),
+        (28, 12),
+        (44, 4),
+        (56, 4),
+        (68, 4),
+        (96, 512),
+    ],
+)
+def test_damage_to_the_first_page_of_what_is_kept_costs_nothing(path, kept, fill, start, size):
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+        index.usage.record_searches(
+            [SearchRecord(id="s", at=1.0, query="q", mode="bm25", results=("x",), latency_ms=1.0)]
+        )
+        index.usage.record_outcomes(
+            OutcomeRecord(at=float(n), tool_id="x", success=True, search_id="s") for n in range(900)
+        )
+        fill(index, {})
+    with kept.open("r+b") as file:
+        file.seek(start)
+        file.write(b"\xff" * size)
+    with ToolIndex(path) as index:
+        fill(index, MANY)
+        found = index.usage.statistics()
+        assert (found.searches, found.tools[0].observations) == (1, 900)
+        assert index.count_pending("m") == 0
+    assert not list(path.parent.glob("*.copy*"))
+
+
 def test_what_a_killed_process_left_in_the_log_is_taken_over(path, kept, start):
     program = """
 import os, signal, sys

@@ -1,4 +1,4 @@
-"""Whose database a file is, as its header says, without giving up the locks of this process."""
+"""Reading the bytes of a database, without giving up the locks that this process has on it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import apsw
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["application_id"]
+__all__ = ["application_id", "pages_of"]
 
 _MAGIC = b"SQLite format 3\0"
 _MARK = slice(68, 72)
@@ -52,3 +53,17 @@ def application_id(path: Path) -> int | None:
     if not start.startswith(_MAGIC):
         return None
     return int.from_bytes(start[_MARK].ljust(4, b"\0"), "big")
+
+
+def pages_of(path: Path, size: int, *, start: int) -> Iterator[bytes]:
+    """Yield the whole pages of a database, from the one with an index, as `application_id` reads.
+
+    Raises:
+        OSError: There is no such file.
+        apsw.Error: It cannot be opened or read.
+    """
+    name = os.path.realpath(path)
+    count = os.stat(name).st_size // size  # noqa: PTH116
+    with closing(_File("", name, _FLAGS)) as file:
+        for number in range(start, count):
+            yield file.xRead(size, number * size).ljust(size, b"\0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,7 +29,15 @@ if TYPE_CHECKING:
 
     from toolindex._parts import Part
 
-__all__ = ["BUSY_TIMEOUT_MS", "Opened", "make_kept", "open_connection", "open_part", "translated"]
+__all__ = [
+    "BUSY_TIMEOUT_MS",
+    "PAGE_BYTES",
+    "Opened",
+    "make_kept",
+    "open_connection",
+    "open_part",
+    "translated",
+]
 
 BUSY_TIMEOUT_MS = 5_000
 """How long a statement waits for a lock that another process holds."""
@@ -36,7 +45,9 @@ BUSY_TIMEOUT_MS = 5_000
 _RETRY_SECONDS = 0.005
 _LOG_BYTES = 32 << 20
 # Large pages pay for vectors; the size is fixed by the first write.
-_PAGE_BYTES = 16384
+PAGE_BYTES = 16384
+# What SQLite says of a header that has numbers of no version, which it does not call damage.
+_BROKEN_HEADER = re.compile("unsupported file format|must use the same text encoding")
 _LOCK_FAILURES = (
     apsw.SQLITE_IOERR_LOCK,
     apsw.SQLITE_IOERR_RDLOCK,
@@ -126,6 +137,8 @@ def translated(
     match error:
         case apsw.NotADBError() | apsw.CorruptError():
             return DamagedDatabaseError(path) if is_open else broken(index, part)
+        case apsw.SQLError() if _BROKEN_HEADER.search(str(error)):
+            return broken(index, part)
         case apsw.FullError():
             return DatabaseError(path, "the disk is full; free some space and run again")
         case apsw.BusyError() | apsw.LockedError():
@@ -286,7 +299,7 @@ def _uri(file: Path, mode: str) -> str:
 
 def _tune(connection: apsw.Connection, *schemas: str) -> None:
     for schema in schemas:
-        connection.execute(f"PRAGMA {schema}.page_size = {_PAGE_BYTES}")
+        connection.execute(f"PRAGMA {schema}.page_size = {PAGE_BYTES}")
         _switch_to_wal(connection, schema)
         connection.execute(f"PRAGMA {schema}.synchronous = NORMAL")
         connection.execute(f"PRAGMA {schema}.journal_size_limit = {_LOG_BYTES}")

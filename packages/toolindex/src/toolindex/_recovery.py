@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from toolindex._damage import is_damaged
+from toolindex._first_page import with_new_first_page
 from toolindex._opening import BUSY_TIMEOUT_MS, make_kept, open_connection, translated
 from toolindex._parts import PARTS, beside, kept_path
 from toolindex._usage import to_outcome, to_search
@@ -118,6 +119,9 @@ def _rescue(damaged: Path, *, into: Path) -> None:
         with closing(connection), connection:
             try:
                 take_over(connection, damaged)
+                if into == _new(damaged):  # It is no index, which has another layout.
+                    with with_new_first_page(damaged) as copy:
+                        take_over(connection, copy)
             except apsw.Error as error:
                 # Told while the new one is open: closed, it gives back the files that are lacking.
                 raise translated(damaged, error, is_open=True) from error
