@@ -18,7 +18,7 @@ from toolindex._opening import PAGE_BYTES
 from toolindex._parts import KEPT, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
 __all__ = ["with_new_first_page"]
@@ -29,7 +29,7 @@ _PAGE_COUNT = slice(28, 32)
 
 
 @contextmanager
-def with_new_first_page(file: Path) -> Iterator[Path]:
+def with_new_first_page(file: Path) -> Generator[Path]:
     """Copy a file of what is kept, with the first page of a new one; remove the copy at the end.
 
     Raises:

@@ -52,7 +52,7 @@ def look_at_watching(
     """
     if not is_wanted:
         return fine("switched off (PYTOOLS_WATCH): the index is brought up to date at the start")
-    polled = []
+    polled: list[str] = []
     for root in roots or ():
         try:
             if root.is_dir() and _is_polled(root, seconds):
