@@ -48,7 +48,7 @@ OPTIONAL = {
     "pytools_hybrid.adapters.bigtool": "langchain_core",
     "pytools_hybrid.adapters.fastmcp": "fastmcp",
     "pytools_hybrid.adapters.pydantic_ai": "pydantic_ai",
-    "pytools_hybrid.embedding.pydantic_ai": "pydantic_ai",
+    "toolembed.pydantic_ai": "pydantic_ai",
 }
 COUNT = "import sys, time; print(time.process_time(), *sys.modules)"
 

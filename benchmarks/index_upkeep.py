@@ -12,12 +12,11 @@ from pathlib import Path, PurePosixPath
 import toolscan
 from index_figures import Figure, Times, best
 from pytools_hybrid import SearchMode, Settings, ToolSearch
-from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.refresh import refresh
 from pytools_hybrid.store import SQLiteStore
 from pytools_hybrid.upkeep import Follower
 from tool_tree import reword
-from toolindex import embed_pending
+from toolembed import StaticEmbedder, embed_pending
 
 __all__ = ["cold", "one_file", "restart", "watched"]
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytools_hybrid import SearchMode, Settings, ToolSearch
-from pytools_hybrid.embedding import StaticEmbedder
+from toolembed import StaticEmbedder
 
 MEASURES = ("R@1", "R@5", "NDCG@10")
 VARIANTS = {

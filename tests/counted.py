@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from toolindex import EmbeddingError, EmbeddingLimits, FailureKind
+from toolembed import EmbeddingError, EmbeddingLimits, FailureKind
 
 _POLL_SECONDS = 0.01
 

@@ -29,7 +29,7 @@ import toolrank
 import toolrank._compound as compound
 import toolrank._ranker as ranker
 from pytools_hybrid import Settings, ToolSearch
-from pytools_hybrid.embedding import StaticEmbedder
+from toolembed import StaticEmbedder
 from toolrank.metrics import evaluate
 
 Change = tuple[object, str, object]

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from pytools_hybrid import SearchMode, Settings, ToolSearch
-from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.store import open_store
+from toolembed import StaticEmbedder
 from toolrank.metrics import evaluate
 
 MEASURES = ("hit@1", "hit@5", "ndcg@10")

@@ -30,16 +30,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pytools_hybrid.embedding import create_embedder
-from pytools_hybrid.embedding._static import MODEL_NAME
+from toolembed import Embedder, create_embedder, embed_pending
+from toolembed.providers import OFFLINE
 from toolindex import (
     CONTENT_TABLE,
     FTS_COLUMNS,
     FTS_TABLE,
-    Embedder,
     IndexReader,
     ToolIndex,
-    embed_pending,
 )
 from toolrank import (
     BM25Retriever,
@@ -309,7 +307,7 @@ def main() -> None:
         help="queries that no tool of one of these trees answers",
     )
     parser.add_argument("--at-most", type=int, default=400, help="queries of each file")
-    parser.add_argument("--model", default=MODEL_NAME, help="the embedding model")
+    parser.add_argument("--model", default=OFFLINE, help="the embedding model")
     options = parser.parse_args()
     files: dict[Path, list[tuple[str, Path]]] = {}
     for name, tree, queries in options.tree:

@@ -25,7 +25,7 @@ from unittest.mock import patch
 import pytools_hybrid.store as store
 from pytools_hybrid import SearchMode, Settings, ToolSearch
 from pytools_hybrid.capabilities import parse_capabilities
-from pytools_hybrid.embedding import StaticEmbedder
+from toolembed import StaticEmbedder
 from toolindex import FTS_COLUMNS
 from toolrank.metrics import Evaluation, evaluate
 

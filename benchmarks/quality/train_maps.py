@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pytools_hybrid.embedding._static import DIMENSIONS, load_tokens, means
 from safetensors.numpy import save_file
+from toolembed._static import DIMENSIONS, load_tokens, means
 from toolscan import ToolId, embedding_text, scan
 
 TEMPERATURE = 0.05

@@ -174,7 +174,7 @@ gives {vector_table.dimensions} numbers, of length {length:.2f} together: {numbe
 
 def terms(reader: SQLiteReader) -> None:
     """Show what a request is taken apart into."""
-    from pytools_hybrid.embedding import StaticEmbedder
+    from toolembed import StaticEmbedder
     from toolrank import query_terms, split_request
 
     corrected = " ".join(reader.corrections(QUERY).get(word, word) for word in QUERY.split())

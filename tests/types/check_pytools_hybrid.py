@@ -37,7 +37,8 @@ from pytools_hybrid import (
     result_text,
 )
 from pytools_hybrid.adapters import bigtool, claude, fastmcp, openai, pydantic_ai
-from toolindex import EmbeddingLimits, ToolEntry
+from toolembed import EmbeddingLimits
+from toolindex import ToolEntry
 from toolrank import Contribution
 
 

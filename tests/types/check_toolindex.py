@@ -5,17 +5,21 @@ from pathlib import Path
 from typing import assert_type
 
 import toolscan
-from toolindex import (
+from toolembed import (
     Backoff,
-    Coverage,
     Embedder,
     EmbeddingError,
     EmbeddingLimits,
     EmbeddingReport,
     FailureKind,
+    RefusedText,
+    embed_pending,
+)
+from toolembed.testing import check_embedder
+from toolindex import (
+    Coverage,
     FilterError,
     IndexReader,
-    RefusedText,
     StoredFiles,
     SyncPlan,
     SyncReport,
@@ -26,11 +30,9 @@ from toolindex import (
     ToolStore,
     ToolUsage,
     UsageLog,
-    embed_pending,
     finish_in_thread,
     plan_sync,
 )
-from toolindex.testing import check_embedder
 
 
 class Remote:

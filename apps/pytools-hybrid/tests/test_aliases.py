@@ -7,13 +7,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pytools_hybrid import BlockingToolSearch, Settings, SettingsError
 from pytools_hybrid.aliases import ALIASES, AliasError, renamed
 from pytools_hybrid.http._parameters import SearchQuery, ToolSearchQuery
-from pytools_hybrid.providers import current_name
 from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import SearchRequest
 from pytools_hybrid.server._arguments import read_arguments
 from pytools_hybrid.server._search_tools import SearchArguments
 from pytools_hybrid.store import SQLiteStore
+from toolembed.providers import current_name
 from toolindex import ToolFilter
 
 GIVEN = {

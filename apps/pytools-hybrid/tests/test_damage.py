@@ -9,7 +9,7 @@ from contextlib import closing
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, Settings, ToolSearch
-from pytools_hybrid.embedding import StaticEmbedder
+from toolembed import StaticEmbedder
 from toolindex import kept_path
 
 pytestmark = pytest.mark.skipif(

@@ -9,7 +9,8 @@ from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.diagnosis._commands import Commands
 from pytools_hybrid.diagnosis._embedder import look_at_embedder
 from pytools_hybrid.diagnosis._finding import Status
-from toolindex import EmbeddingError, ToolIndex
+from toolembed import EmbeddingError
+from toolindex import ToolIndex
 
 from .openai_stub import Reply
 

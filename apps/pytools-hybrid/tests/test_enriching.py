@@ -37,7 +37,8 @@ from pytools_hybrid.enriching import (
 )
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.roots import Roots
-from toolindex import Backoff, ToolFilter
+from toolembed import Backoff
+from toolindex import ToolFilter
 from toolrank import ModelUsage
 
 ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"

@@ -13,12 +13,11 @@ import pytest
 from pytools_hybrid import SearchMode, ToolSearch, upkeep
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.diagnosis._embedder import look_at_embedder
-from pytools_hybrid.embedding import _provider
-from pytools_hybrid.embedding._limits import _BY_PREFIX, _REMOTE
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.results import answer_meta
 from pytools_hybrid.upkeep import Follower
-from toolindex import Backoff, EmbeddingError
+from toolembed import Backoff, EmbeddingError, _provider
+from toolembed.providers import PROVIDERS
 
 from .openai_stub import Reply
 
@@ -337,7 +336,9 @@ def test_a_provider_that_is_back_is_noticed_within_20_seconds():
 # What a kill costs
 
 
-@pytest.mark.parametrize("limits", [*_BY_PREFIX.values(), _REMOTE], ids=str)
+@pytest.mark.parametrize(
+    "limits", sorted({each.limits for each in PROVIDERS.values()}, key=str), ids=str
+)
 def test_no_more_than_two_batches_are_under_way_at_once(limits):
     assert limits.texts_per_request * limits.concurrency <= 2 * 64
 

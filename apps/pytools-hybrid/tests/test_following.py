@@ -19,9 +19,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from pytools_hybrid import Follower, Settings, ToolSearch
-from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.refresh import refresh
 from pytools_hybrid.store import SQLiteStore
+from toolembed import StaticEmbedder
 from toolscan import RootNotFoundError, scan
 
 CATEGORIES = ["mcptools/a", "mcptools/b", "gentools/a", "gentools/b"]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from toolindex import EmbeddingError, EmbeddingLimits, FailureKind
+from toolembed import EmbeddingError, EmbeddingLimits, FailureKind
 
 OFFLINE = "wordllama:l2_supercat_256+tools1"
 

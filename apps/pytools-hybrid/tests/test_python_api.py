@@ -29,8 +29,8 @@ from pytools_hybrid import (
     result_text,
 )
 from pytools_hybrid.cli import main
-from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.reranking import Reranking
+from toolembed import StaticEmbedder
 from toolindex import ForeignDatabaseError
 from toolscan import input_schema, scan
 

@@ -7,11 +7,10 @@ from contextlib import closing
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.queries import QueryEmbedder
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.store import SQLiteStore
-from toolindex import Backoff, EmbeddingError, EmbeddingLimits
+from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 
 
 class CountingEmbedder:

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.ranking import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
 from pytools_hybrid.ranking import _PART_SHARE as PART_SHARE
 from pytools_hybrid.ranking import _UNITS as UNITS
 from pytools_hybrid.store import open_store
-from toolindex import Backoff, EmbeddingError, EmbeddingLimits, OutcomeRecord
+from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
+from toolindex import OutcomeRecord
 from toolrank import USAGE_BOUND, usage_prior
 
 BY_WORDS_AND_MEANING = (SearchMode.HYBRID, SearchMode.VECTOR)

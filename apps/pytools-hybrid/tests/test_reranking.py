@@ -18,7 +18,7 @@ from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recorder
 from pytools_hybrid.reranking import Reranking
 from pytools_hybrid.search import RerankReport, SearchRequest
-from toolindex import Backoff
+from toolembed import Backoff
 
 QUERY = "do something with a text or a message"
 

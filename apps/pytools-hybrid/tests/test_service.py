@@ -6,7 +6,8 @@ import shutil
 import apsw
 import pytest
 from pytools_hybrid import Scope, SearchMode, ToolSearch
-from toolindex import DatabaseBusyError, DatabaseError, EmbeddingError, ForeignRootError
+from toolembed import EmbeddingError
+from toolindex import DatabaseBusyError, DatabaseError, ForeignRootError
 
 
 def ids(response):

@@ -11,12 +11,10 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from pytools_hybrid import Settings
 from pytools_hybrid.diagnosis import model_choices
-from pytools_hybrid.embedding import create_embedder
-from pytools_hybrid.embedding._create import stand_in
 from pytools_hybrid.language_models import check_model_name
-from pytools_hybrid.providers import missing
+from pytools_hybrid.remedies import REMEDIES
 from pytools_hybrid.reranking import Reranking
-from toolindex import EmbeddingError, FailureKind
+from toolembed import EmbeddingError, FailureKind, create_embedder, stand_in
 
 MODULE = "pydantic_ai"
 # As where it is not installed: what looks for it and what imports it see None alike.
@@ -110,7 +108,7 @@ def test_the_first_use_of_a_model_says_what_to_install(absent, model, command):
 
 
 def test_a_provider_that_only_pydantic_ai_may_know_could_be_misspelt(absent):
-    said = missing("opnai:x")
+    said = REMEDIES.missing("opnai:x")
     assert said.startswith("its package is missing, or its provider misspelt; did you mean openai?")
     assert said.endswith('; pip install "pytools-hybrid[pydantic-ai]"')
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from langgraph.store.memory import InMemoryStore
 from langgraph_bigtool.tools import get_default_retrieval_tool
-from pytools_hybrid.embedding import StaticEmbedder
 from sets import Tool
+from toolembed import StaticEmbedder
 from typing_extensions import override
 
 from peers import Method

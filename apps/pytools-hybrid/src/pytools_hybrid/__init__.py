@@ -27,6 +27,7 @@ The command `pytools-hybrid` and the MCP server (`pytools-hybrid serve`) are bui
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from toolembed import LimitedEmbedder
     from toolindex import ToolFilter
 
     from pytools_hybrid.blocking import BlockingIndex, BlockingToolSearch
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.corpus import ToolCorpus
     from pytools_hybrid.definitions import ToolDefinition
     from pytools_hybrid.description import DetailLevel, ToolDescription
-    from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.errors import (
         AmbiguousToolError,
         PytoolsError,
@@ -124,7 +124,7 @@ _HOMES = {
     "ToolDefinition": "pytools_hybrid.definitions",
     "DetailLevel": "pytools_hybrid.description",
     "ToolDescription": "pytools_hybrid.description",
-    "LimitedEmbedder": "pytools_hybrid.embedding",
+    "LimitedEmbedder": "toolembed",
     "AmbiguousToolError": "pytools_hybrid.errors",
     "ToolArgumentsError": "pytools_hybrid.errors",
     "ToolLoadError": "pytools_hybrid.errors",

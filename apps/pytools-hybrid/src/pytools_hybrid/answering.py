@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from toolembed import StaticEmbedder, stand_in
 from toolrank import query_terms, split_request
 
-from pytools_hybrid.embedding import StaticEmbedder
-from pytools_hybrid.embedding._create import stand_in
 from pytools_hybrid.queries import QueryEmbedder
+from pytools_hybrid.remedies import REMEDIES
 from pytools_hybrid.search import SearchMode
 
 if TYPE_CHECKING:
-    from toolindex import Embedder, ToolStore
+    from toolembed import Embedder
+    from toolindex import ToolStore
 
     from pytools_hybrid.ranking import Searcher
     from pytools_hybrid.recorder import Recorder
@@ -87,7 +88,9 @@ class Answering:
     async def _stand_in(self, model_id: str, wanted: str) -> Embedder | None:
         if model_id not in self._stand_ins:
             # In a thread: it may import what knows the providers.
-            self._stand_ins[model_id] = await asyncio.to_thread(stand_in, model_id, wanted)
+            self._stand_ins[model_id] = await asyncio.to_thread(
+                stand_in, model_id, wanted, remedies=REMEDIES
+            )
         return self._stand_ins[model_id]
 
     async def _looked_up(

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from anyio.from_thread import BlockingPortal
+    from toolembed import LimitedEmbedder
     from toolindex import ToolFilter
 
-    from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.roots import Roots, RootsLike
     from pytools_hybrid.search import SearchMode
     from pytools_hybrid.settings import Settings

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from toolindex import embed_pending
+from toolembed import embed_pending
 from toolscan import ScanReport
 
 from pytools_hybrid.answering import Answering
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
+    from toolembed import LimitedEmbedder
     from toolscan import ToolId, ToolRecord
 
     from pytools_hybrid.definitions import ToolDefinition
-    from pytools_hybrid.embedding import LimitedEmbedder
 
 __all__ = ["ToolCorpus"]
 

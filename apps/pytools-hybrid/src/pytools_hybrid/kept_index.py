@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path, PurePosixPath
     from types import TracebackType
 
+    from toolembed import LimitedEmbedder
     from toolindex import Coverage, StoreReader, SyncReport, UsageStatistics
 
-    from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.roots import RootsLike
     from pytools_hybrid.store import SQLiteStore
 

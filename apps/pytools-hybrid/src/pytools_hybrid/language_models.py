@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from pytools_hybrid.providers import check_provider
+from toolembed.providers import PROVIDERS, TEST_MODEL, check_provider
 
 __all__ = ["check_model_name"]
-
-_TEST_MODEL = "test"
-# pydantic-ai knows more, and is asked about those; these cost no import.
-_USUAL_PROVIDERS = frozenset(
-    """
-    anthropic azure bedrock cohere deepseek google google-cloud google-gla google-vertex groq
-    huggingface mistral ollama openai openai-chat openai-responses openrouter xai
-    """.split()  # noqa: SIM905 - a block of words reads better than a list of strings
-)
 
 
 def check_model_name(name: str) -> str:
@@ -25,9 +16,9 @@ def check_model_name(name: str) -> str:
         ValueError: It names no provider, or one that pydantic-ai does not know.
     """
     provider, _, model = name.partition(":")
-    if name != _TEST_MODEL and not (provider and model):
+    if name != TEST_MODEL and not (provider and model):
         raise ValueError(
             f"{name!r} names no provider; use PROVIDER:MODEL as in 'openai:gpt-5-mini'"
         )
-    check_provider(name, usual=_USUAL_PROVIDERS)
+    check_provider(name, usual=[it for it, each in PROVIDERS.items() if each.converses])
     return name

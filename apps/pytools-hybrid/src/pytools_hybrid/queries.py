@@ -8,16 +8,16 @@ from array import array
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from toolindex import Backoff, EmbeddingError, FailureKind, ToolIndexError
+from toolembed import Backoff, CircuitBreaker, EmbeddingError, FailureKind, StaticEmbedder
+from toolindex import ToolIndexError
 
-from pytools_hybrid.breaker import CircuitBreaker
-from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.search import QueryVector
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-    from toolindex import Embedder, ToolStore
+    from toolembed import Embedder
+    from toolindex import ToolStore
 
     from pytools_hybrid.recorder import Recorder
 

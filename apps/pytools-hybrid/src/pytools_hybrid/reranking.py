@@ -7,7 +7,8 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from toolindex import Backoff
+from toolembed import Backoff, CircuitBreaker
+from toolembed.providers import current_name
 from toolrank import (
     Candidate,
     LLMReranker,
@@ -16,8 +17,7 @@ from toolrank import (
     clear_lead,
 )
 
-from pytools_hybrid.breaker import CircuitBreaker
-from pytools_hybrid.providers import current_name, what_to_do
+from pytools_hybrid.remedies import REMEDIES
 from pytools_hybrid.search import MatchType, RerankReport
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Reranking:
 
     def _why_unusable(self, error: RankingArgumentError) -> str:
         if isinstance(error.__cause__, ImportError):
-            return what_to_do(self._name, error.__cause__)
+            return REMEDIES.what_to_do(self._name, error.__cause__)
         return " ".join(str(error).split())[:_REASON_LENGTH]
 
     def _why_not(self, tools: tuple[FoundTool, ...]) -> str:

@@ -9,6 +9,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
+from toolembed import without_keys
 from toolindex import (
     FilterError,
     OutcomeRecord,
@@ -22,7 +23,6 @@ from pytools_hybrid.description import DetailLevel, describe
 from pytools_hybrid.errors import SettingsError, UnknownToolError
 from pytools_hybrid.explaining import doubt, unknown
 from pytools_hybrid.kept_index import Index
-from pytools_hybrid.keys import without_keys
 from pytools_hybrid.placement import PLACES, Placement, compared_with, placed
 from pytools_hybrid.ranking import Searcher
 from pytools_hybrid.recorder import Recording
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
     from types import TracebackType
 
+    from toolembed import LimitedEmbedder
     from toolindex import StoreReader, ToolEntry
 
     from pytools_hybrid.catalogue import CategoryCount
     from pytools_hybrid.description import ToolDescription
-    from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.roots import Roots, RootsLike
     from pytools_hybrid.settings import Settings
 

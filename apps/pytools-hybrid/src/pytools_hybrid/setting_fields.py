@@ -15,11 +15,10 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+from toolembed.providers import OFFLINE, check_model_name
 
 from pytools_hybrid import language_models
 from pytools_hybrid.aliases import ALIASES, AliasError, resolved
-from pytools_hybrid.embedding._create import check_model_name
-from pytools_hybrid.embedding._static import MODEL_NAME
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.roots import Roots
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_MODEL", "PREFIX", "SettingFields"]
 
-DEFAULT_MODEL = MODEL_NAME
+DEFAULT_MODEL = OFFLINE
 """The embedding model that comes with the installation and works offline."""
 
 PREFIX = "PYTOOLS_"

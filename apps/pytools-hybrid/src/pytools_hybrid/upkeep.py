@@ -9,7 +9,8 @@ from contextlib import aclosing, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from toolindex import Backoff, EmbeddingError, FailureKind, ToolIndexError
+from toolembed import Backoff, EmbeddingError, FailureKind
+from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import IndexNotReadyError, innermost
 from pytools_hybrid.syncing import SYNC_ERRORS

@@ -6,16 +6,17 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from toolindex import DamagedDatabaseError, ToolIndexError, VectorError, embed_pending
+from toolembed import DimensionsError, create_embedder, embed_pending
+from toolindex import DamagedDatabaseError, ToolIndexError, VectorError
 
-from pytools_hybrid.embedding import create_embedder
+from pytools_hybrid.remedies import REMEDIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from toolembed import LimitedEmbedder
     from toolindex import Coverage
 
-    from pytools_hybrid.embedding import LimitedEmbedder
     from pytools_hybrid.settings import Settings
     from pytools_hybrid.store import SQLiteStore
     from pytools_hybrid.syncing import TreeSync
@@ -34,6 +35,7 @@ def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
         dimensions=settings.embedding_dim,
         requests_per_minute=settings.embedding_requests_per_minute,
         device=settings.device,
+        remedies=REMEDIES,
     )
 
 
@@ -158,7 +160,7 @@ class VectorWork:
                     progress=progress,
                     first=self._wanted,
                 )
-            except VectorError:
+            except (DimensionsError, VectorError):
                 # Another length than that of the batch before: then all texts are pending.
                 if is_last or embedder.dimensions == before:
                     raise

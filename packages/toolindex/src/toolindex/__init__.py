@@ -1,22 +1,21 @@
 """A SQLite index of tools that is always in step with the files.
 
-One call makes the index equal to a scan, and another embeds what is new::
+One call makes the index equal to a scan::
 
     with ToolIndex("search.db") as index:
         with index.lease("files").held(timeout=30):
             stored = index.stored(reader_version=str(RECORD_VERSION))
             scanned = scan(root, known=stored.stamps, hashes=stored.hashes)
             report = index.sync(scanned, reader_version=str(RECORD_VERSION), stored=stored)
-        await embed_pending(index, embedder)
 
 The index: `ToolIndex`, `IndexReader`, `ToolEntry`, `ToolFilter`, `Coverage`, `Lease`.
 Sync: `StoredFiles`, `plan_sync`, `SyncPlan`, `StoredEntry`, `SyncReport`.
-Embedding: the `Embedder` protocol, `embed_pending`, `EmbeddingLimits`, `Backoff`,
-`EmbeddingReport`, `RefusedText`, `QueryVectors`, `PruneReport`.
+Vectors: `ToolIndex.pending` has the texts without one, `ToolIndex.put_vectors` takes them;
+`QueryVectors`, `PruneReport`. The package toolembed embeds what is pending.
 Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsage`,
 `ToolOutcomes`, `QueryCount`, `percentile`.
 Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageStore`,
-`VectorCache`, `PendingTexts` and `WorkLease`; `toolindex.testing.check_store` checks one.
+`VectorCache` and `WorkLease`; `toolindex.testing.check_store` checks one.
 Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
@@ -31,8 +30,6 @@ from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
     DatabaseError,
-    EmbeddingError,
-    FailureKind,
     FilterError,
     ForeignDatabaseError,
     ForeignRootError,
@@ -46,9 +43,6 @@ from toolindex.errors import (
 )
 from toolindex.protocols import (
     Candidate,
-    Embedder,
-    EmbeddingLimits,
-    PendingTexts,
     StoreReader,
     ToolStore,
     UsageStore,
@@ -57,8 +51,6 @@ from toolindex.protocols import (
 )
 
 if TYPE_CHECKING:
-    from toolindex._backoff import Backoff
-    from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
     from toolindex._extension import load_sqlite_vec
     from toolindex._filters import ToolFilter
     from toolindex._header import application_id
@@ -84,7 +76,7 @@ if TYPE_CHECKING:
     from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord, UsageLog
     from toolindex._vectors import VectorTable
 else:
-    # Imported with its first use: who only opens an index need not wait for what embeds.
+    # Imported with its first use: who only opens an index need not wait for the rest.
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -104,17 +96,11 @@ __all__ = [
     "CONTENT_TABLE",
     "FTS_COLUMNS",
     "FTS_TABLE",
-    "Backoff",
     "Candidate",
     "Coverage",
     "DamagedDatabaseError",
     "DatabaseBusyError",
     "DatabaseError",
-    "Embedder",
-    "EmbeddingError",
-    "EmbeddingLimits",
-    "EmbeddingReport",
-    "FailureKind",
     "FilterError",
     "ForeignDatabaseError",
     "ForeignRootError",
@@ -123,12 +109,10 @@ __all__ = [
     "LeaseHeldError",
     "NewerSchemaError",
     "OutcomeRecord",
-    "PendingTexts",
     "PruneReport",
     "QueryCount",
     "QueryVectors",
     "ReadOnlyIndexError",
-    "RefusedText",
     "RemovedRecords",
     "SearchRecord",
     "StoreReader",
@@ -153,7 +137,6 @@ __all__ = [
     "VectorTable",
     "WorkLease",
     "application_id",
-    "embed_pending",
     "finish_in_thread",
     "kept_path",
     "load_sqlite_vec",
@@ -166,8 +149,6 @@ __all__ = [
 _HOMES = {
     name: module
     for module, names in {
-        "_backoff": "Backoff",
-        "_embed": "EmbeddingReport RefusedText embed_pending",
         "_extension": "load_sqlite_vec",
         "_filters": "ToolFilter",
         "_header": "application_id",

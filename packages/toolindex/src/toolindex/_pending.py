@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from toolscan import ToolId, embedding_text
 
-from toolindex._backoff import Backoff
 from toolindex._kept_ids import kept_id
 from toolindex._renewal import renewed_since
 from toolindex._rows import parameter_names
@@ -21,9 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["count_pending", "pending_texts", "refuse", "refused_tools"]
 
 # The first refusal may be a mishap of a provider that works a minute later; the tenth hardly is.
-_RETRY = Backoff(first=45.0, longest=24 * 3600.0)
+_FIRST_DELAY = 45.0
+_LONGEST_DELAY = 24 * 3600.0
 _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
-_DELAY = f"min({_RETRY.longest}, {_RETRY.first} * (1 << min(times - 1, 20)))"
+_DELAY = f"min({_LONGEST_DELAY}, {_FIRST_DELAY} * (1 << min(times - 1, 20)))"
 # A refusal from the future is that of a clock that was wrong.
 _REFUSED = f"abs(at - :now) < {_DELAY}"
 # The order makes SQLite merge three indexes, reading each once from its beginning; without it,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,8 +11,6 @@ __all__ = [
     "DamagedDatabaseError",
     "DatabaseBusyError",
     "DatabaseError",
-    "EmbeddingError",
-    "FailureKind",
     "FilterError",
     "ForeignDatabaseError",
     "ForeignRootError",
@@ -137,47 +134,6 @@ class VectorError(ToolIndexError):
     def __init__(self, model_id: str, message: str) -> None:
         super().__init__(f"embedding model {model_id!r} {message}")
         self.model_id = model_id
-
-
-class FailureKind(StrEnum):
-    """What the failure of an embedder calls for.
-
-    Attributes:
-        TRANSIENT: Try again in a while: no connection, too many requests.
-        SLOW: Ask for fewer texts at once: no answer came in time.
-        REFUSED: Leave this text out: the model does not take it.
-        UNAVAILABLE: Repair something first: no key, no package, no such model, no money.
-    """
-
-    TRANSIENT = "transient"
-    SLOW = "slow"
-    REFUSED = "refused"
-    UNAVAILABLE = "unavailable"
-
-
-class EmbeddingError(ToolIndexError):
-    """An embedding model gave no vectors; search goes on without them.
-
-    Attributes:
-        model: The model, as `Embedder.model_id` names it.
-        reason: What went wrong, without the model.
-        kind: What it calls for.
-        retry_after: For how many seconds the provider asked to be left alone.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        reason: str,
-        *,
-        kind: FailureKind = FailureKind.TRANSIENT,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(f"embedding model {model!r}: {reason}")
-        self.model = model
-        self.reason = reason
-        self.kind = kind
-        self.retry_after = retry_after
 
 
 class FilterError(ToolIndexError, ValueError):

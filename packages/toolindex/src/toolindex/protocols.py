@@ -1,12 +1,11 @@
-"""What is asked of others: of embedders, which turn text into vectors, and of stores of tools."""
+"""What is asked of others: of stores of tools."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from toolscan import ScanReport
@@ -22,47 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Candidate",
-    "Embedder",
-    "EmbeddingLimits",
-    "PendingTexts",
     "StoreReader",
     "ToolStore",
     "UsageStore",
     "VectorCache",
     "WorkLease",
 ]
-
-# Prose has 4 to 5 bytes of UTF-8 for each token, Chinese about 3, identifiers about 3.
-_BYTES_PER_TOKEN = 3
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors of one length.
-
-    An implementation gives one vector for each text, in order, all of one length, each
-    finite and not all zeros; the same text gives the same vector. Any text is accepted,
-    also one with characters that cannot be encoded. What fails raises `EmbeddingError`,
-    whose kind says what to do next. `toolindex.testing.check_embedder` checks all but the
-    errors.
-    """
-
-    @property
-    def model_id(self) -> str:
-        """Names the model and everything that changes its vectors; vectors are kept under it."""
-        ...
-
-    @property
-    def dimensions(self) -> int | None:
-        """The length of the vectors; None before the first text where only that can tell."""
-        ...
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that will be searched for."""
-        ...
-
-    async def embed_query(self, text: str) -> list[float]:
-        """Embed a text that searches."""
-        ...
 
 
 class WorkLease(Protocol):
@@ -75,87 +39,6 @@ class WorkLease(Protocol):
     def release(self) -> None:
         """Give it back."""
         ...
-
-
-class PendingTexts(Protocol):
-    """What `embed_pending` needs of an index; each call is made in a worker thread."""
-
-    def pending(self, model_id: str, *, limit: int) -> Mapping[str, str]:
-        """Give up to `limit` texts, by hash, that this model has neither embedded nor refused."""
-        ...
-
-    def count_pending(self, model_id: str) -> int:
-        """Count them; asked once, and only where progress is shown."""
-        ...
-
-    def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
-        """Keep why a model gave no vector for some texts, by hash: these are not pending.
-
-        Not forever: they are tried again in a minute, and later each time they are refused.
-        """
-        ...
-
-    def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
-        """Keep vectors by the hash of their text: from now on these are not pending."""
-        ...
-
-    def lease(self, purpose: str) -> WorkLease:
-        """Give the lease of one kind of work on this index."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingLimits:
-    """What an embedding model takes, so that no request asks for more.
-
-    Tokens are estimated from the text, three bytes of UTF-8 for each: more than most text has.
-
-    Attributes:
-        texts_per_request: Texts in one request. What is lost by a kill is one request, so
-            this is better below what a provider takes at most.
-        tokens_per_request: Tokens of all texts of a request together; None where unlimited.
-        tokens_per_text: Tokens of one text, the rest of which is cut off; None where unlimited.
-        concurrency: Requests under way at once.
-        requests_per_minute: Requests started in a minute, spread evenly; None where unlimited.
-    """
-
-    texts_per_request: int = 64
-    tokens_per_request: int | None = None
-    tokens_per_text: int | None = None
-    concurrency: int = 1
-    requests_per_minute: float | None = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{field.name} must be positive, got {value}")
-
-    def cut(self, text: str) -> str:
-        """Give the part of a text that the model takes, without what cannot be encoded."""
-        encoded = text.encode("utf-8", "replace")
-        if self.tokens_per_text is not None:
-            encoded = encoded[: self.tokens_per_text * _BYTES_PER_TOKEN]
-        return encoded.decode("utf-8", "ignore")
-
-    def requests(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """Give the texts of each request, in order, each cut; a single text always fits.
-
-        What one request holds stays one request when it is divided again.
-        """
-        request: list[str] = []
-        tokens = 0
-        for text in map(self.cut, texts):
-            size = -(-len(text.encode()) // _BYTES_PER_TOKEN)
-            full = len(request) == self.texts_per_request
-            heavy = self.tokens_per_request is not None and tokens + size > self.tokens_per_request
-            if request and (full or heavy):
-                yield request
-                request, tokens = [], 0
-            request.append(text)
-            tokens += size
-        if request:
-            yield request
 
 
 class Candidate(Protocol):
@@ -317,7 +200,7 @@ class VectorCache(Protocol):
         ...
 
 
-class ToolStore(PendingTexts, Protocol):
+class ToolStore(Protocol):
     """A place that mirrors a tree of tools, keeps what was computed for them, and finds them.
 
     Every change is whole or not at all, also when the process is killed, and is seen by every
@@ -362,6 +245,29 @@ class ToolStore(PendingTexts, Protocol):
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
         """Make what tools are also found by, by id, equal to a mapping but for some; count them."""
+        ...
+
+    def pending(self, model_id: str, *, limit: int) -> Mapping[str, str]:
+        """Give up to `limit` texts, by hash, that this model has neither embedded nor refused."""
+        ...
+
+    def count_pending(self, model_id: str) -> int:
+        """Count them; asked once, and only where progress is shown."""
+        ...
+
+    def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
+        """Keep why a model gave no vector for some texts, by hash: these are not pending.
+
+        Not forever: they are tried again in a minute, and later each time they are refused.
+        """
+        ...
+
+    def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
+        """Keep vectors by the hash of their text: from now on these are not pending."""
+        ...
+
+    def lease(self, purpose: str) -> WorkLease:
+        """Give the lease of one kind of work on this index."""
         ...
 
     def refused(self, model_id: str) -> Mapping[str, str]:

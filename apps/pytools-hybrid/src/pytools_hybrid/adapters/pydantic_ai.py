@@ -10,12 +10,12 @@ from pytools_hybrid.calling import NAME_LENGTH, load_tool
 from pytools_hybrid.corpus import ToolCorpus
 from pytools_hybrid.definitions import ToolDefinition
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
-from pytools_hybrid.providers import not_here
+from pytools_hybrid.remedies import REMEDIES
 
 try:
     from pydantic_ai import FunctionToolset, ModelRetry, Tool
 except ModuleNotFoundError as _error:
-    raise not_here(_error) from _error
+    raise REMEDIES.not_here(_error) from _error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence

@@ -54,10 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         say("interrupted")
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
+        from toolembed import ToolEmbedError
         from toolindex import ToolIndexError
         from toolrank import ToolRankError
 
-        if not isinstance(error, PytoolsError | ToolIndexError | ToolRankError | OSError):
+        ours = PytoolsError | ToolEmbedError | ToolIndexError | ToolRankError
+        if not isinstance(error, ours | OSError):
             raise
         if isinstance(error, FileNotFoundError) and not _has_folder():
             say("the current folder was removed; go to another one")

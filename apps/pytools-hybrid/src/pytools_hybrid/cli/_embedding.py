@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytools_hybrid.terminal import Progress
 
 if TYPE_CHECKING:
-    from toolindex import EmbeddingError
+    from toolembed import EmbeddingError
 
     from pytools_hybrid.service import ToolSearch
 
@@ -25,7 +25,7 @@ async def embed(
     """
     import asyncio
 
-    from toolindex import EmbeddingError
+    from toolembed import EmbeddingError
 
     loop = asyncio.get_running_loop()
     with Progress("embedding") as progress:

@@ -63,18 +63,19 @@ def enrich(
     looks there too. Tools that were asked about before and have not changed are left out, and so
     are entries that you wrote yourself. An interrupted run goes on where it was.
     """
+    from toolembed.providers import has_pydantic_ai
     from toolindex import ToolFilter
 
     from pytools_hybrid.enriching import plan_enrichment
     from pytools_hybrid.language_models import check_model_name
-    from pytools_hybrid.providers import has_pydantic_ai, missing
+    from pytools_hybrid.remedies import REMEDIES
 
     try:
         check_model_name(model)
     except ValueError as error:
         raise SettingsError("--model", str(error)) from error
     if not has_pydantic_ai():
-        raise SettingsError("--model", missing(model))
+        raise SettingsError("--model", REMEDIES.missing(model))
     settings = settings_from(root=root, include=include, exclude=exclude)
     plan = plan_enrichment(
         existing_roots(settings),

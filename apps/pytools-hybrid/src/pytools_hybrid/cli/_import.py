@@ -227,7 +227,7 @@ class _Index:
         self.failure: Exception | None = None
 
     async def update(self) -> None:
-        from toolindex import EmbeddingError
+        from toolembed import ToolEmbedError
 
         from pytools_hybrid.syncing import SYNC_ERRORS
 
@@ -235,7 +235,7 @@ class _Index:
         try:
             await self._tools.index.refresh()
             await self._tools.index.embed_pending()
-        except (EmbeddingError, PytoolsError, *SYNC_ERRORS) as error:
+        except (ToolEmbedError, PytoolsError, *SYNC_ERRORS) as error:
             self.failure = error
 
 

@@ -21,7 +21,8 @@ from pytools_hybrid.terminal import (
 )
 
 if TYPE_CHECKING:
-    from toolindex import EmbeddingError, SyncReport
+    from toolembed import EmbeddingError
+    from toolindex import SyncReport
 
     from pytools_hybrid.roots import Roots
     from pytools_hybrid.service import ToolSearch
@@ -136,7 +137,7 @@ async def _check(tools: ToolSearch) -> None:
 
 async def _compare(tools: ToolSearch) -> EmbeddingError | None:
     """Report on stderr if the model's vectors have changed; return why it gives none, if so."""
-    from toolindex import EmbeddingError
+    from toolembed import EmbeddingError
 
     try:
         if change := await tools.index.compare_model():

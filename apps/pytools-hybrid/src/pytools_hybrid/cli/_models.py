@@ -60,7 +60,7 @@ def download(
     ],
 ) -> None:
     """Download a model that runs on this machine; nothing else ever downloads one."""
-    from pytools_hybrid.embedding._downloads import download_model
+    from toolembed import download_model
 
     provider, _, name = model.partition(":")
     if provider == _OLLAMA and name:
@@ -76,10 +76,10 @@ def download(
     say(f"{model} lies in {folder}; use it with --embedding-model {model}")
     from importlib.util import find_spec
 
-    from pytools_hybrid.providers import to_install
+    from pytools_hybrid.remedies import REMEDIES
 
     if find_spec("sentence_transformers") is None:
-        say(f"what runs it is not installed; {to_install(model)}")
+        say(f"what runs it is not installed; {REMEDIES.to_install(model)}")
 
 
 class _bar:  # noqa: N801 - used as a function

@@ -86,7 +86,8 @@ def settings_from(
     Raises:
         SettingsError: They cannot work.
     """
-    from pytools_hybrid.embedding._create import check_known_provider
+    from toolembed.providers import check_known_provider
+
     from pytools_hybrid.settings import Settings
 
     settings = Settings.from_flags(

@@ -45,7 +45,7 @@ def look_at_embedder(
         database: The index, which may not exist.
         commands: The commands to name.
     """
-    from toolindex import EmbeddingError
+    from toolembed import EmbeddingError
 
     embedder = configured_embedder(settings)
     if embedder is None:
@@ -104,7 +104,7 @@ def remedy_of(message: str, *, model: str) -> str:
 
 def _meanwhile(database: Path | None, wanted: str) -> str:
     """Return what searches go by while a model gives no vectors."""
-    from pytools_hybrid.embedding._static import MODEL_ID
+    from toolembed._static import MODEL_ID
 
     def vectors(model: str) -> int:
         coverage = None if database is None else _coverage(database, model)

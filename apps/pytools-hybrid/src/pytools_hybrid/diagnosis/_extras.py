@@ -6,9 +6,10 @@ import asyncio
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from toolembed import without_keys
+
 from pytools_hybrid.diagnosis._embedder import remedy_of
 from pytools_hybrid.diagnosis._finding import failed, fine
-from pytools_hybrid.keys import without_keys
 
 if TYPE_CHECKING:
     from pytools_hybrid.diagnosis._finding import Verdict

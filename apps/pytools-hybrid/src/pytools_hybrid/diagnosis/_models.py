@@ -14,60 +14,24 @@ from urllib.error import URLError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
+from toolembed import create_embedder, downloaded_models, ollama_address, without_keys
+from toolembed.providers import OFFLINE, PROVIDERS, has_pydantic_ai, provider_of
+
 from pytools_hybrid.diagnosis._embedder import PROBE, remedy_of
-from pytools_hybrid.embedding import create_embedder
-from pytools_hybrid.embedding._downloads import downloaded_models
-from pytools_hybrid.embedding._ollama import ollama_address
-from pytools_hybrid.embedding._static import MODEL_NAME
-from pytools_hybrid.keys import without_keys
-from pytools_hybrid.providers import EXTRAS, has_pydantic_ai, to_install
+from pytools_hybrid.remedies import REMEDIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from toolembed.providers import Provider
 
 __all__ = ["ModelChoice", "model_choices"]
 
 _OLLAMA_SECONDS = 1.0
 _MOST_OLLAMA_MODELS = 30
 _LOCAL = "sentence-transformers"
-_FIRST_LOCAL_MODEL = f"{_LOCAL}:all-MiniLM-L6-v2"
-_FIRST_OLLAMA_MODEL = "nomic-embed-text"
-# What each extra brings to import.
-_PACKAGES = {
-    "openai": ("openai", "tiktoken"),
-    "google": ("google.genai",),
-    "cohere": ("cohere",),
-    "voyageai": ("voyageai",),
-    _LOCAL: ("sentence_transformers", "torch"),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Provider:
-    """A provider whose models are paid for.
-
-    Attributes:
-        models: Settings for its models, the usual one first.
-        variables: Where its key is looked for; any of them.
-    """
-
-    models: tuple[str, ...]
-    variables: tuple[str, ...]
-
-
-_PROVIDERS = (
-    _Provider(
-        models=("openai:text-embedding-3-small", "openai:text-embedding-3-large"),
-        variables=("OPENAI_API_KEY",),
-    ),
-    _Provider(
-        models=("google:gemini-embedding-001",), variables=("GOOGLE_API_KEY", "GEMINI_API_KEY")
-    ),
-    _Provider(models=("cohere:embed-v4.0",), variables=("CO_API_KEY",)),
-    _Provider(
-        models=("voyageai:voyage-4-lite", "voyageai:voyage-4"), variables=("VOYAGE_API_KEY",)
-    ),
-)
+_FIRST_LOCAL_MODEL = f"{_LOCAL}:{PROVIDERS[_LOCAL].models[0]}"
+_FIRST_OLLAMA_MODEL = PROVIDERS["ollama"].models[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,18 +63,19 @@ def model_choices(*, call: bool = False, device: str = "auto") -> Iterator[Model
             is of four words. Models of this machine are not loaded for it.
         device: Where models of sentence-transformers are to run.
     """
-    yield _asked(MODEL_NAME, "comes with the installation, offline")
+    yield _asked(OFFLINE, "comes with the installation, offline")
     yield from _local_models(device)
     yield from _ollama_models(call=call)
-    for provider in _PROVIDERS:
-        yield from _provided(provider, call=call)
+    for name, provider in PROVIDERS.items():
+        if provider.key_variables:
+            yield from _provided(name, provider, call=call)
 
 
 def _asked(setting: str, message: str) -> ModelChoice:
     """Ask a model for a vector."""
-    from toolindex import EmbeddingError
+    from toolembed import EmbeddingError
 
-    embedder = create_embedder(setting)
+    embedder = create_embedder(setting, remedies=REMEDIES)
     if embedder is None:
         return ModelChoice(setting=setting, works=False, message="is no model")
     started = time.perf_counter()
@@ -133,24 +98,25 @@ def _asked(setting: str, message: str) -> ModelChoice:
     )
 
 
-def _provided(provider: _Provider, *, call: bool) -> Iterator[ModelChoice]:
-    first = provider.models[0]
-    if lacking := _lacking(first.partition(":")[0]):
+def _provided(name: str, provider: Provider, *, call: bool) -> Iterator[ModelChoice]:
+    models = [f"{name}:{model}" for model in provider.models]
+    first = models[0]
+    if lacking := _lacking(name):
         yield ModelChoice(
             setting=first, works=False, message="its package is not installed", remedy=lacking
         )
         return
-    key = next((name for name in provider.variables if os.environ.get(name)), None)
+    key = next((name for name in provider.key_variables if os.environ.get(name)), None)
     if key is None:
-        names = " or ".join(provider.variables)
+        names = " or ".join(provider.key_variables)
         yield ModelChoice(
             setting=first,
             works=False,
             message=f"no key: {names} is not set",
-            remedy=f"export {provider.variables[0]}=…",
+            remedy=f"export {provider.key_variables[0]}=…",
         )
         return
-    for setting in provider.models:
+    for setting in models:
         if call:
             yield _asked(setting, f"with {key}")
         else:
@@ -246,9 +212,9 @@ def _json(address: str, body: dict[str, str] | None = None) -> dict[str, Any]:
 
 def _lacking(provider: str) -> str | None:
     """Give the command that installs what a provider needs, or None where it is there."""
-    if has_pydantic_ai() and all(map(_is_installed, _PACKAGES[EXTRAS[provider]])):
+    if has_pydantic_ai() and all(map(_is_installed, provider_of(provider).modules)):
         return None
-    return to_install(provider)
+    return REMEDIES.to_install(provider)
 
 
 def _is_installed(package: str) -> bool:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from toolindex import Backoff
+from toolembed import Backoff, without_keys
 from toolrank import ModelUsage
 
 from pytools_hybrid.enriching._prompt import INSTRUCTIONS, Said, capabilities_of, prompt_of
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.keys import without_keys
 from pytools_hybrid.plain_text import one_line
-from pytools_hybrid.providers import what_to_do
+from pytools_hybrid.remedies import REMEDIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +81,7 @@ class Asker:
 
             resolved = infer_model(model)
         except ImportError as error:
-            raise SettingsError("--model", what_to_do(str(model), error)) from error
+            raise SettingsError("--model", REMEDIES.what_to_do(str(model), error)) from error
         except Exception as error:
             # Unknown names and missing keys have no common root.
             reason = one_line(without_keys(str(error)), _REASON_LENGTH)

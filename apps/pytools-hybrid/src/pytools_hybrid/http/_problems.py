@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from toolembed import ToolEmbedError
 from toolindex import FilterError, ToolIndexError, UsageError
 from toolrank import ToolRankError
 
@@ -109,7 +110,8 @@ class ProblemError(Exception):
 
 def exception_handlers() -> dict[Any, Callable[[Request, Exception], Response]]:
     """Give what makes a response of each exception that leaves an endpoint."""
-    kinds = (ProblemError, HTTPException, PytoolsError, ToolIndexError, ToolRankError, Exception)
+    of_libraries = (ToolEmbedError, ToolIndexError, ToolRankError)
+    kinds = (ProblemError, HTTPException, PytoolsError, *of_libraries, Exception)
     return dict.fromkeys(kinds, _respond)
 
 
@@ -142,7 +144,7 @@ def _problem(request: Request, error: Exception) -> ProblemError:
             return ProblemError(409, str(error))
         case FilterError() | UsageError():
             return ProblemError(422, str(error))
-        case ToolIndexError() | ToolRankError():
+        case ToolEmbedError() | ToolIndexError() | ToolRankError():
             _log.warning("%s: %s", request.url.path, error)
             return ProblemError(
                 503,

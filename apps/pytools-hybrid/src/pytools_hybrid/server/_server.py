@@ -12,6 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
+from toolembed import ToolEmbedError
 from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
@@ -145,7 +146,7 @@ class ToolServer(MCPServer[None]):
             return await tool.call(arguments, progress)
         except ToolError:
             raise
-        except (ToolIndexError, ToolRankError, PytoolsError) as error:
+        except (ToolEmbedError, ToolIndexError, ToolRankError, PytoolsError) as error:
             # It may quote names of files.
             raise ToolError(one_line(str(error), _ERROR_CHARACTERS)) from error
         except Exception as error:

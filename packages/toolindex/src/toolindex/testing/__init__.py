@@ -1,6 +1,5 @@
 """Contract kits: run these over your own implementation of a toolindex protocol."""
 
-from toolindex.testing._embedder import check_embedder
 from toolindex.testing._store import check_store
 
-__all__ = ["check_embedder", "check_store"]
+__all__ = ["check_store"]

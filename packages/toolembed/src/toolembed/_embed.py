@@ -6,16 +6,16 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolindex._backoff import Backoff
-from toolindex._requests import Requests
-from toolindex._threads import finish_in_thread
-from toolindex.errors import ToolIndexError
-from toolindex.protocols import EmbeddingLimits
+from toolembed._backoff import Backoff
+from toolembed._requests import Requests
+from toolembed._threads import finish_in_thread
+from toolembed.errors import ToolEmbedError
+from toolembed.protocols import EmbeddingLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Set
 
-    from toolindex.protocols import Embedder, PendingTexts, WorkLease
+    from toolembed.protocols import Embedder, PendingTexts, WorkLease
 
 __all__ = ["EmbeddingReport", "RefusedText", "embed_pending"]
 
@@ -46,8 +46,7 @@ class EmbeddingReport:
 
     Attributes:
         embedded: How many texts got a vector.
-        refused: The texts that got none. The index keeps the reasons, by `ToolIndex.refused`
-            for each tool.
+        refused: The texts that got none; the index has been told the reasons.
     """
 
     embedded: int
@@ -94,8 +93,8 @@ async def embed_pending(
     Raises:
         EmbeddingError: The model gives no vectors, whatever the text; what came before is
             stored.
-        VectorError: It gives vectors of another length than before.
-        ToolIndexError: The vectors cannot be stored.
+        DimensionsError: It gives vectors of another length than before.
+        ToolEmbedError: The index does not keep the vectors. What it raises itself passes through.
     """
     model_id = embedder.model_id
 
@@ -120,7 +119,7 @@ async def embed_pending(
                 previous, texts = texts, await finish_in_thread(look, page)
                 if texts.keys() == previous.keys():
                     # Without end, and it may have to be paid for.
-                    raise ToolIndexError(f"{model_id}: the index does not keep the vectors")
+                    raise ToolEmbedError(f"{model_id}: the index does not keep the vectors")
     finally:
         turn.end()
     return EmbeddingReport(

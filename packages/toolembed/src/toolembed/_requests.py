@@ -8,14 +8,14 @@ from collections import Counter, deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from toolindex._threads import finish_in_thread
-from toolindex.errors import EmbeddingError, FailureKind, VectorError
+from toolembed._threads import finish_in_thread
+from toolembed.errors import DimensionsError, EmbeddingError, FailureKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
-    from toolindex._backoff import Backoff
-    from toolindex.protocols import Embedder, EmbeddingLimits, PendingTexts
+    from toolembed._backoff import Backoff
+    from toolembed.protocols import Embedder, EmbeddingLimits, PendingTexts
 
 __all__ = ["Requests"]
 
@@ -92,8 +92,7 @@ class Requests:
 
         Raises:
             EmbeddingError: The model gives no vectors, whatever the text.
-            VectorError: It gives vectors of another length than before.
-            ToolIndexError: The vectors cannot be stored.
+            DimensionsError: It gives vectors of another length than before.
         """
         hashes = iter(texts)
         self._waiting.extend(
@@ -261,7 +260,7 @@ class Requests:
         usual = lengths.most_common(1)[0][0] if lengths else 0
         is_new = any(text_hash not in self._doubted for text_hash, _ in batch)
         if known is not None and lengths and known not in lengths and is_new:
-            raise VectorError(
+            raise DimensionsError(
                 self._embedder.model_id,
                 f"gave vectors of {usual} dimensions where {known} were expected",
             )

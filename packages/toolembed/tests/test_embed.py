@@ -11,17 +11,17 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolindex import (
+from toolembed import (
     Backoff,
+    DimensionsError,
     EmbeddingError,
     EmbeddingLimits,
+    EmbeddingReport,
     FailureKind,
-    ReadOnlyIndexError,
-    ToolIndex,
-    ToolIndexError,
-    VectorError,
+    RefusedText,
+    ToolEmbedError,
+    embed_pending,
 )
-from toolindex._embed import EmbeddingReport, RefusedText, embed_pending
 
 IMPATIENT = Backoff(first=0.001, jitter=True)
 
@@ -138,15 +138,6 @@ def test_when_nothing_is_pending_nobody_is_waited_for():
     assert index.lease("embed-m").acquire(timeout=0)
 
     assert embed(index, Model()) == EmbeddingReport(embedded=0, refused=())
-
-
-def test_a_real_index_is_embedded(index, fill):
-    fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(130)})
-
-    report = embed(index, Model(), limits=EmbeddingLimits(texts_per_request=50, concurrency=2))
-
-    assert report.embedded == 130
-    assert index.pending("m", limit=1) == {}
 
 
 # Limits
@@ -402,7 +393,7 @@ def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_for_ever():
             pass
 
     model = Model()
-    with pytest.raises(ToolIndexError, match="m: the index does not keep the vectors"):
+    with pytest.raises(ToolEmbedError, match="m: the index does not keep the vectors"):
         embed(Forgetful(8_000), model)
     assert set(model.embedded.values()) == {1}
 
@@ -413,16 +404,6 @@ def test_an_error_that_is_no_embedding_error_goes_through():
 
     with pytest.raises(LookupError, match="a bug"):
         embed(Memory(3), Model(answer))
-
-
-def test_an_index_that_cannot_be_written_ends_it_and_says_so(path, fill):
-    with ToolIndex(path) as index:
-        fill(index, {"mcptools:mail:send": "Send."})
-    with (
-        ToolIndex(path, read_only=True) as index,
-        pytest.raises(ReadOnlyIndexError, match="reading only"),
-    ):
-        embed(index, Model())
 
 
 # Refused texts
@@ -448,21 +429,6 @@ def test_a_refused_text_is_found_left_out_and_reported():
     assert index.refusals == {"hash00017": "embedding model 'm': not this"}
     assert set(model.embedded.values()) == {1}
     assert len(model.requests) == 2 * math.log2(64) + 2
-
-
-def test_a_text_that_was_refused_is_not_asked_about_again_whoever_asks(path, fill):
-    with ToolIndex(path) as index:
-        fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(20)})
-        unwanted = [text for text in index.pending("m", limit=20).values() if "Send 1" in text]
-        model = Model(refusing(*unwanted))
-        assert len(embed(index, model).refused) == 11
-
-    with ToolIndex(path) as index:
-        assert embed(index, Model()) == EmbeddingReport(embedded=0, refused=())
-        assert index.refused("m") == {
-            f"mcptools:mail:send_{number}": "embedding model 'm': not this"
-            for number in (1, *range(10, 20))
-        }
 
 
 def test_a_refusal_is_kept_before_the_next_request():
@@ -578,11 +544,11 @@ def test_a_long_text_that_is_refused_is_tried_in_part(length, taken):
         ([10**400] * 4, "other than a vector"),
     ],
 )
-def test_one_unusable_vector_costs_its_own_text_only(index, fill, bad, why):
-    fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(10)})
+def test_one_unusable_vector_costs_its_own_text_only(bad, why):
+    index = Memory(10)
 
     def answer(texts, number):
-        return [bad if "Send 0." in text else vector_of(text) for text in texts]
+        return [bad if text == "text 00000" else vector_of(text) for text in texts]
 
     report = embed(index, Model(answer))
 
@@ -590,7 +556,7 @@ def test_one_unusable_vector_costs_its_own_text_only(index, fill, bad, why):
     (refused,) = report.refused
     assert "embedding model 'm'" in refused.reason
     assert why in refused.reason
-    assert list(index.refused("m").values()) == [refused.reason]
+    assert index.refusals == {"hash00000": refused.reason}
     assert index.count_pending("m") == 0
 
 
@@ -615,7 +581,9 @@ def test_other_dimensions_than_before_are_an_error_that_names_the_model():
     index = Memory(100)
     model = Model(lambda texts, number: [[1.0] * (2 + number)] * len(texts))
 
-    with pytest.raises(VectorError, match="'m' gave vectors of 3 dimensions where 2 were expected"):
+    with pytest.raises(
+        DimensionsError, match="'m' gave vectors of 3 dimensions where 2 were expected"
+    ):
         embed(index, model)
 
     assert len(index.vectors) == 64
@@ -624,20 +592,8 @@ def test_other_dimensions_than_before_are_an_error_that_names_the_model():
 def test_other_dimensions_than_announced_are_an_error_that_names_the_model():
     model = Model()
     model.dimensions = 8
-    with pytest.raises(VectorError, match="'m' gave vectors of 4 dimensions where 8"):
+    with pytest.raises(DimensionsError, match="'m' gave vectors of 4 dimensions where 8"):
         embed(Memory(3), model)
-
-
-def test_vectors_of_other_dimensions_than_those_stored_earlier_are_kept_beside_them(index, fill):
-    fill(index, {"mcptools:mail:send": "Send.", "mcptools:mail:read": "Read."})
-    first, _ = index.pending("m", limit=2)
-    index.put_vectors("m", {first: [1.0, 2.0]})
-
-    embed(index, Model())
-
-    assert set(index.pending("m", limit=2)) == {first}, "all texts get a vector of one length"
-    embed(index, Model())
-    assert index.pending("m", limit=2) == {}
 
 
 def test_a_model_that_gives_only_zeros_is_not_asked_about_every_text():
@@ -877,82 +833,6 @@ def test_waiting_for_others_can_be_cancelled():
 
     assert asyncio.run(job()) == set()
     assert index.vectors == {}
-
-
-EMBEDDING_PROGRAM = """
-import asyncio, sys
-from collections import Counter
-from pathlib import Path
-from toolindex import ToolIndex
-from toolindex._embed import embed_pending
-from toolindex import EmbeddingLimits
-
-path, go, log, die_after = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
-
-class Model:
-    model_id = "m"
-    dimensions = 4
-    requests = 0
-
-    async def embed_documents(self, texts):
-        with log.open("a") as file:
-            file.writelines(f"{text.splitlines()[0]}\\n" for text in texts)
-        self.requests += 1
-        if self.requests == die_after:
-            import os, signal
-            os.kill(os.getpid(), signal.SIGKILL)
-        await asyncio.sleep(0.001)
-        return [[1.0, 2.0, 3.0, 4.0]] * len(texts)
-
-print("ready", flush=True)
-while not go.exists():
-    pass
-with ToolIndex(path) as index:
-    report = asyncio.run(embed_pending(
-        index, Model(), limits=EmbeddingLimits(texts_per_request=10), lease_poll=0.01
-    ))
-print(report.embedded)
-"""
-
-
-def embedding_processes(start, path, tmp_path, *, die_after):
-    go = tmp_path / "go"
-    logs = [tmp_path / f"log{number}" for number in range(len(die_after))]
-    processes = [
-        start(EMBEDDING_PROGRAM, path, go, log, requests)
-        for log, requests in zip(logs, die_after, strict=True)
-    ]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    go.touch()
-    outputs = [process.communicate(timeout=60) for process in processes]
-    texts = "".join(log.read_text() for log in logs if log.exists()).splitlines()
-    return [process.returncode for process in processes], outputs, Counter(texts)
-
-
-def test_of_processes_on_one_index_each_text_is_embedded_by_one(path, fill, start, tmp_path):
-    with ToolIndex(path) as index:
-        fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(200)})
-
-    codes, outputs, embedded = embedding_processes(start, path, tmp_path, die_after=[0, 0, 0])
-
-    assert codes == [0, 0, 0], outputs
-    assert sum(int(out) for out, _ in outputs) == 200
-    assert (len(embedded), set(embedded.values())) == (200, {1})
-
-
-def test_a_killed_process_costs_one_batch_and_others_do_the_rest(path, fill, start, tmp_path):
-    with ToolIndex(path) as index:
-        fill(index, {f"mcptools:mail:send_{number}": f"Send {number}." for number in range(200)})
-
-    codes, outputs, embedded = embedding_processes(start, path, tmp_path, die_after=[3, 6])
-    assert codes == [-9, -9], outputs
-    model = Model()
-    with ToolIndex(path) as index:
-        embed(index, model)
-        assert index.pending("m", limit=1) == {}
-
-    assert embedded.total() + model.embedded.total() == 200 + 10 + 10
 
 
 # All at once

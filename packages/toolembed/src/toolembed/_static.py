@@ -20,7 +20,9 @@ from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolindex import EmbeddingError, EmbeddingLimits, FailureKind
+from toolembed.errors import EmbeddingError, FailureKind
+from toolembed.protocols import EmbeddingLimits
+from toolembed.providers import OFFLINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +30,9 @@ if TYPE_CHECKING:
     import numpy as np
     from tokenizers import Tokenizer
 
-__all__ = ["DIMENSIONS", "MODEL_ID", "MODEL_NAME", "StaticEmbedder"]
+__all__ = ["DIMENSIONS", "MODEL_ID", "StaticEmbedder"]
 
-MODEL_NAME = "wordllama"
-_TOKENS_ID = "wordllama:l2_supercat_256"
+_TOKENS_ID = f"{OFFLINE}:l2_supercat_256"
 MODEL_ID = f"{_TOKENS_ID}+tools1"
 DIMENSIONS = 256
 
@@ -95,7 +96,7 @@ class StaticEmbedder:
 
     No network, no GPU, no code of wordllama's. A query's vector is the mean of its tokens'
     vectors, a document's a mean in which the first tokens say most; each goes through its map.
-    Thousands of descriptions a second on one core. Satisfies `toolindex.Embedder`.
+    Thousands of descriptions a second on one core. Satisfies `toolembed.Embedder`.
 
     Args:
         maps: A file of other maps, as benchmarks/quality/train_maps.py learns them from one's own
@@ -201,7 +202,7 @@ def load_tokens() -> _Tokens:
     # find_spec finds the folder without running the package's code.
     spec = find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
-        raise _failure("the package wordllama is not installed; reinstall us")
+        raise _failure("the package wordllama is not installed; reinstall toolembed")
     folder = Path(spec.submodule_search_locations[0])
     try:
         with (folder / _WEIGHTS).open("rb") as file:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
 
-from pytools_hybrid.embedding._downloads import NotDownloadedError, is_downloaded, repository_of
+from toolembed._downloads import is_downloaded, not_downloaded, repository_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic_ai.embeddings import EmbeddingSettings
     from pydantic_ai.embeddings.result import EmbedInputType
     from sentence_transformers import SentenceTransformer
+
+    from toolembed.providers import Remedies
 
 __all__ = ["AUTO_DEVICE", "SentenceTransformersModel"]
 
@@ -38,20 +40,22 @@ class SentenceTransformersModel(EmbeddingModel):
         name: The model on the Hugging Face hub (`all-MiniLM-L6-v2`, `BAAI/bge-small-en-v1.5`),
             or the path of a folder.
         device: Where it runs: `auto`, `cpu`, `cuda`, `mps`, or another name of PyTorch's.
+        remedies: What its errors tell people to do.
 
     Raises:
         ImportError: The package is not installed.
         NotDownloadedError: The model is not on this machine.
     """
 
-    def __init__(self, name: str, *, device: str = AUTO_DEVICE) -> None:
+    def __init__(self, name: str, *, device: str, remedies: Remedies) -> None:
         super().__init__()
         # Asked first: the import takes seconds, and would be for nothing.
         _require_package()
         if not is_downloaded(name):
-            raise NotDownloadedError(name)
+            raise not_downloaded(name, remedies)
         self._name = name
         self._device = device
+        self._remedies = remedies
         self._model: SentenceTransformer | None = None
         self._loading = Lock()
 
@@ -117,7 +121,7 @@ class SentenceTransformersModel(EmbeddingModel):
         logging.disable_progress_bar()
         device = None if self._device == AUTO_DEVICE else self._device
         if device is not None:
-            _require_device(device)
+            _require_device(device, self._remedies)
         try:
             with _offline():
                 return SentenceTransformer(
@@ -128,7 +132,7 @@ class SentenceTransformersModel(EmbeddingModel):
         except Exception as error:
             # As after a download that was broken off. Each library below raises its own.
             reason = str(error).partition("\n")[0] or type(error).__name__
-            raise NotDownloadedError(self._name, reason) from error
+            raise not_downloaded(self._name, self._remedies, reason) from error
 
 
 @contextmanager
@@ -153,7 +157,7 @@ def _require_package() -> None:
         )
 
 
-def _require_device(device: str) -> None:
+def _require_device(device: str, remedies: Remedies) -> None:
     import torch
 
     try:
@@ -162,5 +166,5 @@ def _require_device(device: str) -> None:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition(". ")[0].partition("\n")[0]
         raise ValueError(
-            f"the device {device!r} cannot be used ({reason}); set PYTOOLS_DEVICE=auto"
+            f"the device {device!r} cannot be used ({reason}); {remedies.device}"
         ) from error

@@ -1,4 +1,4 @@
-"""Any embedding model that pydantic-ai knows, as a `toolindex.Embedder`."""
+"""Any embedding model that pydantic-ai knows, as an `Embedder`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import time
 from array import array
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolindex import EmbeddingError, FailureKind
-
-from pytools_hybrid.embedding._failures import kind_of, retry_after_of
-from pytools_hybrid.embedding._limits import DOWNLOADING_PROVIDERS, limits_of
-from pytools_hybrid.embedding._ollama import OLLAMA, ollama_model, ollama_problem
-from pytools_hybrid.keys import without_keys
-from pytools_hybrid.providers import EXTRAS, check_provider, current_name, what_to_do
+from toolembed._failures import kind_of, retry_after_of
+from toolembed._keys import without_keys
+from toolembed._ollama import OLLAMA, ollama_model, ollama_problem
+from toolembed.errors import EmbeddingError, FailureKind
+from toolembed.providers import (
+    TEST_MODEL,
+    Remedies,
+    check_known_provider,
+    current_name,
+    limits_of,
+    provider_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,10 +27,12 @@ if TYPE_CHECKING:
     from pydantic_ai.embeddings import Embedder as PydanticAIEmbedder
     from pydantic_ai.embeddings import EmbeddingModel
     from pydantic_ai.providers import Provider
-    from toolindex import EmbeddingLimits
+
+    from toolembed.protocols import EmbeddingLimits
 
 __all__ = ["ProviderEmbedder"]
 
+_REMEDIES = Remedies()
 AnyProvider = TypeVar("AnyProvider", bound="Provider[Any]")
 
 # Short, so that the next request soon finds a provider that has recovered; a slow one is asked for
@@ -45,6 +52,7 @@ class ProviderEmbedder:
         requests_per_minute: How many requests it takes; None where nobody counts.
         request_seconds: How long a provider may take for a request; None for the default.
         device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
+        remedies: What its errors tell people to do.
 
     Attributes:
         limits: What the provider takes, in one request and in a minute.
@@ -61,10 +69,12 @@ class ProviderEmbedder:
         requests_per_minute: float | None = None,
         request_seconds: float | None = None,
         device: str = "auto",
+        remedies: Remedies = _REMEDIES,
     ) -> None:
         self._model = model
         self._chosen = dimensions
         self._device = device
+        self._remedies = remedies
         self._named = (
             current_name(model) if isinstance(model, str) else f"{model.system}:{model.model_name}"
         )
@@ -74,7 +84,7 @@ class ProviderEmbedder:
         )
         self._provider, _, self._name = self._named.partition(":")
         # What is loaded or downloaded in this process takes its time, and would not stop.
-        self._is_local = self._provider in DOWNLOADING_PROVIDERS
+        self._is_local = provider_of(self._named).downloads
         usual = _OLLAMA_SECONDS if self._provider == OLLAMA else _REQUEST_SECONDS
         self._request_seconds = None if self._is_local else request_seconds or usual
         self._asked_again_at = 0.0
@@ -181,7 +191,7 @@ class ProviderEmbedder:
     def _failure(self, error: Exception, kind: FailureKind) -> EmbeddingError:
         if isinstance(error, ImportError):
             # Perhaps pydantic-ai itself, which is not to be asked then what the error means.
-            reason = without_keys(what_to_do(self._named, error))
+            reason = without_keys(self._remedies.what_to_do(self._named, error))
             return EmbeddingError(self.model_id, reason, kind=kind)
         if isinstance(error, TimeoutError) and self._request_seconds is not None:
             reason = f"no answer within {self._request_seconds:g} s"
@@ -210,7 +220,7 @@ class ProviderEmbedder:
         settings = EmbeddingSettings()
         if self._chosen is not None:
             settings["dimensions"] = self._chosen
-        if self._model == "test":
+        if self._model == TEST_MODEL:
             return Embedder(TestEmbeddingModel(dimensions=self._chosen or 8))
         model = self._model
         if isinstance(model, str):
@@ -222,9 +232,11 @@ class ProviderEmbedder:
     def _model_of(self, name: str) -> EmbeddingModel:
         """Return our own model where pydantic-ai's would download, or not know the address."""
         if self._provider == "sentence-transformers":
-            from pytools_hybrid.embedding._sentence_transformers import SentenceTransformersModel
+            from toolembed._sentence_transformers import SentenceTransformersModel
 
-            local = SentenceTransformersModel(self._name, device=self._device)
+            local = SentenceTransformersModel(
+                self._name, device=self._device, remedies=self._remedies
+            )
             local.load()
             return local
         if self._provider == OLLAMA:
@@ -232,7 +244,7 @@ class ProviderEmbedder:
         from pydantic_ai.embeddings import infer_embedding_model
         from pydantic_ai.providers import infer_provider
 
-        check_provider(name, usual=EXTRAS)
+        check_known_provider(name)
         return infer_embedding_model(
             name, provider_factory=lambda provider: _adapted(infer_provider(provider))
         )
@@ -241,7 +253,7 @@ class ProviderEmbedder:
 def _adapted(provider: AnyProvider) -> AnyProvider:
     # Where it has not been imported, the provider does not use it.
     if "openai" in sys.modules:
-        from pytools_hybrid.embedding._openai import adapt
+        from toolembed._openai import adapt
 
         adapt(provider.client)
     return provider

@@ -28,12 +28,10 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
     UserError,
 )
-from pytools_hybrid.embedding import StaticEmbedder, create_embedder
-from pytools_hybrid.embedding._create import stand_in
-from pytools_hybrid.embedding._provider import ProviderEmbedder
-from pytools_hybrid.embedding.pydantic_ai import StaticEmbeddingModel
-from toolindex import EmbeddingError, FailureKind
-from toolindex.testing import check_embedder
+from toolembed import EmbeddingError, FailureKind, StaticEmbedder, create_embedder, stand_in
+from toolembed._provider import ProviderEmbedder
+from toolembed.pydantic_ai import StaticEmbeddingModel
+from toolembed.testing import check_embedder
 
 
 class HashingModel(EmbeddingModel):
@@ -141,7 +139,7 @@ def test_the_first_words_of_a_document_say_most(loaded):
 def test_without_numpy_a_query_has_the_same_vector():
     code = (
         "import sys\n"
-        "from pytools_hybrid.embedding import StaticEmbedder\n"
+        "from toolembed import StaticEmbedder\n"
         "texts = ['open an issue', '', 'メール 🛠']\n"
         "plain = StaticEmbedder().encode_queries(texts)\n"
         "assert 'numpy' not in sys.modules\n"
@@ -435,7 +433,7 @@ def test_a_model_stands_in_for_another_where_it_costs_no_surprise(model_id, want
 def test_a_provider_without_its_package_is_named_with_the_remedy():
     embedder = create_embedder("voyageai:voyage-4")
 
-    with pytest.raises(EmbeddingError, match=r"voyage-4.*install \"pytools-hybrid\[voyageai\]"):
+    with pytest.raises(EmbeddingError, match=r"voyage-4.*install \"toolembed\[voyageai\]"):
         asyncio.run(embedder.embed_query("anything"))
 
 
@@ -468,7 +466,7 @@ def test_the_model_id_tells_apart_what_gives_other_vectors(setting, dimensions, 
 def test_wordllamas_own_code_is_never_imported():
     code = (
         "import sys\n"
-        "from pytools_hybrid.embedding import StaticEmbedder\n"
+        "from toolembed import StaticEmbedder\n"
         "StaticEmbedder().encode_queries(['a query'])\n"
         "assert not {'wordllama', 'numpy', 'pydantic_ai'} & set(sys.modules)\n"
         "StaticEmbedder().encode_documents(['many documents'] * 1000)\n"

@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.embedding._static import MODEL_ID, StaticEmbedder
-from pytools_hybrid.providers import not_here
+from toolembed._static import MODEL_ID, StaticEmbedder
+from toolembed.providers import Remedies
 
 try:
     from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
 except ModuleNotFoundError as _error:
-    raise not_here(_error) from _error
+    raise Remedies().not_here(_error) from _error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from toolindex.protocols import Embedder
+    from toolembed.protocols import Embedder
 
 __all__ = ["check_embedder"]
 

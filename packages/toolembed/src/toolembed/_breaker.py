@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from toolindex import Backoff
+    from toolembed._backoff import Backoff
 
 __all__ = ["CircuitBreaker"]
 

@@ -4,14 +4,9 @@ import asyncio
 import sys
 
 import pytest
-from pytools_hybrid.embedding import create_embedder
-from pytools_hybrid.embedding._downloads import (
-    NotDownloadedError,
-    _needed,
-    is_downloaded,
-    repository_of,
-)
-from toolindex import EmbeddingError, FailureKind
+from toolembed import EmbeddingError, FailureKind, create_embedder
+from toolembed._downloads import _needed, is_downloaded, not_downloaded, repository_of
+from toolembed.providers import Remedies
 
 
 @pytest.mark.parametrize(
@@ -67,12 +62,17 @@ def test_what_marks_a_model_as_there_comes_last():
 
 
 def test_the_error_names_the_command_that_fetches_it():
-    assert str(NotDownloadedError("tiny")) == (
-        "it is not downloaded; run: pytools-hybrid models download sentence-transformers:tiny"
+    told = Remedies(download="fetch {model}")
+
+    assert str(not_downloaded("tiny", told)) == (
+        "it is not downloaded; run: fetch sentence-transformers:tiny"
     )
-    assert str(NotDownloadedError("tiny", "no weights")).startswith("it cannot be loaded (no weig")
-    assert "no such folder" in str(NotDownloadedError("./tiny"))
-    assert "cannot be loaded (no weights); give" in str(NotDownloadedError("./tiny", "no weights"))
+    assert str(not_downloaded("tiny", Remedies())) == (
+        "it is not downloaded; run: hf download sentence-transformers/tiny"
+    )
+    assert "it cannot be loaded (no weights)" in str(not_downloaded("tiny", told, "no weights"))
+    assert "no such folder" in str(not_downloaded("./tiny", told))
+    assert "(no weights); give" in str(not_downloaded("./tiny", told, "no weights"))
 
 
 # With the package, on a model of a few kilobytes that is made here
@@ -123,7 +123,7 @@ def test_it_gives_as_many_dimensions_as_are_wanted(model):
 def test_a_device_that_is_not_there_is_told_with_the_setting(model):
     embedder = create_embedder(f"sentence-transformers:{model}", device="mps:7")
 
-    with pytest.raises(EmbeddingError, match="set PYTOOLS_DEVICE=auto") as caught:
+    with pytest.raises(EmbeddingError, match="set device to 'auto'") as caught:
         embed(embedder, "merge pdf")
     assert caught.value.kind is FailureKind.UNAVAILABLE
 
@@ -140,5 +140,5 @@ def test_a_model_whose_files_are_broken_is_told(model, tmp_path):
 
 def test_a_model_that_is_not_here_is_not_fetched(model, monkeypatch):
     """No address is asked: one that is closed would be told in the error."""
-    with pytest.raises(EmbeddingError, match="pytools-hybrid models download sentence-transf"):
+    with pytest.raises(EmbeddingError, match="run: hf download sentence-transformers/no-such"):
         embed(create_embedder("sentence-transformers:no-such-model-anywhere"), "merge pdf")

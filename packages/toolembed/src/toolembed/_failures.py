@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from toolindex import FailureKind
+from toolembed.errors import FailureKind
 
 __all__ = ["kind_of", "retry_after_of"]
 

@@ -7,19 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.keys import without_keys
+from toolembed._keys import without_keys
+from toolembed.errors import DownloadError, NotDownloadedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from toolembed.providers import Remedies
+
 __all__ = [
-    "DownloadError",
     "DownloadedModel",
-    "NotDownloadedError",
     "download_model",
     "downloaded_models",
     "is_downloaded",
+    "not_downloaded",
     "repository_of",
 ]
 
@@ -38,31 +39,6 @@ _OLD_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt")
 # What every model of sentence-transformers has, and other models have not.
 _MODULES = "modules.json"
 _MARKS = (_MODULES, "config.json")
-
-
-class NotDownloadedError(PytoolsError):
-    """A model is not on this machine, or not whole; none is fetched without being asked for.
-
-    Args:
-        name: What stands behind `sentence-transformers:`.
-        reason: Why it cannot be loaded; empty where it is not there at all.
-
-    Attributes:
-        model: Its setting.
-    """
-
-    def __init__(self, name: str, reason: str = "") -> None:
-        self.model: str = f"{_PREFIX}{name}"
-        if repository_of(name) is None:
-            state = f"it cannot be loaded ({reason})" if reason else "there is no such folder"
-            super().__init__(f"{state}; give the folder of a model of sentence-transformers")
-            return
-        state = f"it cannot be loaded ({reason})" if reason else "it is not downloaded"
-        super().__init__(f"{state}; run: pytools-hybrid models download {self.model}")
-
-
-class DownloadError(PytoolsError):
-    """A model could not be fetched."""
 
 
 class DownloadedModel(NamedTuple):
@@ -88,6 +64,23 @@ def repository_of(name: str) -> str | None:
         return None
     repository = name if "/" in name else f"{_OWNER}/{name}"
     return repository if _REPOSITORY.fullmatch(repository) else None
+
+
+def not_downloaded(name: str, remedies: Remedies, reason: str = "") -> NotDownloadedError:
+    """Return the error of a model that is not on this machine, or not whole.
+
+    Args:
+        name: What stands behind `sentence-transformers:`.
+        remedies: What downloads it.
+        reason: Why it cannot be loaded; empty where it is not there at all.
+    """
+    repository = repository_of(name)
+    if repository is None:
+        state = f"it cannot be loaded ({reason})" if reason else "there is no such folder"
+        return NotDownloadedError(f"{state}; give the folder of a model of sentence-transformers")
+    state = f"it cannot be loaded ({reason})" if reason else "it is not downloaded"
+    command = remedies.download.format(model=f"{_PREFIX}{name}", repository=repository)
+    return NotDownloadedError(f"{state}; run: {command}")
 
 
 def is_downloaded(name: str) -> bool:

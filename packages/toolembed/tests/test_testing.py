@@ -5,7 +5,7 @@ import hashlib
 import math
 
 import pytest
-from toolindex.testing import check_embedder
+from toolembed.testing import check_embedder
 
 
 class Good:

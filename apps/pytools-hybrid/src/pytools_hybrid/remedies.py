@@ -1,0 +1,11 @@
+"""What errors about models tell people to do, in our commands and settings."""
+
+from toolembed.providers import Remedies
+
+__all__ = ["REMEDIES"]
+
+REMEDIES = Remedies(
+    distribution="pytools-hybrid",
+    download="pytools-hybrid models download {model}",
+    device="set PYTOOLS_DEVICE=auto",
+)

@@ -1,0 +1,104 @@
+"""Text to vectors: an offline model, and any model that pydantic-ai knows.
+
+A name becomes an embedder, and whatever has texts without a vector is embedded by it::
+
+    embedder = create_embedder("wordllama")
+    await embed_pending(store, embedder, limits=embedder.limits)
+
+Embedders: `create_embedder`, `StaticEmbedder`, `stand_in`; the `Embedder` protocol, and
+`LimitedEmbedder` for one that has `EmbeddingLimits`. `toolembed.testing.check_embedder` checks one,
+`toolembed.pydantic_ai` has the offline model for pydantic-ai's own `Embedder`.
+Embedding a store: `embed_pending`, `EmbeddingReport`, `RefusedText`; what it asks of a store,
+`PendingTexts` and `WorkLease`.
+Failures: `ToolEmbedError` and its kinds, `FailureKind`, `Backoff`, `CircuitBreaker`,
+`without_keys`.
+Providers: `toolembed.providers` has what is known of each.
+Models of this machine: `downloaded_models`, `DownloadedModel`, `download_model`, `ollama_address`.
+
+Importing this package imports neither numpy nor pydantic-ai; each comes with the first text that
+needs it. Models that run on this machine are used as they lie there; none is fetched.
+"""
+
+from typing import TYPE_CHECKING
+
+from toolembed.errors import (
+    DimensionsError,
+    DownloadError,
+    EmbeddingError,
+    FailureKind,
+    NotDownloadedError,
+    ToolEmbedError,
+)
+
+if TYPE_CHECKING:
+    from toolembed._backoff import Backoff
+    from toolembed._breaker import CircuitBreaker
+    from toolembed._create import create_embedder, stand_in
+    from toolembed._downloads import DownloadedModel, download_model, downloaded_models
+    from toolembed._embed import EmbeddingReport, RefusedText, embed_pending
+    from toolembed._keys import without_keys
+    from toolembed._ollama import ollama_address
+    from toolembed._static import StaticEmbedder
+    from toolembed.protocols import (
+        Embedder,
+        EmbeddingLimits,
+        LimitedEmbedder,
+        PendingTexts,
+        WorkLease,
+    )
+else:
+    # Imported with its first use: who only names a model need not wait for what embeds.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_HOMES})
+
+
+__all__ = [
+    "Backoff",
+    "CircuitBreaker",
+    "DimensionsError",
+    "DownloadError",
+    "DownloadedModel",
+    "Embedder",
+    "EmbeddingError",
+    "EmbeddingLimits",
+    "EmbeddingReport",
+    "FailureKind",
+    "LimitedEmbedder",
+    "NotDownloadedError",
+    "PendingTexts",
+    "RefusedText",
+    "StaticEmbedder",
+    "ToolEmbedError",
+    "WorkLease",
+    "create_embedder",
+    "download_model",
+    "downloaded_models",
+    "embed_pending",
+    "ollama_address",
+    "stand_in",
+    "without_keys",
+]
+
+_HOMES = {
+    name: module
+    for module, names in {
+        "_backoff": "Backoff",
+        "_breaker": "CircuitBreaker",
+        "_create": "create_embedder stand_in",
+        "_downloads": "DownloadedModel download_model downloaded_models",
+        "_embed": "EmbeddingReport RefusedText embed_pending",
+        "_keys": "without_keys",
+        "_ollama": "ollama_address",
+        "_static": "StaticEmbedder",
+        "protocols": "Embedder EmbeddingLimits LimitedEmbedder PendingTexts WorkLease",
+    }.items()
+    for name in names.split()
+}

@@ -1,0 +1,35 @@
+"""Blocking calls from async code, without leaving one behind."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["finish_in_thread"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    """Run a function in a worker thread; a cancellation waits for its end.
+
+    Otherwise the thread could still use what the caller closes or gives back.
+    """
+    # Its import takes as long as that of the whole index, which most use without.
+    import asyncio
+
+    # Not a task: the end of the loop cancels all tasks, and threads go on all the same.
+    future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({future})
+        # Looked at, so that asyncio does not report it as never retrieved.
+        future.exception()
+        raise

@@ -1,0 +1,368 @@
+"""Which providers of models pydantic-ai has, and what to install for one.
+
+pydantic-ai is an extra: the offline model needs none of it. `PROVIDERS` is the one table of what is
+known without importing it; pydantic-ai itself knows more, and is asked about those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from toolembed.protocols import EmbeddingLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = [
+    "OFFLINE",
+    "PROVIDERS",
+    "TEST_MODEL",
+    "Provider",
+    "Remedies",
+    "check_known_provider",
+    "check_model_name",
+    "check_provider",
+    "current_name",
+    "did_you_mean",
+    "has_pydantic_ai",
+    "is_provider",
+    "limits_of",
+    "provider_of",
+]
+
+OFFLINE = "wordllama"
+"""The model that comes with the installation and works offline."""
+
+TEST_MODEL = "test"
+"""pydantic-ai's own model for tests."""
+
+_OURS = (OFFLINE, "none")
+# It stands before the name of a provider, and takes what that one takes.
+_GATEWAY = "gateway/"
+_COMPARED = 100
+
+# Less than most providers take: more saves no time, and a kill loses what is under way.
+_BATCH = 64
+_LOCAL = EmbeddingLimits(texts_per_request=_BATCH)
+_REMOTE = EmbeddingLimits(texts_per_request=_BATCH, concurrency=2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """What is known of a provider without importing pydantic-ai.
+
+    Attributes:
+        extra: The extra of toolembed that brings what it needs; an empty string where none does.
+        has_own_extra: Whether pydantic-ai-slim has an extra of its name.
+        modules: What its extra brings to import.
+        now: The name that it has now, where this one is out of date.
+        embeds: Whether it is usual for embedding models.
+        converses: Whether it is usual for language models.
+        downloads: Whether it runs in this process, and fetches a model that is not there yet.
+        limits: What its embedding models take in one request, as its documentation says; at most
+            two batches are under way at once.
+        limits_of_models: The same for the models whose name begins like this.
+        models: Names of its usual embedding models, the most usual one first.
+        key_variables: Where its key is looked for; any of them.
+    """
+
+    extra: str = ""
+    has_own_extra: bool = False
+    modules: tuple[str, ...] = ()
+    now: str = ""
+    embeds: bool = False
+    converses: bool = False
+    downloads: bool = False
+    limits: EmbeddingLimits = _REMOTE
+    limits_of_models: tuple[tuple[str, EmbeddingLimits], ...] = ()
+    models: tuple[str, ...] = ()
+    key_variables: tuple[str, ...] = ()
+
+
+_OPENAI = ("openai", "tiktoken")
+_GOOGLE = ("google.genai",)
+# 100 texts in a request (BatchEmbedContents), 2,048 tokens in a text.
+_GOOGLE_LIMITS = EmbeddingLimits(texts_per_request=_BATCH, tokens_per_text=2_048, concurrency=2)
+# 250 texts and 20,000 tokens in a request, 2,048 tokens in a text.
+_CLOUD_LIMITS = EmbeddingLimits(
+    texts_per_request=_BATCH, tokens_per_request=20_000, tokens_per_text=2_048, concurrency=2
+)
+# One text in a request, which the SDK checks; 8,192 tokens in it.
+_CLOUD_LIMITS_OF_MODELS = (
+    (
+        "gemini-embedding-2",
+        EmbeddingLimits(texts_per_request=1, tokens_per_text=8_192, concurrency=4),
+    ),
+)
+
+PROVIDERS = {
+    "openai": Provider(
+        extra="openai",
+        modules=_OPENAI,
+        embeds=True,
+        converses=True,
+        # 2,048 texts and 300,000 tokens in a request, 8,191 tokens in a text.
+        limits=EmbeddingLimits(
+            texts_per_request=_BATCH,
+            tokens_per_request=300_000,
+            tokens_per_text=8_191,
+            concurrency=2,
+        ),
+        models=("text-embedding-3-small", "text-embedding-3-large"),
+        key_variables=("OPENAI_API_KEY",),
+    ),
+    "openai-chat": Provider(extra="openai", modules=_OPENAI, converses=True),
+    "openai-responses": Provider(extra="openai", modules=_OPENAI, converses=True),
+    "azure": Provider(extra="openai", modules=_OPENAI, embeds=True, converses=True),
+    "deepseek": Provider(extra="openai", modules=_OPENAI, embeds=True, converses=True),
+    # It serves a local model, one request after the other.
+    "ollama": Provider(
+        extra="openai",
+        modules=_OPENAI,
+        embeds=True,
+        converses=True,
+        limits=_LOCAL,
+        models=("nomic-embed-text",),
+    ),
+    "google": Provider(
+        extra="google",
+        modules=_GOOGLE,
+        embeds=True,
+        converses=True,
+        limits=_GOOGLE_LIMITS,
+        models=("gemini-embedding-001",),
+        key_variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    ),
+    "google-cloud": Provider(
+        extra="google",
+        modules=_GOOGLE,
+        embeds=True,
+        converses=True,
+        limits=_CLOUD_LIMITS,
+        limits_of_models=_CLOUD_LIMITS_OF_MODELS,
+    ),
+    "google-gla": Provider(
+        extra="google", modules=_GOOGLE, now="google", embeds=True, converses=True
+    ),
+    "google-vertex": Provider(
+        extra="google", modules=_GOOGLE, now="google-cloud", embeds=True, converses=True
+    ),
+    "cohere": Provider(
+        extra="cohere",
+        modules=("cohere",),
+        embeds=True,
+        converses=True,
+        # 96 texts in a request; what is too long for the model is cut off by the provider.
+        limits=_REMOTE,
+        models=("embed-v4.0",),
+        key_variables=("CO_API_KEY",),
+    ),
+    "voyageai": Provider(
+        extra="voyageai",
+        modules=("voyageai",),
+        embeds=True,
+        # 1,000 texts in a request, 120,000 tokens for the largest models, 32,000 tokens in a text
+        # (16,000 for some).
+        limits=EmbeddingLimits(
+            texts_per_request=_BATCH,
+            tokens_per_request=120_000,
+            tokens_per_text=16_000,
+            concurrency=2,
+        ),
+        models=("voyage-4-lite", "voyage-4"),
+        key_variables=("VOYAGE_API_KEY",),
+    ),
+    "sentence-transformers": Provider(
+        extra="sentence-transformers",
+        modules=("sentence_transformers", "torch"),
+        embeds=True,
+        downloads=True,
+        limits=_LOCAL,
+        models=("all-MiniLM-L6-v2",),
+    ),
+    "bedrock": Provider(
+        has_own_extra=True,
+        embeds=True,
+        converses=True,
+        # 96 texts for Cohere's models; Amazon's take one text of 8,192 tokens at a time, and
+        # pydantic-ai makes five such requests at once of one of ours.
+        limits=EmbeddingLimits(texts_per_request=_BATCH, tokens_per_text=8_192),
+    ),
+    # 10 texts in a request.
+    "alibaba": Provider(
+        limits=EmbeddingLimits(texts_per_request=10, tokens_per_text=8_192, concurrency=4)
+    ),
+    TEST_MODEL: Provider(limits=EmbeddingLimits()),
+    **dict.fromkeys(
+        ("anthropic", "groq", "huggingface", "mistral", "openrouter", "xai"),
+        Provider(has_own_extra=True, converses=True),
+    ),
+}
+"""The providers by the name that stands before the colon in a model's name."""
+
+_NO_PROVIDER = Provider()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedies:
+    """What errors tell people to do, in the words of the program that they use.
+
+    Attributes:
+        distribution: Whose extras bring what providers need; it must have those of toolembed.
+        download: The command that downloads a model of sentence-transformers: `{model}` stands
+            for its name, `{repository}` for that of its repository on the Hugging Face hub.
+        device: What lets a device be chosen.
+    """
+
+    distribution: str = "toolembed"
+    download: str = "hf download {repository}"
+    device: str = "set device to 'auto'"
+
+    def to_install(self, model: str) -> str:
+        """Return the command that installs what a model needs."""
+        provider = provider_of(model)
+        wanted = [f"{self.distribution}[{provider.extra or 'pydantic-ai'}]"]
+        if provider.has_own_extra:
+            wanted.append(f"pydantic-ai-slim[{_name(model)}]")
+        return " ".join(["pip install", *(f'"{each}"' for each in wanted)])
+
+    def missing(self, model: str) -> str:
+        """Return that a model's package is not installed, with the command that installs it."""
+        # Nobody is left to ask whether there is a provider of another name.
+        if ":" not in model or _is_installable(model):
+            return f"its package is missing; {self.to_install(model)}"
+        hint = did_you_mean(_name(model), [it for it in PROVIDERS if _is_installable(it)])
+        return f"its package is missing, or its provider misspelt{hint}; {self.to_install(model)}"
+
+    def what_to_do(self, model: str, error: ImportError) -> str:
+        """Return what is missing for a model whose use ended with an error, and the remedy."""
+        if has_pydantic_ai() and not _is_installable(model):
+            # Which package it is, only pydantic-ai knows.
+            return str(error).partition("\n")[0]
+        return self.missing(model)
+
+    def not_here(self, error: ImportError) -> ImportError:
+        """Return what a module that is for pydantic-ai alone raises where that is missing."""
+        return ModuleNotFoundError(
+            f"this module is for pydantic-ai, which is an extra; {self.to_install('')}",
+            name=error.name,
+        )
+
+
+def provider_of(model: str) -> Provider:
+    """Return what is known of a model's provider, also behind a gateway."""
+    return PROVIDERS.get(_name(model), _NO_PROVIDER)
+
+
+def current_name(model: str) -> str:
+    """Return a model's name with the one that its provider has now."""
+    provider, colon, name = model.partition(":")
+    known = PROVIDERS.get(provider, _NO_PROVIDER)
+    return f"{known.now or provider}{colon}{name}"
+
+
+def limits_of(model_id: str, *, requests_per_minute: float | None = None) -> EmbeddingLimits:
+    """Return what a model takes in one request, by its provider and its name.
+
+    Args:
+        model_id: The model.
+        requests_per_minute: How many requests it takes, which no name can tell.
+
+    Raises:
+        ValueError: It takes none.
+    """
+    from dataclasses import replace
+
+    provider = provider_of(model_id)
+    name = model_id.partition(":")[2]
+    of_model = (limits for prefix, limits in provider.limits_of_models if name.startswith(prefix))
+    return replace(next(of_model, provider.limits), requests_per_minute=requests_per_minute)
+
+
+def has_pydantic_ai() -> bool:
+    """Return whether pydantic-ai is installed; it is not imported for that."""
+    return find_spec("pydantic_ai") is not None
+
+
+def is_provider(name: str) -> bool:
+    """Return whether pydantic-ai is here and has a provider of a name; this imports it."""
+    if not has_pydantic_ai():
+        return False
+    from pydantic_ai.providers import infer_provider_class
+
+    try:
+        infer_provider_class(name)
+    except ValueError:
+        return False
+    except ImportError:
+        # It is known; its package is missing, which the first use of it will tell.
+        pass
+    return True
+
+
+def check_provider(model: str, *, usual: Collection[str]) -> None:
+    """Make sure that pydantic-ai has a provider of a model.
+
+    Where it is not installed, nobody can tell. Then the first use of the model says what to
+    install, and costs what the model would have given, as with any other that cannot be used.
+
+    Args:
+        model: Its name.
+        usual: Providers that are known without an import.
+
+    Raises:
+        ValueError: It has none.
+    """
+    if not has_pydantic_ai():
+        return
+    provider = model.partition(":")[0]
+    if ":" in model and provider not in usual and not is_provider(provider.removeprefix(_GATEWAY)):
+        hint = did_you_mean(provider, usual) or "; check its name"
+        raise ValueError(f"pydantic-ai knows no provider of {model!r}{hint}")
+
+
+def check_model_name(name: str) -> str:
+    """Return the name of an embedding model if it has the form of one.
+
+    Raises:
+        ValueError: It names no provider.
+    """
+    if name in _OURS:
+        return name
+    if name != TEST_MODEL and not all(name.partition(":")):
+        alone = (*_OURS, TEST_MODEL)
+        raise ValueError(
+            f"{name!r} names no provider{did_you_mean(name, alone)}; use PROVIDER:MODEL as in "
+            f"'openai:text-embedding-3-small', or one of {', '.join(alone)}"
+        )
+    return name
+
+
+def check_known_provider(name: str) -> None:
+    """Raise if there can be no embedder of a name.
+
+    Raises:
+        ValueError: It names a provider that pydantic-ai does not know.
+    """
+    if name not in _OURS:
+        check_provider(name, usual=[it for it, provider in PROVIDERS.items() if provider.embeds])
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return what to add to an error about an unknown name: a known one that is like it."""
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name.lower()[:_COMPARED], known, n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
+
+
+def _name(model: str) -> str:
+    # The length of vectors that was chosen may stand behind it, as in `test@8`.
+    return model.partition(":")[0].partition("@")[0].removeprefix(_GATEWAY)
+
+
+def _is_installable(model: str) -> bool:
+    provider = provider_of(model)
+    return bool(provider.extra) or provider.has_own_extra

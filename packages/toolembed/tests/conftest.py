@@ -1,0 +1,18 @@
+"""Nothing of the machine's settings reaches a test."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says something about the machine, and nothing about the code.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("OPENAI_", "OLLAMA_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NO_PROXY", "*")

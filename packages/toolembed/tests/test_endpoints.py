@@ -1,0 +1,136 @@
+"""Providers that are asked over HTTP, on a server of the test's own."""
+
+import asyncio
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from toolembed import EmbeddingError, FailureKind, create_embedder, ollama_address
+from toolembed.testing import check_embedder
+
+pytest.importorskip("tiktoken", reason="the extra openai, by which they are asked, is missing")
+
+OLLAMA = "ollama:nomic-embed-text"
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """An OpenAI-compatible endpoint: each vector tells the length of its text."""
+
+    places = staticmethod(range)
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
+        places = list(self.places(len(texts)))
+        rows = [(place, [len(texts[given]), 1.0, 0.5]) for given, place in enumerate(places)]
+        status, answer = 200, {
+            "object": "list",
+            "model": asked["model"],
+            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+            "data": [
+                {"object": "embedding", "index": place, "embedding": vector}
+                for place, vector in rows
+            ],
+        }  # fmt: skip
+        if asked["model"] != "nomic-embed-text":
+            status, answer = 404, {"error": {"message": "not found", "type": "api_error"}}
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def serving(handler):
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def ollama(monkeypatch):
+    with serving(Endpoint) as address:
+        monkeypatch.setenv("OLLAMA_BASE_URL", address)
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("variable", "address"),
+    [
+        ("", "http://localhost:11434/v1"),
+        ("http://gpu:11434", "http://gpu:11434/v1"),
+        ("http://gpu:11434/", "http://gpu:11434/v1"),
+        ("https://host/ollama/v1/", "https://host/ollama/v1"),
+    ],
+)
+def test_ollamas_address_is_where_it_usually_is_unless_a_variable_says_so(
+    monkeypatch, variable, address
+):
+    monkeypatch.setenv("OLLAMA_BASE_URL", variable)
+
+    assert ollama_address() == address
+
+
+@pytest.mark.usefixtures("ollama")
+def test_ollama_embeds_without_a_key():
+    embedder = create_embedder(OLLAMA)
+
+    assert asyncio.run(embedder.embed_query("four")) == [4.0, 1.0, 0.5]
+    assert embedder.model_id == OLLAMA
+
+
+@pytest.mark.usefixtures("ollama")
+def test_ollama_keeps_the_contract_of_embedders():
+    asyncio.run(check_embedder(create_embedder(OLLAMA)))
+
+
+@pytest.mark.usefixtures("ollama")
+@pytest.mark.parametrize(("name", "word"), [("nothing", "nothing"), ("x; evil", "'x; evil'")])
+def test_a_model_that_ollama_does_not_have_is_told_with_the_command_that_fetches_it(name, word):
+    with pytest.raises(EmbeddingError, match=f"run: ollama pull {word}$") as caught:
+        asyncio.run(create_embedder(f"ollama:{name}").embed_query("four"))
+
+    assert caught.value.kind is FailureKind.UNAVAILABLE
+
+
+def test_that_ollama_does_not_run_is_told_with_the_command_that_starts_it(monkeypatch):
+    with serving(Endpoint) as address:
+        monkeypatch.setenv("OLLAMA_BASE_URL", address)
+
+    with pytest.raises(EmbeddingError, match=r"start it \(ollama serve\)") as caught:
+        asyncio.run(create_embedder(OLLAMA).embed_query("four"))
+
+    assert caught.value.kind is FailureKind.TRANSIENT
+    assert f"does not answer at {address}/v1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("places", "lengths"),
+    [
+        (range, [1.0, 2.0, 3.0]),
+        # In the wrong order, and told so.
+        (lambda count: range(count)[::-1], [3.0, 2.0, 1.0]),
+        # All of one index: taken as they come.
+        (lambda count: [0] * count, [1.0, 2.0, 3.0]),
+    ],
+)
+def test_vectors_are_those_of_their_texts_by_their_index(monkeypatch, places, lengths):
+    class Other(Endpoint):
+        pass
+
+    Other.places = staticmethod(places)
+    with serving(Other) as address:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{address}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        embedder = create_embedder("openai:nomic-embed-text")
+        vectors = asyncio.run(embedder.embed_documents(["a", "bb", "ccc"]))
+
+    assert [vector[0] for vector in vectors] == lengths
