@@ -67,7 +67,7 @@ DATA = """
 
 The offline model reads two files of wordllama: word vectors that its author has distilled from the
 token embeddings of Llama 2 models, and published under the MIT licence. The `NOTICE` of
-pytools-hybrid says what in the model is ours. Models that you name have licences of their own.
+toolembed says what in the model is ours. Models that you name have licences of their own.
 """
 
 

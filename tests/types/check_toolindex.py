@@ -1,21 +1,10 @@
 """What a type checker tells a user of toolindex. Both of ours read this; nothing runs it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import assert_type
 
 import toolscan
-from toolembed import (
-    Backoff,
-    Embedder,
-    EmbeddingError,
-    EmbeddingLimits,
-    EmbeddingReport,
-    FailureKind,
-    RefusedText,
-    embed_pending,
-)
-from toolembed.testing import check_embedder
 from toolindex import (
     Coverage,
     FilterError,
@@ -33,31 +22,6 @@ from toolindex import (
     finish_in_thread,
     plan_sync,
 )
-
-
-class Remote:
-    """A user's own embedder: it says nothing of the protocol that it fits."""
-
-    model_id = "remote:v1"
-
-    def __init__(self) -> None:
-        self.dimensions: int | None = None
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        return [await self.embed_query(text) for text in texts]
-
-    async def embed_query(self, text: str) -> list[float]:
-        return [float(len(text)), 1.0]
-
-
-class Forgetful:
-    """It cannot embed what is searched for."""
-
-    model_id = "forgetful"
-    dimensions = 2
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        return [[1.0, 0.0] for _ in texts]
 
 
 def an_index_is_made_equal_to_a_scan(root: Path) -> None:
@@ -78,28 +42,6 @@ def an_index_is_made_equal_to_a_scan(root: Path) -> None:
 def a_plan_is_a_value(stored: StoredFiles, scanned: toolscan.ScanReport) -> None:
     plan = plan_sync(stored.entries, scanned, within=["mcptools"])
     assert_type(plan, SyncPlan)
-
-
-async def what_is_new_is_embedded_by_an_embedder_of_ones_own(index: ToolIndex) -> None:
-    report = await embed_pending(
-        index, Remote(), limits=EmbeddingLimits(), retry=Backoff(), progress=print
-    )
-    assert_type(report, EmbeddingReport)
-    assert_type(report.refused, tuple[RefusedText, ...])
-    own: Embedder = Remote()
-    assert_type(await own.embed_query("merge"), list[float])
-    await check_embedder(Remote())
-
-
-async def half_an_embedder_is_refused(index: ToolIndex) -> None:
-    await embed_pending(
-        index,
-        Forgetful(),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    )
-    await embed_pending(
-        "search.db",  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        Remote(),
-    )
 
 
 def a_reader_gives_entries_and_coverage(index: ToolIndex) -> None:
@@ -137,8 +79,7 @@ async def a_thread_gives_what_the_function_gives(index: ToolIndex) -> None:
     )
 
 
-def errors_say_what_to_do_next(error: EmbeddingError, reading: FilterError) -> None:
-    assert_type(error.kind, FailureKind)
+def errors_have_one_root(reading: FilterError) -> None:
     root: ToolIndexError = reading
     raise root
 

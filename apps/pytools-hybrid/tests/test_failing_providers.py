@@ -17,7 +17,6 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.results import answer_meta
 from pytools_hybrid.upkeep import Follower
 from toolembed import Backoff, EmbeddingError, _provider
-from toolembed.providers import PROVIDERS
 
 from .openai_stub import Reply
 
@@ -334,13 +333,6 @@ def test_a_provider_that_is_back_is_noticed_within_20_seconds():
 
 
 # What a kill costs
-
-
-@pytest.mark.parametrize(
-    "limits", sorted({each.limits for each in PROVIDERS.values()}, key=str), ids=str
-)
-def test_no_more_than_two_batches_are_under_way_at_once(limits):
-    assert limits.texts_per_request * limits.concurrency <= 2 * 64
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")

@@ -14,7 +14,8 @@ from pytools_hybrid.diagnosis import model_choices
 from pytools_hybrid.language_models import check_model_name
 from pytools_hybrid.remedies import REMEDIES
 from pytools_hybrid.reranking import Reranking
-from toolembed import EmbeddingError, FailureKind, create_embedder, stand_in
+from pytools_hybrid.vectors import configured_embedder
+from toolembed import EmbeddingError, FailureKind, stand_in
 
 MODULE = "pydantic_ai"
 # As where it is not installed: what looks for it and what imports it see None alike.
@@ -96,9 +97,9 @@ def test_enriching_with_a_model_ends_with_what_to_install(run):
 
 @pytest.mark.parametrize(("model", "command"), TO_INSTALL)
 def test_the_first_use_of_a_model_says_what_to_install(absent, model, command):
-    embedding = Settings.from_flags({"embedding_model": model}).embedding_model
+    embedder = configured_embedder(Settings.from_flags({"embedding_model": model}))
     with pytest.raises(EmbeddingError) as refused:
-        asyncio.run(create_embedder(embedding).embed_query("merge"))
+        asyncio.run(embedder.embed_query("merge"))
     assert refused.value.kind is FailureKind.UNAVAILABLE
     assert str(refused.value).endswith(f"; {command}")
     assert check_model_name(model) == model
@@ -131,9 +132,8 @@ def test_of_models_only_the_default_can_be_used(absent, monkeypatch):
     assert openai.remedy == 'pip install "pytools-hybrid[openai]"'
 
 
-@pytest.mark.parametrize("module", ["adapters", "embedding"])
-def test_a_module_that_is_for_it_alone_says_what_to_install(absent, monkeypatch, module):
-    name = f"pytools_hybrid.{module}.pydantic_ai"
+def test_a_module_that_is_for_it_alone_says_what_to_install(absent, monkeypatch):
+    name = "pytools_hybrid.adapters.pydantic_ai"
     monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "pytools-hybrid\[pydantic-ai\]"'):
         import_module(name)

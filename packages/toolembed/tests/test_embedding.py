@@ -30,6 +30,7 @@ from pydantic_ai.exceptions import (
 )
 from toolembed import EmbeddingError, FailureKind, StaticEmbedder, create_embedder, stand_in
 from toolembed._provider import ProviderEmbedder
+from toolembed.providers import PROVIDERS
 from toolembed.pydantic_ai import StaticEmbeddingModel
 from toolembed.testing import check_embedder
 
@@ -199,6 +200,12 @@ def test_many_texts_go_in_requests_that_a_provider_takes():
 def test_limits_are_those_of_the_provider(model, texts, concurrency):
     limits = create_embedder(model, dimensions=256).limits
     assert (limits.texts_per_request, limits.concurrency) == (texts, concurrency)
+
+
+def test_no_more_than_two_batches_are_under_way_at_once():
+    for provider in PROVIDERS.values():
+        for limits in (provider.limits, *dict(provider.limits_of_models).values()):
+            assert limits.texts_per_request * limits.concurrency <= 2 * 64
 
 
 def test_the_rate_of_requests_is_the_one_that_is_set():

@@ -1,0 +1,87 @@
+"""What a type checker tells a user of toolembed. Both of ours read this; nothing runs it."""
+
+from collections.abc import Sequence
+from typing import assert_type
+
+from toolembed import (
+    Backoff,
+    Embedder,
+    EmbeddingError,
+    EmbeddingLimits,
+    EmbeddingReport,
+    FailureKind,
+    LimitedEmbedder,
+    PendingTexts,
+    RefusedText,
+    ToolEmbedError,
+    create_embedder,
+    embed_pending,
+)
+from toolembed.providers import PROVIDERS, Remedies
+from toolembed.testing import check_embedder
+from toolindex import ToolIndex, ToolStore
+
+
+class Remote:
+    """A user's own embedder: it says nothing of the protocol that it fits."""
+
+    model_id = "remote:v1"
+
+    def __init__(self) -> None:
+        self.dimensions: int | None = None
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        return [await self.embed_query(text) for text in texts]
+
+    async def embed_query(self, text: str) -> list[float]:
+        return [float(len(text)), 1.0]
+
+
+class Forgetful:
+    """It cannot embed what is searched for."""
+
+    model_id = "forgetful"
+    dimensions = 2
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 0.0] for _ in texts]
+
+
+async def what_is_new_is_embedded_by_an_embedder_of_ones_own(index: ToolIndex) -> None:
+    report = await embed_pending(
+        index, Remote(), limits=EmbeddingLimits(), retry=Backoff(), progress=print
+    )
+    assert_type(report, EmbeddingReport)
+    assert_type(report.refused, tuple[RefusedText, ...])
+    own: Embedder = Remote()
+    assert_type(await own.embed_query("merge"), list[float])
+    await check_embedder(Remote())
+
+
+async def half_an_embedder_is_refused(index: ToolIndex) -> None:
+    await embed_pending(
+        index,
+        Forgetful(),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    )
+    await embed_pending(
+        "search.db",  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        Remote(),
+    )
+
+
+def an_index_and_any_store_of_tools_have_what_is_asked_for(
+    index: ToolIndex, store: ToolStore
+) -> tuple[PendingTexts, PendingTexts]:
+    return index, store
+
+
+def a_name_becomes_an_embedder() -> None:
+    remedies = Remedies(distribution="finder")
+    assert_type(create_embedder("wordllama", remedies=remedies), LimitedEmbedder | None)
+    assert_type(PROVIDERS["openai"].limits, EmbeddingLimits)
+
+
+def errors_say_what_to_do_next(error: EmbeddingError) -> None:
+    assert_type(error.kind, FailureKind)
+    root: ToolEmbedError = error
+    raise root
