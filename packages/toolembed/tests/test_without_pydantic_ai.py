@@ -47,7 +47,7 @@ def test_a_program_has_it_said_in_its_own_words():
 def test_a_provider_that_only_pydantic_ai_may_know_could_be_misspelt():
     said = Remedies().missing("opnai:x")
 
-    assert said.startswith("its package is missing, or its provider misspelt; ")
+    assert said.startswith("its package is missing, or its provider misspelt; did you mean openai?")
 
 
 def test_vectors_of_an_unknown_provider_have_no_stand_in():
