@@ -81,7 +81,8 @@ def _import(folder: Path) -> None:
         "required": ["a"],
     }
     schema = {"type": "object", "properties": dict.fromkeys("uvwxyz", person)}
-    echo = {"name": "echo", "inputSchema": {"properties": {"text": {"type": "string"}}}}
+    text = {"type": "object", "properties": {"text": {"type": "string"}}}
+    echo = {"name": "echo", "inputSchema": text}
     others = [
         {"name": f"tool{number}", "inputSchema": schema, "outputSchema": schema}
         for number in range(99)

@@ -176,6 +176,21 @@ def test_an_answer_that_is_not_as_its_schema_says_is_an_error_and_the_server_sta
     assert runner.run_sync("pid", {}) == pid
 
 
+def test_an_answer_without_the_structure_that_its_schema_has_is_an_error(file, runner):
+    plan = Path(json.loads(file.read_text())["mcpServers"]["shop"]["args"][2])
+    content = json.loads(plan.read_text())
+    content["tools"].append(content["tools"][len(NAMES) - 1] | {"name": "plain"})
+    plan.write_text(json.dumps(content))
+    with pytest.raises(ToolCallError, match=r"plain: .* did not return structured content"):
+        runner.run_sync("plain", {})
+
+
+def test_the_schemas_of_other_tools_results_cost_a_call_nothing(script):
+    """A server may list hundreds, and checking one takes as long as a call."""
+    with script("print(any(it.startswith('jsonschema.') for it in sys.modules))") as running:
+        assert running.communicate(timeout=120)[0].split()[1:] == ["False"]
+
+
 @pytest.mark.parametrize("name", [it["name"] for it in WRONG])
 def test_a_tool_whose_schemas_are_none_can_be_called(runner, name):
     assert runner.run_sync(name, {"structured": True}) == {"count": 1}

@@ -43,16 +43,19 @@ _LOGGERS = (
 class StderrTail:
     """The last lines that a server has written to its stderr, and whatever answer it refused with.
 
+    Args:
+        is_for_calls: Whether some of its tools are called, and not all imported.
+
     Attributes:
         status: The last HTTP status that was no success, None where there was none.
         repairs: What was wrong with its messages.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_for_calls: bool = False) -> None:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._ended = threading.Event()
         self.status: str | None = None
-        self.repairs: Repairs = Repairs()
+        self.repairs: Repairs = Repairs(is_for_calls=is_for_calls)
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class Link:
         self._session: _Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._leave = asyncio.Event()
-        self._tail = StderrTail()
+        self._tail = StderrTail(is_for_calls=True)
         self._redactor = Redactor(())
 
     async def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:
@@ -102,6 +102,9 @@ class Link:
                 if result.is_error:
                     text = text_of(result) or "the server says that it failed, and not why"
                     raise ServerError(self._name, self._redactor.text(text))
+                if problem := self._tail.repairs.result_problem(tool, result):
+                    wrong = ValueError(problem)
+                    raise explain(wrong, self._name, self._tail, self._redactor)
                 return result
         raise AssertionError("unreachable")
 
@@ -141,7 +144,7 @@ class Link:
         async with self._changing:
             await self._close()
             parameters = self._find()
-            self._leave, self._tail = asyncio.Event(), StderrTail()
+            self._leave, self._tail = asyncio.Event(), StderrTail(is_for_calls=True)
             self._redactor = parameters.redactor
             ready: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
             # A task of its own: a connection must be left by the task that entered it.

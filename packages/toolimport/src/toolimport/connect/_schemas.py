@@ -1,0 +1,176 @@
+"""Schemas of tools as strangers write them, put right, and results checked against them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+    from pydantic import JsonValue
+
+__all__ = ["ResultCheck", "input_schema", "output_schema"]
+
+_OBJECT = {"type": "object"}
+_MOST_VALUES = 5_000
+
+
+def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
+    """Return a schema that the library takes as that of a tool's parameters."""
+    if not isinstance(schema, dict) or not _is_of_object(schema):
+        notes.append("Params allows anything: its schema is none of an object")
+        return dict(_OBJECT)
+    return _of_object(schema, notes)
+
+
+def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[str, Any] | None:
+    """Return a schema that can be used to check a tool's results; None where these are texts.
+
+    Args:
+        schema: What the server gave.
+        notes: Takes what could not be used as it is, in sentences.
+        is_old: Whether the protocol is one of those that allow no other results than objects.
+    """
+    if schema is None:
+        return None
+    if not isinstance(schema, dict) or (is_old and not _is_of_object(schema)):
+        notes.append("its results are texts: their schema is none of an object")
+        return None
+    try:
+        made = _resolved(schema, schema)
+        made = _of_object(made, notes) if is_old else made
+        _check_size(made)
+        _check(made)
+    except (ValueError, RecursionError) as error:
+        notes.append(f"Result allows anything: {error}")
+        return dict(_OBJECT)
+    return made
+
+
+class ResultCheck:
+    """Checks the results of one tool; its schema is looked at with the first result.
+
+    Args:
+        schema: What the server gave.
+        is_old: Whether the protocol is one of those that allow no other results than objects.
+    """
+
+    def __init__(self, schema: JsonValue, *, is_old: bool) -> None:
+        self._given = schema
+        self._is_old = is_old
+        self._validator: Any = None
+
+    def problem(self, tool: str, result: CallToolResult) -> str:
+        """Return what is wrong with a result, in the words of the library; "" where it is right."""
+        if self._given is None:
+            return ""
+        import jsonschema.exceptions  # type: ignore[import-untyped]
+        from referencing.exceptions import Unresolvable
+
+        if self._validator is None:
+            self._validator = self._made()
+        if self._validator is False:
+            return ""
+        if "structured_content" not in result.model_fields_set:
+            return f"Tool {tool} has an output schema but did not return structured content"
+        try:
+            errors = self._validator.iter_errors(result.structured_content)
+            error = cast(
+                "Exception | None",
+                jsonschema.exceptions.best_match(errors),  # pyright: ignore[reportUnknownMemberType]
+            )
+        except (Unresolvable, RecursionError):
+            return ""
+        if error is None:
+            return ""
+        return f"Invalid structured content returned by tool {tool}: {error}"
+
+    def _made(self) -> Any:  # noqa: ANN401 - a library without types
+        from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+        from referencing import Registry
+
+        schema = output_schema(self._given, [], is_old=self._is_old)
+        # With an empty registry no reference leads out of the schema.
+        return False if schema is None else validator_for(schema)(schema, registry=Registry())
+
+
+def _of_object(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    made = schema | _OBJECT
+    if not _is_text(made.get("$schema")):
+        made.pop("$schema", None)
+    properties: JsonValue = made.get("properties") or {}
+    required: JsonValue = made.get("required") or []
+    if isinstance(properties, dict):
+        wrong = [name for name, it in properties.items() if not isinstance(it, dict | bool)]
+        notes += [f"{name} may be anything: its schema is none" for name in wrong]
+        made["properties"] = properties | dict.fromkeys(wrong, True)
+    else:
+        notes.append("its properties may be anything: they are no object")
+        del made["properties"]
+    if isinstance(required, list):
+        made["required"] = [name for name in required if isinstance(name, str)]
+    else:
+        notes.append("nothing is required: 'required' is no list")
+    if not isinstance(required, list) or not made["required"]:
+        made.pop("required", None)
+    return made
+
+
+def _resolved(value: JsonValue, schema: dict[str, JsonValue]) -> Any:  # noqa: ANN401
+    """Leave out the references that lead nowhere in a schema: any result would be refused."""
+    if isinstance(value, list):
+        return [_resolved(item, schema) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _resolved(item, schema)
+        for key, item in value.items()
+        if key != "$ref" or not isinstance(item, str) or _leads_somewhere(item, schema)
+    }
+
+
+def _leads_somewhere(reference: str, schema: JsonValue) -> bool:
+    if not reference.startswith("#/"):
+        return reference.startswith("#")
+    for part in unquote(reference[2:]).split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, list) and key.isdecimal() and int(key) < len(schema):
+            schema = schema[int(key)]
+        elif isinstance(schema, dict) and key in schema:
+            schema = schema[key]
+        else:
+            return False
+    return True
+
+
+def _check_size(schema: JsonValue) -> None:
+    """Refuse a schema that would take long to check: choices are compared with one another."""
+    left, waiting = _MOST_VALUES, [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        left -= 1
+        if left < 0:
+            raise ValueError("its schema is too large")
+
+
+def _check(schema: dict[str, Any]) -> None:
+    from jsonschema import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(schema).check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"its schema is none: {error.message[:200]}") from None
+
+
+def _is_of_object(schema: dict[str, JsonValue]) -> bool:
+    kind = schema.get("type") or "object"
+    return isinstance(kind, str | list) and "object" in kind
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
