@@ -4,14 +4,18 @@ Each tree is asked its queries twice: as it is, and without the tools that answe
 category; where there is only one, they and those whose vectors are near theirs). The first is a
 good answer where a right tool is among the first three, and is left out otherwise; the second
 must be no answer. A file of requests that no tool answers can be given too. Each tree has the
-same weight, and so have its answerable and its other requests.
+same weight, and so have its answerable and its other requests. What is marked as `test` (the key
+`split`) is only measured.
 
-    python benchmarks/quality/fit_confidence.py --tree NAME TREE QUERIES --no-answer TREE NAME FILE
+    python benchmarks/quality/fit_confidence.py --tree NAME TREE QUERIES \
+        --no-answer TREE NAME QUERIES --everyday NAME
 
-prints what is lost and what is falsely answered at some thresholds, where each tree is judged by a
-model of the others, then the coefficients of all for `toolrank._confidence`, whose intercepts are
-0.8 higher where there are words. Trees of one path are
-held out together.
+prints, for each mode, how well what no tool answers is told from what one does, where each tree is
+judged by a model of the others; then the coefficients for `toolrank._confidence`. Their intercept
+is the one at which `RECOMMENDED_CONFIDENCE` loses 3 % of the good answers to the everyday requests
+(by vectors alone 10 %).
+Last comes what `toolrank.confidence` doubts there as it is now. Trees of one path are held out
+together. A hit that the request names is certain and not looked at.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import asyncio
 import json
 import math
 import random
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from toolembed import Embedder, create_embedder, embed_pending
+from toolembed import Embedder, StaticEmbedder, create_embedder, embed_pending
 from toolembed.providers import OFFLINE
 from toolindex import (
     CONTENT_TABLE,
@@ -40,32 +45,46 @@ from toolindex import (
     ToolIndex,
 )
 from toolrank import (
+    RECOMMENDED_CONFIDENCE,
     BM25Retriever,
     Channel,
     Content,
+    Contribution,
+    Evidence,
     Filter,
+    FuzzyRetriever,
     HybridRanker,
+    NameRetriever,
     NumpyVectorRetriever,
     Postings,
     Query,
-    RankedHit,
     VectorMatrix,
+    confidence,
     lexical_strength,
     linear_fusion,
+    query_terms,
     split_request,
 )
 from toolscan import scan
 
 FEATURES = {
-    "words": ("strength",),
+    "words": ("coverage", "terms"),
     "vectors": ("contrast",),
-    "both": ("strength", "contrast"),
+    "both": ("coverage", "terms", "contrast"),
+    "fuzzy": ("strength",),
 }
-THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-_WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75}
+# Vectors alone say too much among a few dozen tools.
+LOST = {"words": 0.03, "vectors": 0.1, "both": 0.03, "fuzzy": 0.03}
+# So that the least sure answer that is kept is not at the edge; of both channels together, that no
+# more paraphrases (dev) are doubted than were by the features before.
+_MARGIN = {"words": 0.1, "vectors": 0.1, "both": 0.3, "fuzzy": 0.1}
+_MOST_TERMS = 12
+_WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75, "alias_words": 0.5}
+_FUZZY_WEIGHTS = {**_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _NEAR = 0.8
-_FUSE = partial(linear_fusion, units={"bm25": 0.015})
+_FUSE = partial(linear_fusion, units={"bm25": 0.015, "fuzzy": 0.015})
+_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +94,30 @@ class Example:
     Attributes:
         tree: Where it was searched.
         name: The file of its query.
+        split: The part of the file.
         good: Whether a right tool is among the first three; False where there is none.
-        values: The features of its mode, in their order.
+        whole: Whether the whole tree was searched.
+        evidence: What speaks for the hit; None where nothing was found.
     """
 
     tree: Path
     name: str
+    split: str
     good: bool
-    values: tuple[float, ...]
+    whole: bool
+    evidence: Evidence | None
+
+    def values(self, mode: str) -> list[float]:
+        """Give the features of a mode, in their order."""
+        known = {name: getattr(self.evidence, name) for name in FEATURES[mode]}
+        if "terms" in known:
+            known["terms"] = math.log1p(min(known["terms"], _MOST_TERMS))
+        return list(known.values())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to judge."""
+        return self.evidence is not None and not self.evidence.is_exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +126,7 @@ class Asked:
 
     query: Query
     gold: tuple[str, ...]
+    split: str
 
 
 class Tree:
@@ -121,67 +157,104 @@ class Tree:
 
     def first(
         self, query: Query, rows: Sequence[int] | None, mode: str
-    ) -> tuple[list[RankedHit], tuple[float, ...]]:
-        """Search some rows; give three hits and the features of the first."""
+    ) -> tuple[list[str], Evidence | None]:
+        """Search some rows; give three ids and what speaks for the first."""
         where = None
         if rows is not None:
             where = Filter(
-                sql="SELECT value FROM json_each(?)", parameters=(json.dumps(list(rows)),)
+                sql="SELECT value FROM json_each(?)",
+                parameters=(json.dumps(list(rows)),),
+                rows=frozenset(rows),
             )
+        common = {"content": _CONTENT, "where": where}
+        names = NameRetriever(self._connection, keys=("name_key", "qualified_key"), **common)
+        if named := names.retrieve(query, depth=3):
+            return [hit.id for hit in named], Evidence(is_exact=True)
+        read = {"postings": self._postings, "common": 0.3, "evenness": 0.75, **common}
         words = BM25Retriever(
             self._connection,
             table=FTS_TABLE,
             weights=[_WEIGHTS.get(column, 1.0) for column in FTS_COLUMNS],
-            content=_CONTENT,
-            where=where,
-            postings=self._postings,
-            common=0.3,
-            evenness=0.75,
             similar_weight=0.7,
+            **read,
+        )
+        alike = FuzzyRetriever(
+            self._connection,
+            table=FTS_TABLE,
+            weights=[_FUZZY_WEIGHTS.get(column, 1.0) for column in FTS_COLUMNS],
+            **read,
         )
         vectors = NumpyVectorRetriever(
-            self._connection,
-            table=self._table,
-            content=_CONTENT,
-            where=where,
-            matrix=self._matrix,
-            unit_length=True,
+            self._connection, table=self._table, matrix=self._matrix, unit_length=True, **common
         )
-        channels = {"words": [Channel(words)], "vectors": [Channel(vectors, absent="last")]}
-        channels["both"] = [*channels["words"], *channels["vectors"]]
-        hits = HybridRanker(channels[mode], fuse=_FUSE, group=_group).rank(query, limit=3)
-        if not hits:
-            return [], ()
-        given = {each.retriever: each for each in hits[0].contributions}
-        bm25, vector = given.get("bm25"), given.get("vector")
-        known = {
-            "strength": lexical_strength(bm25.score if bm25 else 0.0, words.statistics(query.text)),
-            "contrast": vector.score - vector.background if vector else 0.0,
+        channels = {
+            "words": [Channel(words)],
+            "vectors": [Channel(vectors, absent="last")],
+            "fuzzy": [Channel(alike)],
         }
-        return hits, tuple(known[name] for name in FEATURES[mode])
+        channels["both"] = [*channels["words"], *channels["vectors"]]
+        ranker = HybridRanker(channels[mode], fuse=_FUSE, group=_group, name=_name)
+        hits = ranker.rank(query, limit=10)[:3]
+        if not hits:
+            return [], None
+        first, why = hits[0], hits[0].explanation
+        given = [(query.text, first.contributions)]
+        if why is not None and why.part is not None:
+            given.append((query.parts[why.part].text, first.part_contributions))
+        found = [_evidence(words, first.id, *each, FEATURES[mode]) for each in given]
+        return [hit.id for hit in hits], max(found, key=confidence)
+
+
+def _evidence(
+    words: BM25Retriever,
+    id_: str,
+    text: str,
+    contributions: Sequence[Contribution],
+    features: Sequence[str],
+) -> Evidence:
+    by_name = {each.retriever: each for each in contributions}
+    alike, vector = by_name.get("fuzzy"), by_name.get("vector")
+    known = {
+        "coverage": words.coverage(text, [id_])[id_],
+        "terms": len(query_terms(text)),
+        "strength": lexical_strength(alike.score if alike else 0.0, words.statistics(text)),
+        "contrast": vector.score - vector.rivals if vector else 0.0,
+    }
+    return Evidence(**{name: known[name] for name in features})
 
 
 def _group(id_: str) -> str:
     return id_.rpartition(":")[0]
 
 
-async def embedded(embedder: Embedder, rows: Iterable[dict[str, Any]]) -> list[Asked]:
-    """Give queries with their vectors and those of their parts."""
+def _name(id_: str) -> str:
+    return id_.rpartition(":")[2]
+
+
+async def embedded(
+    embedder: Embedder, rows: Iterable[dict[str, Any]], spelling: BM25Retriever
+) -> list[Asked]:
+    """Give queries with their vectors and those of their parts, spelt right as in a search."""
 
     async def query(text: str, parts: tuple[Query, ...] = ()) -> Query:
-        return Query(text=text, vector=await embedder.embed_query(text), parts=parts)
+        right = text
+        if isinstance(embedder, StaticEmbedder):
+            found = spelling.corrections(text)
+            known = {word: it for word, it in found.items() if not embedder.knows(word)}
+            right = _WORD.sub(lambda word: known.get(word[0].lower(), word[0]), text)
+        return Query(text=text, vector=await embedder.embed_query(right), parts=parts)
 
     asked = []
     for row in rows:
         parts = [await query(part) for part in split_request(row["query"])]
-        asked.append(Asked(await query(row["query"], tuple(parts)), tuple(row.get("gold") or ())))
+        whole = await query(row["query"], tuple(parts))
+        asked.append(Asked(whole, tuple(row.get("gold") or ()), row.get("split", "dev")))
     return asked
 
 
 def read(path: Path, *, at_most: int) -> list[dict[str, Any]]:
-    """Read a file of queries, those that choose constants; a sample of many."""
+    """Read a file of queries; a sample of many."""
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    rows = [row for row in rows if row.get("split", "dev") == "dev"]
     return random.Random(0).sample(rows, min(at_most, len(rows)))
 
 
@@ -194,19 +267,19 @@ def examples(
         gold = everything.intersection(each.gold)
         if each.gold and not gold:
             continue
-        hits, values = tree.first(each.query, None, mode)
-        good = any(hit.id in gold for hit in hits)
-        if values and (good or not gold):
-            yield Example(path, name, good, values)
+        ids, evidence = tree.first(each.query, None, mode)
+        good = bool(gold.intersection(ids))
+        if good or not gold:
+            yield Example(path, name, each.split, good, True, evidence)
         if gold and len(rows := tree.without(sorted(gold))) >= 20:
-            _, values = tree.first(each.query, rows, mode)
-            if values:
-                yield Example(path, name, False, values)
+            _, evidence = tree.first(each.query, rows, mode)
+            yield Example(path, name, each.split, False, False, evidence)
 
 
-def fit(examples: Sequence[Example]) -> np.ndarray[Any, Any]:
+def fit(mode: str, examples: Sequence[Example]) -> np.ndarray[Any, Any]:
     """Fit a logistic model by Newton's method; give its intercept and coefficients."""
-    x = np.array([each.values for each in examples])
+    examples = [each for each in examples if each.split == "dev" and each.is_open]
+    x = np.array([each.values(mode) for each in examples])
     y = np.array([each.good for each in examples], dtype=float)
     kinds = [(each.tree, each.good) for each in examples]
     counts = Counter(kinds)
@@ -224,43 +297,64 @@ def fit(examples: Sequence[Example]) -> np.ndarray[Any, Any]:
     return np.array([solution[0] - coefficients @ mean, *coefficients])
 
 
-def judged(model: np.ndarray[Any, Any], examples: Sequence[Example]) -> list[tuple[float, float]]:
-    """Give what share of good answers is lost and of the others is given, by threshold."""
-    logits = model[0] + np.array([each.values for each in examples]) @ model[1:]
-    confidence = 1 / (1 + np.exp(-logits))
-    good = np.array([each.good for each in examples])
-    return [
-        (
-            float(np.mean(confidence[good] < t)) if good.any() else math.nan,
-            float(np.mean(confidence[~good] >= t)),
-        )
-        for t in THRESHOLDS
-    ]
+def logit(mode: str, model: np.ndarray[Any, Any], example: Example) -> float:
+    if not example.is_open:
+        return -math.inf if example.evidence is None else math.inf
+    return float(model[0] + np.array(example.values(mode)) @ model[1:])
 
 
-def line(name: str, rows: Iterable[tuple[float, float]]) -> None:
-    shares = [" / ".join("–" if math.isnan(x) else f"{x:.2f}" for x in row) for row in rows]
-    print(f"| {name} | " + " | ".join(shares) + " |")
+def told_apart(mode: str, model: np.ndarray[Any, Any], examples: Sequence[Example]) -> float:
+    """Give how often a good answer is surer than another: the area under the ROC curve."""
+    sure = {
+        good: np.array([logit(mode, model, each) for each in examples if each.good == good])
+        for good in (True, False)
+    }
+    return float((sure[True][:, None] > sure[False][None]).mean())
 
 
-def table(mode: str, found: Sequence[Example]) -> None:
-    """Print what each tree loses, judged by a model of the others, and the model of all."""
-    print(f"\n## {mode}: good answers lost / false answers, by threshold; the tree held out\n")
-    print("| queries | " + " | ".join(map(str, THRESHOLDS)) + " |")
-    print("| --- |" + " --- |" * len(THRESHOLDS))
-    model = fit(found)
-    rows, fitted = [], []
+def moved(mode: str, model: np.ndarray[Any, Any], everyday: Sequence[Example]) -> float:
+    """Give the intercept at which some good answers to everyday requests are doubted."""
+    sure = sorted(logit(mode, model, each) for each in everyday if each.good)
+    return float(model[0]) - sure[round(LOST[mode] * len(sure))] + _MARGIN[mode]
+
+
+def table(mode: str, found: Sequence[Example], everyday: str) -> None:
+    """Print how well each tree is judged by a model of the others, and the model of all."""
+    print(f"\n## {mode}\n\n| tree held out | told apart |\n| --- | --: |")
     for path in dict.fromkeys(each.tree for each in found):
         held = [each for each in found if each.tree == path]
-        others = fit([each for each in found if each.tree != path] or held)
-        rows.append(judged(others, held))
-        fitted.append(judged(model, held))
-        for name in dict.fromkeys(each.name for each in held):
-            line(name, judged(others, [each for each in held if each.name == name]))
-    line("mean of the trees", np.mean(rows, axis=0).tolist())
-    line("the same, all in the fit", np.mean(fitted, axis=0).tolist())
-    named = dict(zip(FEATURES[mode], (round(float(value), 2) for value in model[1:]), strict=True))
-    print(f"\nmodel: {round(float(model[0]), 2)}, {named}")
+        others = fit(mode, [each for each in found if each.tree != path] or held)
+        print(f"| {path.name} | {told_apart(mode, others, held):.3f} |")
+    model = fit(mode, found)
+    intercept = moved(
+        mode, model, [each for each in found if each.name == everyday and each.split == "dev"]
+    )
+    named = {
+        name: round(float(value), 2) for name, value in zip(FEATURES[mode], model[1:], strict=True)
+    }
+    print(f"\nmodel: {intercept:.2f}, {named}")
+
+
+def doubted(found: dict[str, list[Example]]) -> None:
+    """Print what `toolrank.confidence` doubts, by file and split."""
+    print(f"\n## Doubted as it is now (confidence below {RECOMMENDED_CONFIDENCE})\n")
+    print("| requests | split | " + " | ".join(FEATURES) + " |")
+    print("| --- | --- |" + " --: |" * len(FEATURES))
+    kinds = {
+        (each.name, each.split, each.good) for mode in found.values() for each in mode if each.whole
+    }
+    for name, split, good in sorted(kinds, key=lambda kind: (kind[2], *kind)):
+        cells = []
+        for examples_ in found.values():
+            sure = [
+                0.0 if each.evidence is None else confidence(each.evidence)
+                for each in examples_
+                if each.whole and (each.name, each.split, each.good) == (name, split, good)
+            ]
+            doubt = sum(it < RECOMMENDED_CONFIDENCE for it in sure)
+            cells.append(f"{doubt} of {len(sure)} ({100 * doubt / max(1, len(sure)):.1f} %)")
+        what = "good answers" if good else "no tool answers"
+        print(f"| {name}, {what} | {split} | " + " | ".join(cells) + " |")
 
 
 async def collect(
@@ -279,8 +373,9 @@ async def collect(
         index.use_model(embedder.model_id)
         with index.reading() as reader:
             searched = Tree(reader, embedder.model_id)
+            spelling = BM25Retriever(reader.connection, table=FTS_TABLE, similar_weight=0.7)
             for name, file in files:
-                asked = await embedded(embedder, read(file, at_most=at_most))
+                asked = await embedded(embedder, read(file, at_most=at_most), spelling)
                 for mode, examples_ in found.items():
                     examples_ += examples(name, tree, searched, asked, mode)
     return found
@@ -306,6 +401,7 @@ def main() -> None:
         metavar=("TREE", "NAME", "QUERIES"),
         help="queries that no tool of one of these trees answers",
     )
+    parser.add_argument("--everyday", required=True, help="the NAME of everyday requests")
     parser.add_argument("--at-most", type=int, default=400, help="queries of each file")
     parser.add_argument("--model", default=OFFLINE, help="the embedding model")
     options = parser.parse_args()
@@ -320,7 +416,8 @@ def main() -> None:
         for mode, examples_ in collected.items():
             found[mode] += examples_
     for mode, examples_ in found.items():
-        table(mode, examples_)
+        table(mode, examples_, options.everyday)
+    doubted(found)
 
 
 if __name__ == "__main__":

@@ -260,19 +260,22 @@ would be one result.
 
 def confidence(reader: SQLiteReader, first: FoundTool) -> None:
     """Show how sure the first result is."""
+    from toolrank import query_terms
+
     by_channel = {each.retriever: each for each in first.contributions}
-    words, meaning = by_channel["bm25"], by_channel["vector"]
-    scale = reader.lexical_scale(QUERY)
+    meaning = by_channel["vector"]
+    share = reader.lexical_coverage(QUERY, [first.id])[first.id]
+    terms = len(query_terms(QUERY))
     print(f"""\
 ## 8. How sure is it?
 
 So far the numbers only order one answer. The confidence says whether the first result is an
 answer at all, from two things that mean the same in every search:
 
-- how strong its words are: {words.score:.2f} / {scale:.2f} = {words.score / scale:.2f}, where
-  {scale:.2f} is √terms · log(1 + tools);
-- how far its cosine stands out: {meaning.score:.2f} - {meaning.background:.2f} = \
-{meaning.score - meaning.background:.2f}.
+- how much of the request its words cover: {share:.2f} of the weight of {terms} words, of which rare
+  ones weigh most;
+- how far its cosine stands out from those of the nearest five tools of other categories: \
+{meaning.score:.2f} - {meaning.rivals:.2f} = {meaning.score - meaning.rivals:.2f}.
 
 A logistic model of both gives **{first.confidence:.2f}**. That is the first tool's score; the
 others' scores are their shares of it.

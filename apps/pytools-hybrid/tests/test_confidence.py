@@ -95,19 +95,41 @@ def test_a_confidence_does_not_depend_on_which_other_tools_pass_a_filter(answers
         )
 
 
-def test_of_an_only_tool_it_is_told_whether_it_does_what_was_asked(settings, tmp_path):
-    tool = tmp_path / "gentools" / "notes" / "word_count" / "api.py"
-    tool.parent.mkdir(parents=True)
-    tool.write_text('def run(text: str):\n    """Count how often each word occurs."""\n', "utf-8")
+FEW = {
+    "notes/word_count": ("text: str", "Count how often each word occurs.", "count the words"),
+    "mail/send": ("to: str, text: str", "Send an email to somebody.", "send an email to Anna"),
+}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("mode", "found_by"),
+    [(SearchMode.HYBRID, MatchType.BOTH), (SearchMode.BM25, MatchType.WORDS)],
+)
+def test_of_a_tool_or_two_it_is_told_whether_they_do_what_was_asked(
+    settings, tmp_path, mode, found_by, count
+):
+    clear = {}
+    for name, (parameters, docstring, request) in list(FEW.items())[:count]:
+        tool = tmp_path / "gentools" / name / "api.py"
+        tool.parent.mkdir(parents=True)
+        tool.write_text(f'def run({parameters}):\n    """{docstring}"""\n', "utf-8")
+        clear[request] = "gentools:" + name.replace("/", ":")
 
     async def main():
         async with ToolSearch(tmp_path, settings()) as search:
-            return [await search.search(text) for text in ("count words", *UNANSWERABLE[:3])]
+            return [
+                [await search.search(text, mode=mode) for text in texts]
+                for texts in (clear, UNANSWERABLE)
+            ]
 
-    clear, *others = asyncio.run(main())
-    assert clear[0].confidence >= RECOMMENDED_CONFIDENCE
-    assert clear[0].match_type == MatchType.BOTH
-    assert max(response[0].confidence for response in others) < RECOMMENDED_CONFIDENCE
+    answered, others = asyncio.run(main())
+    for response, id_ in zip(answered, clear.values(), strict=True):
+        assert response[0].id == id_
+        assert response[0].confidence >= RECOMMENDED_CONFIDENCE
+        assert response[0].match_type == found_by
+    doubtful = [tool.confidence for response in others for tool in response]
+    assert max(doubtful, default=0.0) < RECOMMENDED_CONFIDENCE
 
 
 @pytest.mark.parametrize("mode", SearchMode)

@@ -126,6 +126,14 @@ class MemoryReader:
             if (record := self.state.records.get(id_)) is not None
         }
 
+    def lexical_coverage(self, query: str, ids: Sequence[str]) -> dict[str, float]:
+        wanted = words_of(query)
+        return {
+            id_: len(wanted & self.words_about(record)) / len(wanted)
+            for id_ in ids
+            if wanted and (record := self.state.records.get(id_)) is not None
+        }
+
     def lexical_scale(self, query: str) -> float:
         return float(len(words_of(query)))
 

@@ -522,3 +522,53 @@ class TestMatches:
         (hit, *_) = retriever.retrieve(Query(text="issue"), depth=1)
 
         assert list(retriever.matches("issue", [hit.id, "not there"])) == [hit.id]
+
+
+class TestCoverage:
+    def test_it_is_the_share_of_the_idf_of_the_terms_that_a_row_holds(self, documents):
+        retriever = BM25Retriever(
+            documents, table="docs_fts", content=Content(table="docs", column="id")
+        )
+        text = "merge zebra issue"
+        rows = 100  # Of fewer, how many hold a word says little about it.
+        held = {
+            each.term: math.log(1 + (rows - each.documents + 0.5) / (each.documents + 0.5))
+            for each in retriever.statistics(text)
+        }
+        ids = ["pdf:merge", "github:create_issue", "mail:send_mail"]
+        matches = retriever.matches(text, ids)
+
+        found = retriever.coverage(text, [*ids, "gone"])
+
+        assert found == pytest.approx(
+            {
+                id_: sum(held[match.term] for match in matches.get(id_, ())) / sum(held.values())
+                for id_ in found
+            }
+        )
+        assert set(found) <= set(ids)
+        assert 0 < max(found.values()) < 1
+
+    def test_a_slip_is_covered_by_what_it_stands_for(self, documents):
+        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        (first, *_) = retriever.retrieve(Query(text="isues"), depth=5)
+
+        assert retriever.coverage("isues", [first.id]) == {first.id: 1.0}
+
+    @pytest.mark.parametrize("rows", [1, 2, 5])
+    def test_in_a_table_of_a_few_rows_a_word_that_none_holds_takes_no_more_than_its_share(
+        self, connection, rows
+    ):
+        connection.execute("CREATE VIRTUAL TABLE few_fts USING fts5 (text)")
+        for _ in range(rows):
+            connection.execute("INSERT INTO few_fts VALUES ('count the words of a text')")
+
+        found = BM25Retriever(connection, table="few_fts").coverage("count words quickly", ["1"])
+
+        assert 0.5 < found["1"] < 2 / 3
+
+    @pytest.mark.parametrize("text", ["", "the of", "qwzxplorf", "喂企鹅", '"', "a" * 10_000])
+    def test_of_any_request_it_is_a_share(self, documents, text):
+        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+
+        assert all(0 <= share <= 1 for share in retriever.coverage(text, ["1", "2"]).values())

@@ -20,23 +20,34 @@ from toolrank._confidence import _MODELS
 features = st.none() | st.floats(-1e6, 1e6)
 
 
-def test_words_are_judged_by_their_strength():
-    intercept, coefficients = _MODELS[frozenset({"strength"})]
-    logit = intercept + coefficients["strength"] * 0.7
-    assert confidence(Evidence(strength=0.7)) == pytest.approx(1 / (1 + math.exp(-logit)))
+def judged(features, **values):
+    intercept, coefficients = _MODELS[frozenset(features)]
+    return 1 / (1 + math.exp(-intercept - sum(coefficients[it] * values[it] for it in features)))
+
+
+def test_words_are_judged_by_the_share_that_is_covered_and_by_how_many_there_are():
+    expected = judged(["coverage", "terms"], coverage=0.7, terms=math.log(1 + 4))
+    assert confidence(Evidence(coverage=0.7, terms=4)) == pytest.approx(expected)
+
+
+def test_the_score_of_words_judges_where_no_coverage_is_told():
+    assert confidence(Evidence(strength=0.7)) == pytest.approx(judged(["strength"], strength=0.7))
 
 
 def test_vectors_are_judged_by_their_contrast():
-    intercept, coefficients = _MODELS[frozenset({"contrast"})]
-    logit = intercept + coefficients["contrast"] * 0.2
-    assert confidence(Evidence(contrast=0.2)) == pytest.approx(1 / (1 + math.exp(-logit)))
+    assert confidence(Evidence(contrast=0.2)) == pytest.approx(judged(["contrast"], contrast=0.2))
 
 
 def test_words_and_vectors_are_judged_together():
-    intercept, coefficients = _MODELS[frozenset({"strength", "contrast"})]
-    logit = intercept + coefficients["strength"] * 0.7 + coefficients["contrast"] * 0.2
-    given = Evidence(strength=0.7, contrast=0.2)
-    assert confidence(given) == pytest.approx(1 / (1 + math.exp(-logit)))
+    values = {"coverage": 0.7, "terms": math.log(1 + 4), "contrast": 0.2}
+    given = Evidence(coverage=0.7, terms=4, contrast=0.2)
+    assert confidence(given) == pytest.approx(judged(values, **values))
+
+
+def test_a_pasted_document_is_no_surer_an_answer_than_a_long_request():
+    assert confidence(Evidence(coverage=0.1, terms=64)) == confidence(
+        Evidence(coverage=0.1, terms=20)
+    )
 
 
 def test_every_feature_speaks_for_a_hit():
@@ -48,7 +59,7 @@ def test_without_evidence_there_is_no_confidence(evidence):
     assert confidence(evidence) == 0.0
 
 
-@pytest.mark.parametrize("evidence", [{}, {"strength": 0.0, "contrast": -1.0}])
+@pytest.mark.parametrize("evidence", [{}, {"coverage": 0.0, "terms": 9, "contrast": -1.0}])
 def test_an_exact_name_is_nearly_certain_whatever_else(evidence):
     assert confidence(Evidence(is_exact=True, **evidence)) == EXACT_CONFIDENCE
 
@@ -58,7 +69,11 @@ def test_an_exact_name_is_nearly_certain_whatever_else(evidence):
     [
         ({"strength": 0.0}, {"strength": 1.5}),
         ({"contrast": 0.0}, {"contrast": 0.5}),
-        ({"strength": 0.0, "contrast": 0.0}, {"strength": 1.5, "contrast": 0.5}),
+        ({"coverage": 0.0, "terms": 3}, {"coverage": 1.0, "terms": 3}),
+        (
+            {"coverage": 0.0, "terms": 3, "contrast": 0.0},
+            {"coverage": 1.0, "terms": 3, "contrast": 0.4},
+        ),
     ],
 )
 def test_one_threshold_parts_little_from_much_in_every_mode(nothing, much):
@@ -67,9 +82,10 @@ def test_one_threshold_parts_little_from_much_in_every_mode(nothing, much):
     assert high > (1 + RECOMMENDED_CONFIDENCE) / 2
 
 
-@given(strength=features, contrast=features)
-def test_any_evidence_has_a_confidence_in_0_to_1(strength, contrast):
-    assert 0.0 <= confidence(Evidence(strength=strength, contrast=contrast)) < 1.0
+@given(coverage=features, terms=st.integers(-1, 10**9), strength=features, contrast=features)
+def test_any_evidence_has_a_confidence_in_0_to_1(coverage, terms, strength, contrast):
+    given = Evidence(coverage=coverage, terms=terms, strength=strength, contrast=contrast)
+    assert 0.0 <= confidence(given) < 1.0
 
 
 def test_the_strength_of_words_is_their_score_by_root_of_terms_and_log_of_rows(documents):

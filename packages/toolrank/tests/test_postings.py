@@ -31,6 +31,20 @@ def test_a_posting_is_remembered_under_its_key():
     assert postings.get("merge") is first
 
 
+def test_what_was_read_for_one_of_the_last_few_requests_is_not_read_again():
+    postings, read = Postings(), []
+
+    def ask(text):
+        return postings.lately(text, lambda: read.append(text) or text.upper())
+
+    assert [ask(text) for text in "abab"] == ["A", "B", "A", "B"]
+    assert read == ["a", "b"]
+    for text in "abcdefghijklmnopqrstuvwxyz":
+        ask(text)
+    assert ask("a") == "A"
+    assert read.count("a") == 2
+
+
 def test_the_terms_asked_for_longest_ago_are_forgotten_first():
     postings = Postings(max_rows=2 * 132)
     for key in ("a", "b"):

@@ -132,8 +132,9 @@ def test_a_hit_says_what_each_channel_gave():
     words = FixedList("words", any={"a": 7.0, "b": 1.0})
     meaning = FixedList("meaning", any={"b": 0.2})
     by_id = {hit.id: hit.contributions for hit in rank(Channel(words), Channel(meaning))}
-    first = Contribution(retriever="words", rank=1, score=7.0, background=1.0)
-    second = Contribution(retriever="words", rank=2, score=1.0, background=1.0)
+    words = {"retriever": "words", "background": 1.0, "rivals": 1.0}
+    first = Contribution(rank=1, score=7.0, **words)
+    second = Contribution(rank=2, score=1.0, **words)
     other = Contribution(retriever="meaning", rank=1, score=0.2)
     assert by_id == {"a": (first,), "b": (second, other)}
 
@@ -145,6 +146,38 @@ def test_the_background_of_a_list_is_the_mean_of_its_ranks_11_to_50(count, backg
     found = {f"{n:02}": 100.0 - n for n in range(1, count + 1)}
     (first, *_) = rank(Channel(FixedList("words", any=found)))
     assert first.contributions[0].background == pytest.approx(background)
+
+
+@pytest.mark.parametrize(
+    ("ids", "rivals"),
+    [
+        (["a1", "a2", "b1", "c1", "b2", "c2", "d1", "d2"], (6 + 5 + 4 + 3 + 2) / 5),
+        (["a1", "a2", "b1", "a3", "b2"], (6 + 4) / 2),
+        (["a1", "a2", "a3"], 6),
+    ],
+    ids=["of more than five", "of two", "none: the background"],
+)
+def test_the_rivals_of_a_hit_are_the_first_five_of_other_groups(ids, rivals):
+    found = {id_: 8.0 - n for n, id_ in enumerate(ids)}
+    (first, *_) = rank(Channel(FixedList("words", any=found)), group=lambda id_: id_[0])
+    assert first.id == "a1"
+    assert first.contributions[0].rivals == pytest.approx(rivals)
+
+
+def test_hits_of_a_filtered_list_are_compared_with_those_of_the_unfiltered_one():
+    found = {"a1": 8.0, "b1": 7.0, "a2": 6.0, "c1": 4.0}
+    channels = [
+        Channel(FixedList("meaning", any=kept), unfiltered=FixedList("meaning", any=found))
+        for kept in (found, {"a1": 8.0}, {"a1": 8.0, "c1": 4.0})
+    ]
+
+    everything, *filtered = (rank(each, group=lambda id_: id_[0]) for each in channels)
+
+    for hits in filtered:
+        for hit in hits:
+            (same,) = (each for each in everything if each.id == hit.id)
+            (own,), (others,) = hit.contributions, same.contributions
+            assert (own.background, own.rivals) == (others.background, others.rivals)
 
 
 def test_a_list_that_is_cut_gives_its_last_score_to_what_it_does_not_hold():

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolrank import Evidence, Fingerprint, confidence, name_key
+from toolrank import Evidence, Fingerprint, confidence, name_key, query_terms
 
 from pytools_hybrid.search import MatchType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
-    from toolindex import ToolEntry
+    from toolindex import StoreReader, ToolEntry
     from toolrank import Contribution, RankedHit
 
-__all__ = ["among_all", "fingerprints", "hit_confidence", "match_type"]
+__all__ = ["Asked", "fingerprints", "hit_confidence", "match_type"]
 
 # "Get details" says too little to tell that two tools are the same.
 _TELLING_WORDS = 5
 _WORD = re.compile(r"[^\W_]+")
-_WORD_CHANNELS = frozenset({"bm25", "fuzzy"})
 
 
 def fingerprints(entries: Mapping[str, ToolEntry]) -> Callable[[str], Fingerprint | None]:
@@ -43,50 +42,58 @@ def fingerprints(entries: Mapping[str, ToolEntry]) -> Callable[[str], Fingerprin
     return fingerprint
 
 
-def among_all(hit: RankedHit, backgrounds: Sequence[float | None]) -> RankedHit:
-    """Return a hit of a filtered search with the backgrounds that its vectors have among all tools.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request, or a part of one, and what its words say of the tools found.
 
-    Args:
-        hit: The hit.
-        backgrounds: Those of the request and of each part, None where it has no vector.
+    Attributes:
+        terms: How many terms it has.
+        coverage: Which share of them a tool has, by id; None where the words were not looked up.
+        scale: What scores of likeness are divided by; None where likeness was not looked up.
     """
-    explanation = hit.explanation
-    part = None if explanation is None else explanation.part
-    return replace(
-        hit,
-        contributions=_against(hit.contributions, backgrounds[0]),
-        part_contributions=_against(
-            hit.part_contributions, None if part is None else backgrounds[1 + part]
-        ),
-    )
+
+    terms: int
+    coverage: Mapping[str, float] | None
+    scale: float | None
+
+    @classmethod
+    def of(cls, text: str, ids: Sequence[str], channels: Set[str], reader: StoreReader) -> Asked:
+        """Ask a store's reader what the channels that ran need to know."""
+        return cls(
+            terms=len(query_terms(text)),
+            coverage=reader.lexical_coverage(text, ids) if "bm25" in channels else None,
+            scale=reader.lexical_scale(text) if "fuzzy" in channels else None,
+        )
 
 
-def hit_confidence(hit: RankedHit, channels: Set[str], scales: Sequence[float]) -> float:
-    """Give the confidence in a hit as an answer to the request, or to the part that it answers.
+def hit_confidence(hit: RankedHit, channels: Set[str], asked: Sequence[Asked]) -> float:
+    """Return the confidence in a hit as an answer to the request, or to the part that it answers.
 
     Args:
         hit: The hit.
         channels: The channels that ran; one that did not give the hit says that it is far off,
             unless it could not judge it.
-        scales: What the BM25 scores of the request and of each part are divided by.
+        asked: The request, then its parts.
     """
     explanation = hit.explanation
     is_exact = explanation is not None and explanation.pinned
     if explanation is not None:
         # Not in place: the caller judges the next hit by the same set.
         channels = channels - frozenset(explanation.unjudged)
-    given = [(hit.contributions, scales[0])]
+    given = [(hit.contributions, asked[0])]
     if explanation is not None and explanation.part is not None:
-        given.append((hit.part_contributions, scales[1 + explanation.part]))
+        given.append((hit.part_contributions, asked[1 + explanation.part]))
     return max(
         confidence(
             Evidence(
-                strength=_strength(contributions, scale) if channels & _WORD_CHANNELS else None,
+                coverage=None if words.coverage is None else words.coverage.get(hit.id, 0.0),
+                terms=words.terms,
+                strength=None if words.scale is None else _strength(contributions, words.scale),
                 contrast=_contrast(contributions) if "vector" in channels else None,
                 is_exact=is_exact,
             )
         )
-        for contributions, scale in given
+        for contributions, words in given
     )
 
 
@@ -98,29 +105,23 @@ def match_type(hit: RankedHit) -> MatchType:
     by = {each.retriever for each in given}
     if "fuzzy" in by:
         return MatchType.FUZZY
-    # The list of the vectors holds every tool, near or far.
-    is_near = _contrast(given) > 0
     if "bm25" in by:
-        return MatchType.BOTH if is_near else MatchType.WORDS
+        return MatchType.BOTH if _is_near(given) else MatchType.WORDS
     return MatchType.MEANING
 
 
-def _against(
-    contributions: Sequence[Contribution], background: float | None
-) -> tuple[Contribution, ...]:
-    return tuple(
-        replace(each, background=background)
-        if each.retriever == "vector" and background is not None
-        else each
-        for each in contributions
-    )
-
-
 def _strength(contributions: Sequence[Contribution], scale: float) -> float:
-    found = (each.score for each in contributions if each.retriever in _WORD_CHANNELS)
+    found = (each.score for each in contributions if each.retriever == "fuzzy")
     return next(found, 0.0) / scale if scale else 0.0
 
 
 def _contrast(contributions: Sequence[Contribution]) -> float:
-    found = (each.score - each.background for each in contributions if each.retriever == "vector")
+    found = (each.score - each.rivals for each in contributions if each.retriever == "vector")
     return next(found, 0.0)
+
+
+def _is_near(contributions: Sequence[Contribution]) -> bool:
+    # The list of the vectors holds every tool, near or far.
+    return any(
+        each.retriever == "vector" and each.score > each.background for each in contributions
+    )

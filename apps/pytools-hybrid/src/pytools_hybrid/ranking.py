@@ -23,7 +23,7 @@ from toolrank import (
     usage_prior,
 )
 
-from pytools_hybrid.judgement import among_all, fingerprints, hit_confidence, match_type
+from pytools_hybrid.judgement import Asked, fingerprints, hit_confidence, match_type
 from pytools_hybrid.search import (
     FoundTool,
     QueryVector,
@@ -210,12 +210,10 @@ class Searcher:
             if len(distinct) >= request.limit or len(hits) < depth:
                 break
             depth *= 4
-        scales = [reader.lexical_scale(asked.text) for asked in (query, *query.parts)]
         ran = {channel.retriever.name for channel in channels}
-        if vector is not None and request.where != ToolFilter():
-            usual = _backgrounds(reader, query, vector.model_id)
-            distinct = [among_all(hit, usual) for hit in distinct]
-        sureness = [hit_confidence(hit, ran, scales) for hit in distinct]
+        ids = [hit.id for hit in distinct]
+        asked = [Asked.of(each.text, ids, ran, reader) for each in (query, *query.parts)]
+        sureness = [hit_confidence(hit, ran, asked) for hit in distinct]
         # The best fused score is 1 for every request, so alone it only orders an answer.
         unit = sureness[0] / distinct[0].score if distinct and distinct[0].score else 0.0
         found = (
@@ -256,7 +254,12 @@ class Searcher:
                 if coverage.vectors < coverage.tools
                 else None
             )
-            channels.append(Channel(meaning, weight, absent="last", judges=judges))
+            # The few tools that pass a filter may all be good, or none.
+            everything = replace(meaning, where=ToolFilter())
+            unfiltered = None if meaning == everything else everything
+            channels.append(
+                Channel(meaning, weight, absent="last", judges=judges, unfiltered=unfiltered)
+            )
         return channels
 
     def _usage(self, reader: StoreReader) -> _Usage:
@@ -334,19 +337,6 @@ def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
         found if isinstance(found, Hit) else Hit(id=found.id, score=found.score)
         for found in candidates
     ]
-
-
-def _backgrounds(reader: StoreReader, query: Query, model_id: str) -> list[float | None]:
-    """Return what tools that merely resemble a request, and each of its parts, have of meaning.
-
-    They are looked for among all tools: the few that pass a filter may all be good, or none.
-    """
-    channel = Channel(_Meaning(reader, ToolFilter(), model_id))
-    found = (
-        HybridRanker([channel]).rank(replace(asked, parts=()), limit=1)
-        for asked in (query, *query.parts)
-    )
-    return [hits[0].contributions[0].background if hits else None for hits in found]
 
 
 def _query(request: SearchRequest, vector: QueryVector | None) -> Query:

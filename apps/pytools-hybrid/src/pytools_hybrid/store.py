@@ -168,8 +168,12 @@ class SQLiteReader(IndexReader):
             for id_, matches in self._words().matches(query, ids).items()
         }
 
+    def lexical_coverage(self, query: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return which share of a query some tools have, its rare terms counting most."""
+        return self._words().coverage(query, ids)
+
     def lexical_scale(self, query: str) -> float:
-        """Give what BM25 scores are divided by to mean the same for every query."""
+        """Return what scores by words are divided by to mean the same for every query."""
         one = lexical_strength(1.0, self._words().statistics(query))
         return 1 / one if one else 0.0
 

@@ -99,8 +99,15 @@ class StoreReader(Protocol):
         """
         ...
 
+    def lexical_coverage(self, query: str, ids: Sequence[str]) -> Mapping[str, float]:
+        """Return which share of a query's terms some tools have, in [0, 1], by id.
+
+        Rare terms count most. A tool that has none may be left out.
+        """
+        ...
+
     def lexical_scale(self, query: str) -> float:
-        """Give what scores of `lexical` are divided by to mean the same for every query.
+        """Return what scores of `lexical` and `fuzzy` are divided by to mean the same.
 
         About 1 is then a tool that has all the words; 0 where a query has no words.
         """

@@ -30,7 +30,7 @@ from toolrank.errors import RankingArgumentError, RetrievalError, ToolRankError
 from toolrank.protocols import Connection, QueryRewriter, Reranker, Retriever
 
 if TYPE_CHECKING:
-    from toolrank._bm25 import BM25Retriever, TermMatch, TermStatistics
+    from toolrank._bm25 import BM25Retriever
     from toolrank._compound import MAX_PARTS, split_request
     from toolrank._confidence import (
         EXACT_CONFIDENCE,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         confidence,
         lexical_strength,
     )
+    from toolrank._contributions import PART_DEPTH
     from toolrank._duplicates import Fingerprint, group_duplicates
     from toolrank._fusion import FusedScores, Fusion, linear_fusion, reciprocal_rank_fusion
     from toolrank._fuzzy import FuzzyRetriever
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
         query_terms,
         quoted_phrases,
     )
-    from toolrank._ranker import PART_DEPTH, Channel, HybridRanker
+    from toolrank._ranker import Channel, HybridRanker
     from toolrank._records import Contribution, Explanation, Filter, Hit, Query, RankedHit
     from toolrank._rerank import (
         Candidate,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     )
     from toolrank._rewrite import MAX_REWRITES, LLMQueryRewriter, RewriteOutcome
     from toolrank._sql import Content
+    from toolrank._terms import TermMatch, TermStatistics
     from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
     from toolrank._verbs import VERB_PENALTY, verb_prior
     from toolrank._vocabulary import SimilarTerm
@@ -152,10 +154,11 @@ __all__ = [
 _HOMES = {
     name: module
     for module, names in {
-        "_bm25": "BM25Retriever TermMatch TermStatistics",
+        "_bm25": "BM25Retriever",
         "_compound": "MAX_PARTS split_request",
         "_confidence": "EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Evidence confidence "
         "lexical_strength",
+        "_contributions": "PART_DEPTH",
         "_duplicates": "Fingerprint group_duplicates",
         "_fusion": "FusedScores Fusion linear_fusion reciprocal_rank_fusion",
         "_fuzzy": "FuzzyRetriever",
@@ -166,11 +169,12 @@ _HOMES = {
         "_prior": "USAGE_BOUND usage_prior",
         "_verbs": "VERB_PENALTY verb_prior",
         "_query": "MAX_TERMS STOP_WORDS match_expression query_terms quoted_phrases",
-        "_ranker": "PART_DEPTH Channel HybridRanker",
+        "_ranker": "Channel HybridRanker",
         "_records": "Contribution Explanation Filter Hit Query RankedHit",
         "_rerank": "Candidate CrossEncoderReranker LLMReranker RerankOutcome RerankWhen clear_lead",
         "_rewrite": "MAX_REWRITES LLMQueryRewriter RewriteOutcome",
         "_sql": "Content",
+        "_terms": "TermMatch TermStatistics",
         "_vector": "MAX_NEIGHBOURS VectorRetriever",
         "_vocabulary": "SimilarTerm",
     }.items()

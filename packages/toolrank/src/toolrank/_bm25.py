@@ -6,11 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from toolrank._full_text import FullTextTable
+from toolrank._full_text import FEW_ROWS, FullTextTable
 from toolrank._postings import Posting, Postings, idf
 from toolrank._query import Term, quoted_phrases, request_terms
 from toolrank._spelling import osa_distance
 from toolrank._sql import Content, identifier
+from toolrank._terms import TermMatch, TermStatistics
 from toolrank._weights import check_scoring, check_weight
 from toolrank.errors import RetrievalError
 
@@ -21,39 +22,7 @@ if TYPE_CHECKING:
     from toolrank._vocabulary import SimilarTerm
     from toolrank.protocols import Connection
 
-__all__ = ["BM25Retriever", "TermMatch", "TermStatistics"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermStatistics:
-    """What the table knows of a term of the request.
-
-    Attributes:
-        term: The term.
-        documents: How many rows hold it; of one that is too common to search for, at least.
-        idf: log(1 + (N - n + 0.5) / (n + 0.5)) of N rows, n with the term: above zero.
-        similar: The terms that are searched for in place of one that no row holds.
-    """
-
-    term: str
-    documents: int
-    idf: float
-    similar: tuple[SimilarTerm, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermMatch:
-    """A term of the request that a row holds.
-
-    Attributes:
-        term: The term as the request has it.
-        held: The term that the row holds: another one where the request's is misspelt.
-        score: What it adds to the row's score.
-    """
-
-    term: str
-    held: str
-    score: float
+__all__ = ["BM25Retriever"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +134,39 @@ class BM25Retriever:
             if not _is_only_whole(found)
         )
 
+    def coverage(self, text: str, ids: Iterable[str]) -> dict[str, float]:
+        """Return which share of a request some rows hold: the IDF of the terms that they hold.
+
+        A term that is taken for a slip counts as held where the one that it stands for is.
+
+        Args:
+            text: The request.
+            ids: The rows, as hits name them.
+
+        Returns:
+            Shares in [0, 1] by id; a row that is not there has none.
+
+        Raises:
+            RetrievalError: The table is missing or is no FTS5 table.
+        """
+        table = self._open()
+        rows = table.rows_of(ids)
+        # In a table of a few rows, those that a word is in say nothing of how rare it is.
+        size = max(table.size(), FEW_ROWS)
+        held = dict.fromkeys(rows, 0.0)
+        total = 0.0
+        for found in self._find(table, text):
+            if _is_only_whole(found):
+                continue
+            weight = idf(size, found.posting.documents)
+            total += weight
+            held_by: set[str] = set()
+            for posting in (found.posting, *(posting for _, posting in found.similar)):
+                held_by.update(id_ for id_, row in rows.items() if row in posting)
+            for id_ in held_by:
+                held[id_] += weight
+        return {id_: min(1.0, part / total) for id_, part in held.items()} if total else held
+
     def matches(self, text: str, ids: Iterable[str]) -> dict[str, tuple[TermMatch, ...]]:
         """Tell which terms of a request some rows hold; their scores add up to the rows'.
 
@@ -245,6 +247,13 @@ class BM25Retriever:
         return weighted
 
     def _find(self, table: FullTextTable, text: str) -> list[_Found]:
+        """Return the request's terms, looked up once for all that is asked about a request."""
+        if self._postings is None:
+            return self._look_up(table, text)
+        key = table.key, self._common, self._similar_weight, text
+        return self._postings.lately(key, lambda: self._look_up(table, text))
+
+    def _look_up(self, table: FullTextTable, text: str) -> list[_Found]:
         """Look the request's terms up, and leave out those that are too common."""
         terms = request_terms(text)
         limit = table.too_common(self._common) if terms else 0

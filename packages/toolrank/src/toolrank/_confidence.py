@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from toolrank._bm25 import TermStatistics
+    from toolrank._terms import TermStatistics
 
 __all__ = [
     "EXACT_CONFIDENCE",
@@ -24,8 +24,11 @@ EXACT_CONFIDENCE = 0.99
 """The confidence in a hit whose name is what was asked for; none is higher."""
 
 RECOMMENDED_CONFIDENCE = 0.5
-"""Below this it is doubtful whether a hit answers: at most 3 % of the right answers to everyday
-requests lie below it, by words and by words and meaning together; by meaning alone some 10 %."""
+"""Below this it is doubtful whether a hit answers: some 3 % of the right answers to everyday
+requests lie below it; by meaning alone some 10 %."""
+
+# Of more terms than these, a request is not more likely to be answered by a hit that has some.
+_MOST_TERMS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,32 +36,41 @@ class Evidence:
     """What speaks for a hit being an answer; None where a channel did not run.
 
     Attributes:
-        strength: `lexical_strength` of the hit's BM25 score; 0 where it shares no word.
-        contrast: The hit's cosine less the background of the vector list (`Contribution.score`
-            and `.background`); 0 where the list does not hold it.
+        coverage: Which share of the request's terms the hit has, by their IDF, as
+            `BM25Retriever.coverage` gives it.
+        terms: How many terms the request has; it counts beside `coverage`: half of a long request
+            says more than half of a short one.
+        strength: `lexical_strength` of the hit's score; 0 where it shares no word. It is for a
+            retriever that tells no coverage, and alone.
+        contrast: The hit's cosine less that of its rivals in the vector list
+            (`Contribution.score` and `.rivals`); 0 where the list does not hold it.
         is_exact: Whether the hit's name is what was asked for.
     """
 
+    coverage: float | None = None
+    terms: int = 0
     strength: float | None = None
     contrast: float | None = None
     is_exact: bool = False
 
 
 # The intercept and the coefficients for each set of features, as printed by
-# benchmarks/quality/fit_confidence.py, which counts as many requests without an answer as with
-# one. Most have one: where there are words the intercept is 0.8 higher, so that
-# RECOMMENDED_CONFIDENCE is where it is. Vectors alone claim too much among a few dozen tools.
+# benchmarks/quality/fit_confidence.py.
 _MODELS: Mapping[frozenset[str], tuple[float, Mapping[str, float]]] = MappingProxyType(
     {
-        frozenset({"strength"}): (-2.28, {"strength": 4.34}),
-        frozenset({"contrast"}): (-2.44, {"contrast": 10.45}),
-        frozenset({"strength", "contrast"}): (-2.28, {"strength": 2.04, "contrast": 8.04}),
+        frozenset({"coverage", "terms"}): (-3.96, {"coverage": 4.25, "terms": 1.61}),
+        frozenset({"strength"}): (-1.74, {"strength": 3.48}),
+        frozenset({"contrast"}): (-1.18, {"contrast": 9.75}),
+        frozenset({"coverage", "terms", "contrast"}): (
+            -4.06,
+            {"coverage": 3.39, "terms": 1.29, "contrast": 8.69},
+        ),
     }
 )
 
 
 def confidence(evidence: Evidence) -> float:
-    """Give how sure it is that a hit answers the request, in [0, 1].
+    """Return how sure it is that a hit answers the request, in [0, 1].
 
     A logistic model of the evidence, one for words alone, one for vectors alone and one for
     both, so that a threshold means about the same for each of them. Without any evidence it is 0.
@@ -67,9 +79,11 @@ def confidence(evidence: Evidence) -> float:
         return EXACT_CONFIDENCE
     features = {
         name: value
-        for name in ("strength", "contrast")
+        for name in ("coverage", "strength", "contrast")
         if (value := getattr(evidence, name)) is not None and math.isfinite(value)
     }
+    if "coverage" in features:
+        features["terms"] = math.log1p(min(max(evidence.terms, 0), _MOST_TERMS))
     if frozenset(features) not in _MODELS:
         return 0.0
     intercept, coefficients = _MODELS[frozenset(features)]

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from toolrank._sql import Content
     from toolrank.protocols import Connection
 
-__all__ = ["NOWHERE", "FullTextTable"]
+__all__ = ["FEW_ROWS", "NOWHERE", "FullTextTable"]
 
 _SPELLINGS_READ = 16
 _LEAST_IDF = 1e-6
 # So few rows cost nothing to read, and in a small table common words are worth having.
-_FEW_ROWS = 100
+FEW_ROWS = 100
 # Nothing is called that, and to remember it takes as much memory as a thousand terms.
 _MAX_TERM = 1000
 NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
@@ -68,6 +68,11 @@ class FullTextTable:
         # bm25() written out is faster than the column `rank`.
         self._sql = f"SELECT rowid, -bm25({arguments}) FROM {table} WHERE {table} MATCH ?"  # noqa: S608
 
+    @property
+    def key(self) -> tuple[str, float]:
+        """What the scores of the table's terms depend on."""
+        return self._sql, self._evenness
+
     def size(self) -> int:
         """Give the number of rows."""
         return self._postings.once(("size", self._table), self._count_rows)
@@ -81,7 +86,7 @@ class FullTextTable:
         """
         if len(term) > _MAX_TERM:
             return NOWHERE
-        key = (self._sql, self._evenness, term)
+        key = (*self.key, term)
         posting = self._postings.get(key)
         if posting is None or not (
             posting.is_read or (up_to is not None and posting.documents > up_to)
@@ -139,15 +144,19 @@ class FullTextTable:
         """Give the rows that have some ids; an id that no row has is left out."""
         if self._content is None:
             return {id_: int(id_) for id_ in ids if id_.isascii() and id_.isdecimal()}
-        sql = (
-            f"SELECT {self._content.column}, rowid FROM {self._content.table} "  # noqa: S608
-            f"WHERE {self._content.column} IN (SELECT value FROM json_each(?))"
-        )
-        return {str(id_): row for id_, row in self.rows(sql, (json.dumps([*ids]),))}
+        known = self._postings.once(("rows", self._content), dict[str, int])
+        ids = [*ids]
+        if missing := [id_ for id_ in ids if id_ not in known]:
+            sql = (
+                f"SELECT {self._content.column}, rowid FROM {self._content.table} "  # noqa: S608
+                f"WHERE {self._content.column} IN (SELECT value FROM json_each(?))"
+            )
+            known.update((str(id_), row) for id_, row in self.rows(sql, (json.dumps(missing),)))
+        return {id_: known[id_] for id_ in ids if id_ in known}
 
     def too_common(self, share: float) -> int:
         """Give how many rows a term may have at most, where a share of all is too many."""
-        return max(int(share * self.size()), _FEW_ROWS)
+        return max(int(share * self.size()), FEW_ROWS)
 
     def hits(
         self, weighted: Sequence[tuple[Posting, float]], *, where: Filter | None, depth: int

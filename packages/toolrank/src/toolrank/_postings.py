@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -22,6 +23,8 @@ _T = TypeVar("_T")
 
 # An entry without rows takes as much memory as so many rows of another.
 _ENTRY_ROWS = 32
+# A search asks again about its request and its parts; what is kept here counts in no bound.
+_LATEST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,11 @@ class Posting:
     rows: array[int] = field(repr=False)
     scores: array[float] = field(repr=False)
     documents: int
+
+    def __contains__(self, row: int) -> bool:
+        """Return whether a row is among those that were read."""
+        place = bisect_left(self.rows, row)
+        return place < len(self.rows) and self.rows[place] == row
 
     @property
     def is_read(self) -> bool:
@@ -65,6 +73,7 @@ class Postings:
         self._max_rows = max_rows
         self._held: OrderedDict[Hashable, Posting] = OrderedDict()
         self._facts: dict[Hashable, object] = {}
+        self._latest: OrderedDict[Hashable, object] = OrderedDict()
         self._rows = 0
         self._lock = Lock()
 
@@ -100,6 +109,19 @@ class Postings:
         fact = read()
         with self._lock:
             return cast("_T", self._facts.setdefault(key, fact))
+
+    def lately(self, key: Hashable, read: Callable[[], _T]) -> _T:
+        """Return what was read for one of the last few keys; the same key, the same type."""
+        with self._lock:
+            if key in self._latest:
+                self._latest.move_to_end(key)
+                return cast("_T", self._latest[key])
+        found = read()
+        with self._lock:
+            self._latest[key] = found
+            if len(self._latest) > _LATEST:
+                self._latest.popitem(last=False)
+        return found
 
 
 def idf(rows: int, documents: int) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import fsum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from toolrank._contributions import PART_DEPTH, contributions_of
 from toolrank._fusion import FusedScores, Fusion, reciprocal_rank_fusion
 from toolrank._prior import best_in_group, bounded_usage, lifted
-from toolrank._records import Contribution, Explanation, RankedHit
+from toolrank._records import Explanation, RankedHit
 from toolrank._verbs import verb_prior
 from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
@@ -20,11 +20,7 @@ if TYPE_CHECKING:
     from toolrank._records import Hit, Query
     from toolrank.protocols import Retriever
 
-__all__ = ["PART_DEPTH", "Channel", "HybridRanker"]
-
-PART_DEPTH = 50
-"""The most candidates taken from a retriever for a part of a request: deeper ones change nothing
-that was measured, and every part costs."""
+__all__ = ["Channel", "HybridRanker"]
 
 _MIN_DEPTH = 100
 _NO_USAGE: Mapping[str, float] = MappingProxyType({})
@@ -45,12 +41,15 @@ class Channel:
         judges: Returns which of some ids the retriever can judge, for one that does not know
             every row, because some have no vector yet; None where it knows all. Its scores for
             the others are estimated from the other channels, as the fusion describes.
+        unfiltered: The same retriever over every row, where `retriever` has a filter: what hits
+            are compared with then does not depend on which rows pass it (`Contribution`).
     """
 
     retriever: Retriever
     weight: float = 1.0
     absent: Literal["zero", "last"] = "zero"
     judges: Callable[[Collection[str]], Collection[str]] | None = None
+    unfiltered: Retriever | None = None
 
 
 class HybridRanker:
@@ -144,8 +143,10 @@ class HybridRanker:
         rest = scored.final.keys() - set(first)
         ordered = first + sorted(sorted(rest), key=scored.final.__getitem__, reverse=True)
         shown = ordered[:limit]
-        contributions = _contributions(whole.rankings, shown)
-        of_parts = [_contributions(part.rankings, shown) for part in found]
+        contributions, *of_parts = (
+            contributions_of(each.rankings, each.unfiltered, shown, self._group)
+            for each in (whole, *found)
+        )
         hits: list[RankedHit] = []
         for position, id_ in enumerate(shown):
             is_pinned = position < len(first)
@@ -172,10 +173,15 @@ class HybridRanker:
             hits = rankings[name] = channel.retriever.retrieve(query, depth=depth)
             if hits and (channel.absent == "last" or len(hits) >= depth):
                 floors[name] = hits[-1].score
+        unfiltered = {
+            channel.retriever.name: channel.unfiltered.retrieve(query, depth=PART_DEPTH)
+            for channel in active
+            if channel.unfiltered is not None and rankings[channel.retriever.name]
+        }
         unjudged = _unjudged(active, rankings)
         weights = {channel.retriever.name: channel.weight for channel in active}
         scores = self._fuse(rankings, weights=weights, floors=floors, unjudged=unjudged)
-        return _Asked(rankings, scores, unjudged)
+        return _Asked(rankings, unfiltered, scores, unjudged)
 
     def _scored(
         self,
@@ -238,6 +244,7 @@ class _Asked(NamedTuple):
     """What the channels gave for one query."""
 
     rankings: Mapping[str, Sequence[Hit]]
+    unfiltered: Mapping[str, Sequence[Hit]]
     scores: FusedScores
     unjudged: Mapping[str, Set[str]]
 
@@ -278,20 +285,3 @@ def _unjudged(
         if others:
             unjudged[own] = others.difference(channel.judges(others))
     return unjudged
-
-
-def _contributions(
-    rankings: Mapping[str, Sequence[Hit]], ids: Iterable[str]
-) -> dict[str, list[Contribution]]:
-    found: dict[str, list[Contribution]] = {id_: [] for id_ in ids}
-    for name, hits in rankings.items():
-        if not hits:
-            continue
-        behind = [hit.score for hit in hits[10:50] or hits[1:][-1:]]
-        background = fsum(behind) / len(behind) if behind else 0.0
-        for rank, hit in enumerate(hits, start=1):
-            if hit.id in found:
-                found[hit.id].append(
-                    Contribution(retriever=name, rank=rank, score=hit.score, background=background)
-                )
-    return found

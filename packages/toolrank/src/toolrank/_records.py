@@ -68,13 +68,16 @@ class Contribution:
         score: That retriever's own score for the hit.
         background: The mean score of the list's ranks 11 to 50 (of its last one, where it is
             shorter than that; 0 where it has only this hit): what a row has that merely resembles
-            the request.
+            the request. The list is the unfiltered one where the channel has such a one.
+        rivals: The mean score of the first five hits of other groups than the hit's among that
+            list's first `PART_DEPTH`; the background where there are none, or no groups.
     """
 
     retriever: str
     rank: int
     score: float
     background: float = 0.0
+    rivals: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

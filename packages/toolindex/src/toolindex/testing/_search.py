@@ -78,6 +78,13 @@ def _check_names(store: ToolStore) -> None:
             terms = reader.terms(text, found)
             expect(set(terms) <= set(found), True, "terms are given of the tools asked for")
             expect(all(terms.get(id_) for id_ in found), True, "what words found has some")
+            shares = reader.lexical_coverage(text, found)
+            expect(set(shares) <= set(found), True, "shares are given of the tools asked for")
+            expect(
+                all(0 < shares.get(id_, 0.0) <= 1 for id_ in found),
+                True,
+                "what words found has a share of them",
+            )
             expect(reader.lexical_scale(text) >= 0, True, "a scale is zero or more")
 
 

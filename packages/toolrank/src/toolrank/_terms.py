@@ -1,0 +1,43 @@
+"""What a retriever by words says of the terms of a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolrank._vocabulary import SimilarTerm
+
+__all__ = ["TermMatch", "TermStatistics"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermStatistics:
+    """What the table knows of a term of the request.
+
+    Attributes:
+        term: The term.
+        documents: How many rows hold it; of one that is too common to search for, at least.
+        idf: log(1 + (N - n + 0.5) / (n + 0.5)) of N rows, n with the term: above zero.
+        similar: The terms that are searched for in place of one that no row holds.
+    """
+
+    term: str
+    documents: int
+    idf: float
+    similar: tuple[SimilarTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermMatch:
+    """A term of the request that a row holds.
+
+    Attributes:
+        term: The term as the request has it.
+        held: The term that the row holds: another one where the request's is misspelt.
+        score: What it adds to the row's score.
+    """
+
+    term: str
+    held: str
+    score: float
