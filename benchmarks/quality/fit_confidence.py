@@ -62,22 +62,22 @@ from toolrank import (
     confidence,
     lexical_strength,
     linear_fusion,
+    name_share,
     query_terms,
     split_request,
 )
 from toolscan import scan
 
 FEATURES = {
-    "words": ("coverage", "terms"),
+    "words": ("coverage", "terms", "named"),
     "vectors": ("contrast",),
     "both": ("coverage", "terms", "contrast"),
     "fuzzy": ("strength",),
 }
 # Vectors alone say too much among a few dozen tools.
 LOST = {"words": 0.03, "vectors": 0.1, "both": 0.03, "fuzzy": 0.03}
-# So that the least sure answer that is kept is not at the edge; of both channels together, that no
-# more paraphrases (dev) are doubted than were by the features before.
-_MARGIN = {"words": 0.1, "vectors": 0.1, "both": 0.3, "fuzzy": 0.1}
+# So that the least sure answer that is kept is not at the edge.
+_MARGIN = 0.1
 _MOST_TERMS = 12
 _WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75, "alias_words": 0.5}
 _FUZZY_WEIGHTS = {**_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
@@ -217,6 +217,7 @@ def _evidence(
     known = {
         "coverage": words.coverage(text, [id_])[id_],
         "terms": len(query_terms(text)),
+        "named": name_share(text, _name(id_)),
         "strength": lexical_strength(alike.score if alike else 0.0, words.statistics(text)),
         "contrast": vector.score - vector.rivals if vector else 0.0,
     }
@@ -315,7 +316,7 @@ def told_apart(mode: str, model: np.ndarray[Any, Any], examples: Sequence[Exampl
 def moved(mode: str, model: np.ndarray[Any, Any], everyday: Sequence[Example]) -> float:
     """Give the intercept at which some good answers to everyday requests are doubted."""
     sure = sorted(logit(mode, model, each) for each in everyday if each.good)
-    return float(model[0]) - sure[round(LOST[mode] * len(sure))] + _MARGIN[mode]
+    return float(model[0]) - sure[int(LOST[mode] * len(sure))] + _MARGIN
 
 
 def table(mode: str, found: Sequence[Example], everyday: str) -> None:

@@ -146,6 +146,7 @@ def _words(id_: str) -> Fingerprint:
 def the_parts_of_a_ranking_stand_alone(hits: list[RankedHit]) -> None:
     assert_type(toolrank.query_terms("createIssue"), list[str])
     assert_type(toolrank.name_key("createIssue"), str)
+    assert_type(toolrank.name_share("open an issue", "createIssue"), float)
     assert_type([Query(text=part) for part in toolrank.split_request("a, then b")], list[Query])
     assert_type(toolrank.usage_prior(3, 1), float)
     assert_type(toolrank.confidence(toolrank.Evidence(strength=0.4)), float)

@@ -25,9 +25,10 @@ def judged(features, **values):
     return 1 / (1 + math.exp(-intercept - sum(coefficients[it] * values[it] for it in features)))
 
 
-def test_words_are_judged_by_the_share_that_is_covered_and_by_how_many_there_are():
-    expected = judged(["coverage", "terms"], coverage=0.7, terms=math.log(1 + 4))
-    assert confidence(Evidence(coverage=0.7, terms=4)) == pytest.approx(expected)
+def test_words_are_judged_by_the_share_covered_by_how_many_there_are_and_by_the_name():
+    values = {"coverage": 0.7, "terms": math.log(1 + 4), "named": 0.5}
+    given = Evidence(coverage=0.7, terms=4, named=0.5)
+    assert confidence(given) == pytest.approx(judged(values, **values))
 
 
 def test_the_score_of_words_judges_where_no_coverage_is_told():
@@ -69,7 +70,7 @@ def test_an_exact_name_is_nearly_certain_whatever_else(evidence):
     [
         ({"strength": 0.0}, {"strength": 1.5}),
         ({"contrast": 0.0}, {"contrast": 0.5}),
-        ({"coverage": 0.0, "terms": 3}, {"coverage": 1.0, "terms": 3}),
+        ({"coverage": 0.0, "terms": 3}, {"coverage": 1.0, "terms": 3, "named": 1.0}),
         (
             {"coverage": 0.0, "terms": 3, "contrast": 0.0},
             {"coverage": 1.0, "terms": 3, "contrast": 0.4},
@@ -82,9 +83,17 @@ def test_one_threshold_parts_little_from_much_in_every_mode(nothing, much):
     assert high > (1 + RECOMMENDED_CONFIDENCE) / 2
 
 
-@given(coverage=features, terms=st.integers(-1, 10**9), strength=features, contrast=features)
-def test_any_evidence_has_a_confidence_in_0_to_1(coverage, terms, strength, contrast):
-    given = Evidence(coverage=coverage, terms=terms, strength=strength, contrast=contrast)
+@given(
+    coverage=features,
+    terms=st.integers(-1, 10**9),
+    named=st.floats(-1e6, 1e6),
+    strength=features,
+    contrast=features,
+)
+def test_any_evidence_has_a_confidence_in_0_to_1(coverage, terms, named, strength, contrast):
+    given = Evidence(
+        coverage=coverage, terms=terms, named=named, strength=strength, contrast=contrast
+    )
     assert 0.0 <= confidence(given) < 1.0
 
 

@@ -15,6 +15,7 @@ from toolrank import (
     RetrievalError,
     Retriever,
     name_key,
+    name_share,
 )
 
 CONTENT = Content(table="docs", column="id")
@@ -157,6 +158,22 @@ def test_it_is_a_retriever_with_a_name(named):
     retriever = NameRetriever(named, content=CONTENT, keys=KEYS)
     assert isinstance(retriever, Retriever)
     assert retriever.name == "name"
+
+
+@pytest.mark.parametrize(
+    ("request_", "name", "share"),
+    [
+        ("merging two files", "merge_pdfs", 1 / 2),
+        ("merge these PDFs", "mergePdfs", 1.0),
+        ("what will the weather be", "get_forecast", 0.0),
+        ("", "merge_pdfs", 0.0),
+        ("merge", "", 0.0),
+        ("喂企鹅", "喂企鹅", 1.0),
+        ("merge " * 100_000, "merge", 1.0),
+    ],
+)
+def test_a_request_has_a_share_of_the_words_of_a_name(request_, name, share):
+    assert name_share(request_, name) == share
 
 
 @given(st.text(st.characters(codec=None), max_size=300))

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolrank import Evidence, Fingerprint, confidence, name_key, query_terms
+from toolrank import Evidence, Fingerprint, confidence, name_key, name_share, query_terms
 
 from pytools_hybrid.search import MatchType
 
@@ -47,11 +47,13 @@ class Asked:
     """A request, or a part of one, and what its words say of the tools found.
 
     Attributes:
+        text: What is asked.
         terms: How many terms it has.
         coverage: Which share of them a tool has, by id; None where the words were not looked up.
         scale: What scores of likeness are divided by; None where likeness was not looked up.
     """
 
+    text: str
     terms: int
     coverage: Mapping[str, float] | None
     scale: float | None
@@ -60,6 +62,7 @@ class Asked:
     def of(cls, text: str, ids: Sequence[str], channels: Set[str], reader: StoreReader) -> Asked:
         """Ask a store's reader what the channels that ran need to know."""
         return cls(
+            text=text,
             terms=len(query_terms(text)),
             coverage=reader.lexical_coverage(text, ids) if "bm25" in channels else None,
             scale=reader.lexical_scale(text) if "fuzzy" in channels else None,
@@ -88,6 +91,7 @@ def hit_confidence(hit: RankedHit, channels: Set[str], asked: Sequence[Asked]) -
             Evidence(
                 coverage=None if words.coverage is None else words.coverage.get(hit.id, 0.0),
                 terms=words.terms,
+                named=name_share(words.text, hit.id.rpartition(":")[2]),
                 strength=None if words.scale is None else _strength(contributions, words.scale),
                 contrast=_contrast(contributions) if "vector" in channels else None,
                 is_exact=is_exact,

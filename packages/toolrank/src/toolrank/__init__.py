@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from toolrank._fusion import FusedScores, Fusion, linear_fusion, reciprocal_rank_fusion
     from toolrank._fuzzy import FuzzyRetriever
     from toolrank._language_model import ModelUsage
-    from toolrank._names import NameRetriever, name_key
+    from toolrank._names import NameRetriever, name_key, name_share
     from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix, VectorRows
     from toolrank._postings import Posting, Postings
     from toolrank._prior import USAGE_BOUND, usage_prior
@@ -143,6 +143,7 @@ __all__ = [
     "linear_fusion",
     "match_expression",
     "name_key",
+    "name_share",
     "query_terms",
     "quoted_phrases",
     "reciprocal_rank_fusion",
@@ -163,7 +164,7 @@ _HOMES = {
         "_fusion": "FusedScores Fusion linear_fusion reciprocal_rank_fusion",
         "_fuzzy": "FuzzyRetriever",
         "_language_model": "ModelUsage",
-        "_names": "NameRetriever name_key",
+        "_names": "NameRetriever name_key name_share",
         "_numpy_vector": "NumpyVectorRetriever VectorMatrix VectorRows",
         "_postings": "Posting Postings",
         "_prior": "USAGE_BOUND usage_prior",

@@ -40,6 +40,8 @@ class Evidence:
             `BM25Retriever.coverage` gives it.
         terms: How many terms the request has; it counts beside `coverage`: half of a long request
             says more than half of a short one.
+        named: Which share of the words of the hit's name the request has, as `name_share` gives
+            it; it counts beside `coverage` where there are words alone.
         strength: `lexical_strength` of the hit's score; 0 where it shares no word. It is for a
             retriever that tells no coverage, and alone.
         contrast: The hit's cosine less that of its rivals in the vector list
@@ -49,6 +51,7 @@ class Evidence:
 
     coverage: float | None = None
     terms: int = 0
+    named: float = 0.0
     strength: float | None = None
     contrast: float | None = None
     is_exact: bool = False
@@ -58,11 +61,14 @@ class Evidence:
 # benchmarks/quality/fit_confidence.py.
 _MODELS: Mapping[frozenset[str], tuple[float, Mapping[str, float]]] = MappingProxyType(
     {
-        frozenset({"coverage", "terms"}): (-3.96, {"coverage": 4.25, "terms": 1.61}),
-        frozenset({"strength"}): (-1.74, {"strength": 3.48}),
+        frozenset({"coverage", "terms", "named"}): (
+            -3.40,
+            {"coverage": 3.55, "terms": 1.31, "named": 1.25},
+        ),
+        frozenset({"strength"}): (-1.69, {"strength": 3.48}),
         frozenset({"contrast"}): (-1.18, {"contrast": 9.75}),
         frozenset({"coverage", "terms", "contrast"}): (
-            -4.06,
+            -4.26,
             {"coverage": 3.39, "terms": 1.29, "contrast": 8.69},
         ),
     }
@@ -84,6 +90,8 @@ def confidence(evidence: Evidence) -> float:
     }
     if "coverage" in features:
         features["terms"] = math.log1p(min(max(evidence.terms, 0), _MOST_TERMS))
+        if "contrast" not in features:
+            features["named"] = min(max(evidence.named, 0.0), 1.0)
     if frozenset(features) not in _MODELS:
         return 0.0
     intercept, coefficients = _MODELS[frozenset(features)]

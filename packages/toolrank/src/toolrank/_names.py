@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from toolrank._query import encodable
+from toolrank._query import encodable, query_words
 from toolrank._records import Filter, Hit, Query
+from toolrank._spelling import stems
 from toolrank._sql import Content, identifier
 from toolrank.errors import RankingArgumentError, RetrievalError
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from toolrank.protocols import Connection
 
-__all__ = ["NameRetriever", "name_key"]
+__all__ = ["NameRetriever", "name_key", "name_share"]
 
 _WHOLE = 1.0
 _MENTIONED = 0.5
@@ -37,6 +39,28 @@ def name_key(name: str) -> str:
     `createpullrequest`. Store the key of each name in a column with an index on it.
     """
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", name).lower()))
+
+
+def name_share(request: str, name: str) -> float:
+    """Return which share of a name's words a request has, in one form or another.
+
+    "merging two files" has one of the two words of `merge_pdfs`. Of the words of a long request,
+    the first ones count.
+    """
+    words, wanted = _words_of(name), _wanted(request)
+    return sum(not wanted.isdisjoint(word) for word in words) / len(words) if words else 0.0
+
+
+@lru_cache(maxsize=1 << 14)
+def _words_of(name: str) -> tuple[tuple[str, ...], ...]:
+    words = query_words(name[:_MAX_NAME])
+    return tuple(stems(part) for word in words for part in word.parts or (word.surface.lower(),))
+
+
+@lru_cache(maxsize=256)
+def _wanted(request: str) -> frozenset[str]:
+    words = query_words(request[:_MAX_REQUEST])
+    return frozenset(stem for word in words for term in word.terms for stem in stems(term))
 
 
 class NameRetriever:
