@@ -272,10 +272,10 @@ def confidence(reader: SQLiteReader, first: FoundTool) -> None:
 So far the numbers only order one answer. The confidence says whether the first result is an
 answer at all, from two things that mean the same in every search:
 
-- how much of the request its words cover: {share:.2f} of the weight of {terms} words, of which rare
-  ones weigh most;
-- how far its cosine stands out from those of the nearest five tools of other categories: \
-{meaning.score:.2f} - {meaning.rivals:.2f} = {meaning.score - meaning.rivals:.2f}.
+- how much of the request its words cover: {share:.2f} of the weight of {terms} words, where rare ones
+  weigh most;
+- how far its cosine stands out from the mean of the five nearest tools of other categories:
+  {meaning.score:.2f} - {meaning.rivals:.2f} = {meaning.score - meaning.rivals:.2f}.
 
 A logistic model of both gives **{first.confidence:.2f}**. That is the first tool's score; the
 others' scores are their shares of it.
