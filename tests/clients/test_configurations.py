@@ -54,6 +54,11 @@ def servers(file):
 FILES = sorted(file for file in FOLDER.iterdir() if file.suffix in {".json", ".toml"})
 LOCAL = [file for file in FILES if "command" in servers(file)["pytools"]]
 REMOTE = [file for file in FILES if file not in LOCAL]
+# What is started in the same way is started once.
+STARTED = {
+    json.dumps([servers(file)["pytools"].get(key) for key in ("command", "args", "env")]): file
+    for file in LOCAL
+}
 
 
 @pytest.fixture
@@ -85,14 +90,14 @@ def started(command, home, environment, examples):
             env=environment | {"PATH": path} | own,
             cwd=home,
         )
-        with anyio.fail_after(60), (home / "stderr").open("a") as errors:
+        with anyio.fail_after(240), (home / "stderr").open("a") as errors:
             async with Client(stdio_client(parameters, errlog=errors)) as client:
                 yield client
 
     return session
 
 
-@pytest.mark.parametrize("file", LOCAL, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", STARTED.values(), ids=lambda file: file.name)
 async def test_a_local_server_starts_and_finds_tools(file, started, home):
     async with started(file) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}

@@ -6,12 +6,8 @@ import threading
 import pytest
 from toolindex.testing import check_store
 
-from . import broken_aliases, broken_readers, broken_records, broken_stores
+from .broken_stores import BROKEN
 from .memory_store import MemoryLease, MemoryStore, Place
-
-BROKEN = (
-    broken_stores.BROKEN | broken_readers.BROKEN | broken_records.BROKEN | broken_aliases.BROKEN
-)
 
 
 def reopened(store):
