@@ -6,7 +6,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says something about the machine, and nothing about the code.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "patient",
+    deadline=None,
+    max_examples=int(os.environ.get("TEST_EXAMPLES", "40")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("patient")
 
 
