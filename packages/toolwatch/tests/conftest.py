@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from toolwatch import ChangeBatch, awatch_tools
-from toolwatch._inotify import has_inotify
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -125,13 +124,9 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["notified", "hinted", "polled"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The three ways of watching: Linux's, that of other systems, and where neither is had."""
-    if request.param == "notified" and not has_inotify():
-        pytest.skip("this system has no inotify")
-    if request.param == "hinted":
-        monkeypatch.setattr("toolwatch._watch.has_inotify", lambda: False)
+@pytest.fixture(params=["hinted", "polled"])
+def way(request: pytest.FixtureRequest) -> str:
+    """The two ways of watching: where the system names what changes, and where it does not."""
     return str(request.param)
 
 

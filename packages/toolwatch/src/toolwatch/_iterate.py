@@ -11,7 +11,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from toolwatch._watch import Watch
-from toolwatch.errors import NoRootError, WatchUnavailableError
+from toolwatch.errors import NoRootError
 
 if TYPE_CHECKING:
     import threading
@@ -42,9 +42,9 @@ def awatch_tools(
         debounce_ms: Changes that follow each other for up to this long come as one batch;
             where they never end, batches come further apart, at most a quarter of a second.
         step_ms: A batch is complete when nothing new happened for this long.
-        polling: Whether to look through the roots at intervals instead of relying on the
-            system's notifications. By default this is done where they are not to be had, as
-            on network file systems, and logged; with False, only where the system refuses.
+        polling: Whether to look through the roots at short intervals instead of relying on the
+            system's notifications. By default this is done where there are none, or where they
+            turn out to be incomplete, and logged; with False, only where there are none.
 
     Raises:
         NoRootError: There are no roots.
@@ -98,15 +98,12 @@ def _prepared(
         raise NoRootError
 
     def prepared() -> Watch:
-        try:
-            return Watch(
-                list(dict.fromkeys(given)),
-                debounce=debounce_ms / 1000,
-                step=step_ms / 1000,
-                polling=polling,
-            )
-        except OSError as error:
-            raise WatchUnavailableError(error.strerror or str(error)) from error
+        return Watch(
+            list(dict.fromkeys(given)),
+            debounce=debounce_ms / 1000,
+            step=step_ms / 1000,
+            polling=polling,
+        )
 
     return prepared
 

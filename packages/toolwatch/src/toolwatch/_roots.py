@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from toolwatch._batch import ChangeBatch
-from toolwatch._polled import PolledTree
-from toolwatch._tree import Changes, NotificationError, RootLostError
+from toolwatch._tree import Changes, RootLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,12 +35,12 @@ class WatchedRoot:
         is_file: Whether what is there is no folder.
     """
 
-    def __init__(self, path: Path, *, follow: Callable[[str], Tree] | None, pace: Pace) -> None:
+    def __init__(self, path: Path, *, follow: Callable[[str], Tree], pace: Pace) -> None:
         """Begin without knowing anything; the first `look` does the work.
 
         Args:
             path: The absolute path of the root.
-            follow: Makes a tree that relies on notifications; without it, the root is polled.
+            follow: Makes the tree of what is below it.
             pace: When a batch is complete.
         """
         self.path = path
@@ -50,7 +49,7 @@ class WatchedRoot:
         self._pace = pace
         self._tree: Tree | None = None
         self._next_try = 0.0
-        self._reason: str | None = None
+        self._said: str | None = None
         self._paths: set[str] = set()
         self._everything = True
         self._given_once = False
@@ -66,22 +65,12 @@ class WatchedRoot:
         try:
             changes = self._tree.collect(now)
         except (RootLostError, OSError):
-            self.start_over(now)
-        except NotificationError as error:
-            self.start_over(now, reason=str(error))
+            self.close()
+            self._note(Changes(set(), everything=True), now)
+            self._arm(now)
         else:
             self._note(changes, now)
-
-    def start_over(self, now: float, *, reason: str | None = None) -> None:
-        """Watch what is there now, of which nothing is known.
-
-        Args:
-            now: The time.
-            reason: Why the root is to be polled from now on.
-        """
-        self.close()
-        self._note(Changes(set(), everything=True), now)
-        self._arm(now, reason=reason)
+            self._say_why()
 
     @property
     def due(self) -> float:
@@ -129,37 +118,27 @@ class WatchedRoot:
             self._everything = True
             self._paths = set()
 
-    def _arm(self, now: float, *, reason: str | None = None) -> None:
+    def _arm(self, now: float) -> None:
         """Follow the root if it is there, and if not, look for it again soon."""
         was_file, self.is_file = self.is_file, False
         self._next_try = now + _ABSENCE_SECONDS
         try:
             self.is_file = not stat.S_ISDIR(os.stat(self.path).st_mode)  # noqa: PTH116
             if not self.is_file:
-                self._tree = self._open(reason)
+                self._tree = self._follow(str(self.path))
         except OSError:
             return
         if self._tree is not None:
             self._note(Changes(set(), everything=True), now)
+            self._say_why()
         elif not was_file:
             _log.warning("%s is not a folder; it is watched once it is one", self.path)
 
-    def _open(self, reason: str | None) -> Tree:
-        root = str(self.path)
-        if self._follow is not None and reason is None:
-            try:
-                tree = self._follow(root)
-            except NotificationError as error:
-                reason = str(error)
-            except PermissionError as error:
-                reason = f"it cannot be watched ({error.strerror})"
-            else:
-                self._reason = None
-                return tree
-        if reason is not None and reason != self._reason:
-            _log.warning("%s is looked through at intervals: %s", root, reason)
-        self._reason = reason
-        return PolledTree(root)
+    def _say_why(self) -> None:
+        reason = self._tree.reason if self._tree is not None else None
+        if reason is not None and reason != self._said:
+            self._said = reason
+            _log.warning("%s is looked through at intervals: %s", self.path, reason)
 
 
 def _sayable(path: str) -> str:

@@ -96,6 +96,8 @@ def settings_from(
     import logging
 
     logging.basicConfig(level=settings.log_level, format="%(levelname)s: %(message)s")
+    # It counts every change, those of the index among them.
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
     for name in ("embedding_model", "rerank_model"):
         # What sends queries and tools to others is never a surprise.
         origin, value = settings.origins.get(name, ""), str(getattr(settings, name))

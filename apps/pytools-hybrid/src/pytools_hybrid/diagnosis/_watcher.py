@@ -79,8 +79,8 @@ def look_at_watching(
         )
     if (looked := noticed.get(True)) is not None:
         return warning(
-            f"{shown}; below {', '.join(polled)} nothing is announced, so that is looked through "
-            f"at intervals, and a new file noticed after {1000 * looked[0]:.0f} ms",
+            f"{shown}; below {', '.join(polled)} the system cannot watch everything, so that is "
+            f"looked through at intervals, and a new file noticed after {1000 * looked[0]:.0f} ms",
         )
     return _with_limit(shown, roots, limit)
 

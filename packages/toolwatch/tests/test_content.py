@@ -1,16 +1,16 @@
-"""Snapshots, for where nothing is announced: every difference is a change."""
+"""What is known of a root, compared with what is there: every difference is a change."""
 
 import os
 import time
 
 import pytest
-from toolwatch._snapshot import compare, take_snapshot
+from toolwatch._content import Content
 
 
 def differences(root, change):
-    before = take_snapshot(str(root))
+    content = Content(str(root))
     change()
-    return compare(before, take_snapshot(str(root))).paths
+    return content.look_through()
 
 
 def test_an_untouched_root_has_no_differences(root):
@@ -56,20 +56,23 @@ def test_a_file_that_becomes_a_folder_differs(root):
     assert differences(root, change) == {"thing"}
 
 
-def test_noise_is_not_in_a_snapshot(root):
+def test_noise_is_no_difference(root):
     for name in (".git", "__pycache__"):
         (root / name).mkdir()
         (root / name / "inside.py").write_text("x")
     (root / "tool.py.tmp").write_text("x")
-    assert take_snapshot(str(root)).entries == {}
+    before = Content(str(root))
+    (root / ".git" / "inside.py").write_text("longer")
+    (root / "other.pyc").write_text("x")
+    assert before.look_through() == set()
 
 
 def test_a_root_that_is_a_file_or_absent_is_refused(root, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(NotADirectoryError):
-        take_snapshot(str(tmp_path / "file"))
+        Content(str(tmp_path / "file"))
     with pytest.raises(FileNotFoundError):
-        take_snapshot(str(tmp_path / "absent"))
+        Content(str(tmp_path / "absent"))
 
 
 def test_a_file_whose_time_has_no_fractions_is_looked_at_once_more_when_it_has_aged(root):
@@ -78,7 +81,33 @@ def test_a_file_whose_time_has_no_fractions_is_looked_at_once_more_when_it_has_a
     file.write_text("x")
     second = int(time.time()) - 1
     os.utime(file, (second, second))
-    before, deadline = take_snapshot(str(root)), time.monotonic() + 30
-    while not (changes := compare(before, take_snapshot(str(root)))).paths:
+    content, deadline = Content(str(root)), time.monotonic() + 30
+    assert content.young == {""}
+    while not (changed := content.look_through()):
         assert time.monotonic() < deadline
-    assert changes.paths == {"tool.py"}
+    assert changed == {"tool.py"}
+    assert not content.young
+
+
+def test_only_the_folders_that_are_named_are_looked_at_and_all_of_a_new_one(root):
+    for name in ("named", "other"):
+        (root / name / "inner").mkdir(parents=True)
+    content = Content(str(root))
+    for name in ("named", "other", "named/inner", "named/new"):
+        (root / name).mkdir(exist_ok=True)
+        (root / name / "tool.py").write_text("x")
+    assert content.look(["named"]) == {"named/tool.py", "named/new", "named/new/tool.py"}
+    assert content.look(["named"], deep=True) == {"named/inner/tool.py"}
+    assert content.look(["unknown"]) == set()
+    assert content.look_through() == {"other/tool.py"}
+
+
+def test_a_folder_that_is_replaced_by_another_is_looked_through(root, tmp_path):
+    """By one that has the same mode, and files of the same names."""
+    for folder in (root / "folder", tmp_path / "other"):
+        (folder / "inner").mkdir(parents=True)
+        (folder / "inner" / "tool.py").write_text("x")
+    content = Content(str(root))
+    (root / "folder").rename(tmp_path / "parked")
+    (tmp_path / "other").rename(root / "folder")
+    assert content.look([""]) == {"folder/inner/tool.py"}

@@ -1,0 +1,95 @@
+"""Hearing from watchfiles where something has happened."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Listener"]
+
+
+class Listener:
+    """A thread that collects the paths which watchfiles names below some folders.
+
+    They are hints. watchfiles may name a path for nothing, by another name than one expects, or
+    never: it does not say when the system's queue of events overflows, nor what happens while
+    it hands over a batch.
+
+    Attributes:
+        folders: The real paths of the folders.
+        error: Why it does not listen any more.
+    """
+
+    def __init__(self, folders: frozenset[str], wake: Callable[[], None]) -> None:
+        """Return once all changes from now on are heard.
+
+        Args:
+            folders: Their real paths.
+            wake: Called in the thread when there is something to take.
+
+        Raises:
+            OSError, RuntimeError, ValueError: watchfiles cannot listen.
+        """
+        self.folders = folders
+        self.error: Exception | None = None
+        self._wake = wake
+        self._heard: deque[set[str]] = deque()
+        self._begun = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="toolwatch", daemon=True)
+        self._thread.start()
+        self._begun.wait()
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._heard)
+
+    def take(self) -> set[str]:
+        """Return the absolute paths that were named since the last call."""
+        paths: set[str] = set()
+        while self._heard:
+            paths |= self._heard.popleft()
+        return paths
+
+    def close(self) -> None:
+        """End the thread, which takes a moment."""
+        self._stopped = True
+        self._thread.join()
+
+    def is_set(self) -> bool:
+        """Return whether to stop; watchfiles asks every few milliseconds while it listens."""
+        self._begun.set()
+        return self._stopped
+
+    def _run(self) -> None:
+        try:
+            from watchfiles import watch
+
+            hints = watch(
+                *sorted(self.folders),
+                watch_filter=None,
+                debounce=50,
+                step=10,
+                stop_event=self,
+                rust_timeout=5000,
+                debug=False,
+                raise_interrupt=False,
+                force_polling=False,
+                poll_delay_ms=300,
+                ignore_permission_denied=False,
+            )
+            for changes in hints:
+                self._heard.append({path for _, path in changes})
+                self._wake()
+        except Exception as error:  # noqa: BLE001 - a watch that ends must never end in silence
+            self.error = error
+        finally:
+            self._begun.set()
+            self._wake()
