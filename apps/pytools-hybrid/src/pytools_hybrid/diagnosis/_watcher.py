@@ -103,6 +103,7 @@ def _is_polled(root: Path, seconds: float) -> bool:
     from toolwatch import watch_tools
 
     stop = threading.Event()
+    deadline = time.perf_counter() + seconds
     answers: SimpleQueue[bool | Exception] = SimpleQueue()
 
     def look() -> None:
@@ -121,6 +122,8 @@ def _is_polled(root: Path, seconds: float) -> bool:
         stop.set()
     if isinstance(answer, Exception):
         raise answer
+    if time.perf_counter() > deadline:
+        raise TimeoutError
     return answer
 
 
