@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -221,22 +221,3 @@ def look_into(database: Path) -> dict[str, Any]:
                 tuple(row) for row in run("SELECT model_id, text_hash, vector FROM embeddings")
             },
         }
-
-
-@pytest.fixture
-def mounting() -> Callable[..., Any]:
-    """Mount a file system for a while; skips where that is not allowed."""
-
-    @contextmanager
-    def mounted(target: Path, *arguments: str) -> Iterator[Path]:
-        target.mkdir(exist_ok=True)
-        try:
-            subprocess.run(["mount", *arguments, str(target)], check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            pytest.skip("this user may not mount file systems")
-        try:
-            yield target
-        finally:
-            subprocess.run(["umount", "--lazy", str(target)], check=True)
-
-    return mounted

@@ -1,8 +1,7 @@
 """What breaks under a server costs what it must, is told in plain words, and mends by itself."""
 
-import subprocess
 import sys
-from contextlib import closing, suppress
+from contextlib import closing
 
 import anyio
 import apsw
@@ -85,87 +84,6 @@ def finds_feed(result):
 
 def says(words):
     return lambda result: words in " ".join(notes(result))
-
-
-# The disk.
-
-
-def fill_up(file):
-    with file.open("wb", buffering=0) as filler, suppress(OSError):
-        while filler.write(b"x" * 65536):
-            pass
-
-
-async def test_a_disk_that_is_full_leaves_the_old_answers_and_mends_when_there_is_room(
-    server, feed, tmp_path, mounting, home
-):
-    with mounting(tmp_path / "small", "-t", "tmpfs", "-o", "size=32m", "tmpfs") as disk:
-        async with server(disk / "index.db") as client:
-            await has_started(client)
-            fill_up(disk / "filler")
-            for number in range(400):
-                feed.with_name(f"many_{number}.py").write_text(
-                    f"def run():\n    '''Number {number}: {'word ' * 400}'''\n"
-                )
-
-            result = await eventually(client, MERGE, says("may be out of date"))
-            assert "mcptools:pdf:merge_pdfs" in ids(result)
-            assert "disk is full" in " ".join(notes(result))
-
-            (disk / "filler").unlink()
-            feed.write_text(NEW)
-            await eventually(client, "feed penguins with herring", finds_feed)
-    assert "Traceback" not in (home / "stderr").read_text()
-
-
-def test_a_disk_that_is_too_small_for_an_index_is_an_error_in_plain_words(
-    run, tree, tmp_path, mounting
-):
-    with mounting(tmp_path / "small", "-t", "tmpfs", "-o", "size=192k", "tmpfs") as disk:
-        result = run("index", "--root", tree, "--db", disk / "index.db")
-
-    assert result.returncode == 1
-    assert "the disk is full" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-@pytest.fixture
-def read_only(run, tree, database, tmp_path, mounting):
-    """The folder of an index, where nothing can be written."""
-    assert run("index", "--root", tree, "--db", database).returncode == 0
-    with mounting(tmp_path / "read_only", "--bind", str(database.parent)) as target:
-        subprocess.run(["mount", "-o", "remount,bind,ro", str(target)], check=True)
-        yield target
-
-
-def test_the_command_searches_an_index_that_cannot_be_written(run, tree, read_only):
-    result = run("search", MERGE, "--root", tree, "--db", read_only / "index.db")
-
-    assert result.returncode == 0
-    assert "mcptools:pdf:merge_pdfs" in result.stdout
-    assert "cannot be written" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_indexing_what_cannot_be_written_is_an_error_in_plain_words(run, tree, read_only):
-    result = run("index", "--root", tree, "--db", read_only / "index.db")
-
-    assert result.returncode == 1
-    assert "Traceback" not in result.stderr
-    assert "read" in result.stderr
-
-
-async def test_a_server_answers_from_an_index_that_cannot_be_written(
-    connect, tree, read_only, feed, home
-):
-    feed.write_text(NEW)
-    async with connect("--root", tree, "--db", read_only / "index.db") as client:
-        result = await ask(client, MERGE)
-
-        assert ids(result)[0] == "mcptools:pdf:merge_pdfs"
-        assert "cannot be written" in notes(result)[0]
-        assert "mcptools:zoo:feed" not in ids(await ask(client, "feed penguins"))
-    assert "Traceback" not in (home / "stderr").read_text()
 
 
 # The file.

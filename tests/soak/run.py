@@ -2,6 +2,9 @@
 
 usage: python tests/soak/run.py [--seconds 30] [--seed N] [--damage]
 
+First, what a machine can refuse: a full disk, a read-only one, no news of files; then many files
+at once, and kills while an index is made.
+
 Two servers over stdio and one over HTTP follow one tree, with one index. Tools are written, moved
 and deleted, categories made anew, odd things searched for, outcomes reported, servers killed and
 hostile listings imported. At each quiet point every server must find exactly what a clean index of
@@ -25,11 +28,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from limits import Limits, NotPermittedError
 from pytools_hybrid import Settings, ToolSearch
 from servers import PATIENCE, HttpServer, StdioServer
 from tools import Tree
 
 COMMAND = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent)) or "pytools-hybrid"
+COUNTED = [sys.executable, "-W", "error", str(Path(__file__).parents[1] / "counted.py")]
 SMALL_SERVER = Path(__file__).parents[2] / "packages/toolimport/tests/small_server.py"
 SECRET = "ghp_k3JdLs92kQpTz81LmA0"
 QUERY = "tool"
@@ -185,6 +190,19 @@ class Soak:
                 return {str(it.entry.id): it.entry.description for it in found}
 
 
+def _try_limits(folder: Path, seed: int, *, files: int) -> None:
+    os.environ["COUNTED_LOG"] = str(folder / "limits.jsonl")
+    limits = Limits(folder, COUNTED, files=files, seed=seed)
+    for trial in limits.trials:
+        what = trial.__name__.replace("_", " ")
+        try:
+            trial()
+        except NotPermittedError as error:
+            what += f": skipped, {error}"
+        print(what, flush=True)
+    assert "Traceback" not in limits.said(), limits.said()
+
+
 def main() -> None:
     """Soak for the time that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -194,6 +212,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        _try_limits(Path(folder), arguments.seed, files=min(20_000, int(arguments.seconds * 30)))
         soak = Soak(Path(folder), arguments.seed, damages=arguments.damage)
         try:
             soak.check_import()

@@ -10,12 +10,13 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
 # A machine under load is slow at times; what is not answered by then never is.
-PATIENCE = 120.0
+PATIENCE = 600.0
 _INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -23,10 +24,22 @@ _INITIALIZE = {
 }
 
 
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    """Wait until something holds.
+
+    Raises:
+        AssertionError: It does not in all that time.
+    """
+    until = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < until, f"never: {what}"
+        time.sleep(0.05)
+
+
 class StdioServer:
     """A server over stdio that answers each line with its id before it is asked the next."""
 
-    def __init__(self, command: list[str], log: Path) -> None:
+    def __init__(self, command: list[str], log: Path, **variables: str) -> None:
         self._number = 0
         self._lines: Queue[str] = Queue()
         with log.open("ab") as stderr:
@@ -35,6 +48,7 @@ class StdioServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                env=os.environ | variables,
                 text=True,
             )
         threading.Thread(target=self._read, daemon=True).start()
@@ -54,9 +68,24 @@ class StdioServer:
 
     def found(self, query: str, **arguments: object) -> dict[str, str]:
         """Search for fifty tools, and return their descriptions by id."""
-        answer = self.call("search_tools", query=query, limit=50, **arguments)
-        result = answer["result"].get("structuredContent", {"result": []})["result"]
-        return {tool["id"]: tool["description"] for tool in result}
+        result = self.search(query, **arguments).get("structuredContent", {"result": []})
+        return {tool["id"]: tool["description"] for tool in result["result"]}
+
+    def search(self, query: str, **arguments: object) -> dict[str, Any]:
+        """Search for fifty tools, and return the result as it is."""
+        arguments = {"query": query, "limit": 50} | arguments
+        return self.call("search_tools", **arguments)["result"]
+
+    def has_all(self, tools: int | None = None) -> bool:
+        """Return whether all tools, as many as these, have vectors, which a search uses."""
+        meta = self.search("tool").get("_meta", {})
+        coverage = meta.get("pytools/coverage", {"tools": -1, "vectors": 0})
+        wanted = coverage["tools"] if tools is None else tools
+        return coverage["tools"] == coverage["vectors"] == wanted and not meta["pytools/lost"]
+
+    def says(self, words: str, query: str = "tool") -> bool:
+        """Return whether an answer has some words, in a note or as an error."""
+        return words in json.dumps(self.search(query))
 
     def kill(self) -> None:
         """Kill the process at whatever it is doing."""

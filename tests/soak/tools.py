@@ -84,3 +84,15 @@ class Tree:
     def _some(self) -> list[Path]:
         files = self._files()
         return self._chance.sample(files, k=min(1, len(files)))
+
+
+def write_many(
+    root: Path, count: int, *, category: str = "many", words: str = "Tool of the penguin."
+) -> Path:
+    """Write so many tools, fifty a category, and return the root."""
+    for number in range(count):
+        folder = root / "mcptools" / f"{category}_{number // 50}"
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"tool_{number}.py"
+        file.write_text(f"def run() -> str:\n    '''{words} Number {number} of {category}.'''\n")
+    return root
