@@ -70,6 +70,7 @@ def require_generator() -> None:
     """
     try:
         import datamodel_code_generator  # noqa: F401
+        import filelock  # noqa: F401
     except ImportError:
         raise GeneratorMissingError from None
 
