@@ -129,6 +129,14 @@ def test_siblings_are_required_with_a_floor_and_a_cap_that_hold_now(project):
         assert version(requirement.name) in requirement.specifier
 
 
+def test_the_application_has_each_extra_of_the_embedder_and_takes_it_from_there():
+    """Errors about a model name the application's extra, whichever provider it is of."""
+    by_name = {project["name"]: project.get("optional-dependencies", {}) for project in PROJECTS}
+    for extra in by_name["toolembed"]:
+        wanted = map(Requirement, by_name["pytools-hybrid"][extra])
+        assert any(it.name == "toolembed" and extra in it.extras for it in wanted), extra
+
+
 @pytest.mark.parametrize("project", PROJECTS, ids=NAMES)
 def test_every_other_dependency_has_a_floor_or_is_pinned(project):
     for requirement in requirements(project):

@@ -10,7 +10,7 @@ from pytools_hybrid.diagnosis._commands import Commands
 from pytools_hybrid.diagnosis._embedder import look_at_embedder
 from pytools_hybrid.diagnosis._finding import Status
 from toolembed import EmbeddingError
-from toolindex import ToolIndex
+from toolindex import ToolIndex, VectorError
 
 from .openai_stub import Reply
 
@@ -205,3 +205,21 @@ def test_doctor_compares_what_the_model_gives_with_what_the_index_has(openai, se
     assert verdict.status is Status.WARNING
     assert re.search("32 dimensions in .* the 4 vectors in the index have 37", verdict.message)
     assert verdict.remedy.startswith("pytools-hybrid index --root")
+
+
+def test_a_model_whose_vectors_are_too_long_is_told_with_the_limit_and_asked_once(use, openai):
+    openai.dimensions = 8_193
+
+    async def job(tools):
+        await tools.index.refresh()
+        for _ in range(3):
+            with pytest.raises(VectorError, match=r"8,193 dimensions, and an index takes 8,192"):
+                await tools.index.embed_pending()
+        assert len(openai.requests) == 1
+        return await tools.search("merge pdf")
+
+    found = use(job)
+
+    assert found[0].id == MERGE
+    assert "an index takes 8,192 at most" in found.notes[0]
+    assert len(openai.requests) == 1

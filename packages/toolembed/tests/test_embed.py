@@ -535,6 +535,8 @@ def test_a_long_text_that_is_refused_is_tried_in_part(length, taken):
     ("bad", "why"),
     [
         ([0.0] * 4, "zeros"),
+        ([1e-320] * 4, "zeros"),
+        ([1e39] * 4, "not finite"),
         ([math.nan, 1.0, 1.0, 1.0], "not finite"),
         ([1.0, -math.inf, 1.0, 1.0], "not finite"),
         ([1.0] * 3, "3 dimensions where 4 were expected"),

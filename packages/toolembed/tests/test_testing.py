@@ -59,6 +59,16 @@ class Infinite(Good):
         return [math.inf, 1.0, 1.0] if text == "x" else super().vector(text)
 
 
+class TooLarge(Good):
+    def vector(self, text):
+        return [1e39, 1.0, 1.0] if text == "x" else super().vector(text)
+
+
+class TooSmall(Good):
+    def vector(self, text):
+        return [1e-320, 0.0, 0.0] if text == "x" else super().vector(text)
+
+
 class ZerosForUnknownWords(Good):
     def vector(self, text):
         return super().vector(text) if text.isascii() else [0.0, 0.0, 0.0]
@@ -111,6 +121,8 @@ def test_an_embedder_that_keeps_its_promises_passes(embedder):
         (LongerForLongTexts(), "another length than the query's"),
         (NotANumber(), "is not finite"),
         (Infinite(), "is not finite"),
+        (TooLarge(), "is not finite"),
+        (TooSmall(), "is all zeros"),
         (ZerosForUnknownWords(), "is all zeros"),
         (DependsOnTheBatch(), "in another batch"),
         (NeverKnowsItsDimensions(), "dimensions is None after texts whose vectors have 3"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -250,7 +251,7 @@ def likeness(wanted: set[str], known: set[str]) -> int:
 
 
 def unit(vector: Sequence[float], model_id: str, dimensions: int) -> Vector:
-    length = math.hypot(*vector)
+    length = math.hypot(*array("f", vector))
     if len(vector) != dimensions or not 0 < length < math.inf:
         raise VectorError(model_id, f"gave {vector} where {dimensions} finite values were expected")
     return tuple(value / length for value in vector)

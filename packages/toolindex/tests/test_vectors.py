@@ -421,6 +421,20 @@ def test_a_kept_vector_of_a_query_has_the_length_that_is_in_use(index, fill):
     assert index.query_vectors.get("m", "query", dimensions=4) is not None
 
 
+def test_vectors_that_are_too_long_for_sqlite_vec_are_refused_with_the_limit(index, fill):
+    fill(index, {"mcptools:mail:send": "Send."})
+    (text_hash,) = index.pending("m", limit=1)
+    index.put_vectors("m", {text_hash: [1.0] * 8_192})
+    told = r"'m' gives vectors of 8,193 dimensions, and an index takes 8,192 at most; choose fewer"
+    for put in (index.put_vectors, index.query_vectors.put):
+        with pytest.raises(VectorError, match=told):
+            put("m", {text_hash: [1.0] * 8_193})
+    with pytest.raises(VectorError, match=told):
+        index.use_model("m", dimensions=8_193)
+    with index.reading() as reader:
+        assert reader.coverage("m").dimensions == 8_192
+
+
 @pytest.fixture(scope="module")
 def shared_index(tmp_path_factory):
     with ToolIndex(tmp_path_factory.mktemp("vectors") / "search.db") as index:

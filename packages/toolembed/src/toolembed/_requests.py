@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from array import array
 from collections import Counter, deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -323,6 +324,7 @@ class Requests:
 def _norm(vector: Sequence[float]) -> float | None:
     """Return the length of a vector, or None for anything else that a provider may give."""
     try:
-        return math.hypot(*vector) if vector else None
+        # As it is searched: in single precision it may be nothing, or infinite.
+        return math.hypot(*array("f", [*vector])) if vector else None
     except (TypeError, OverflowError):
         return None

@@ -18,10 +18,10 @@ class Embedder(Protocol):
     """Turns texts into vectors of one length.
 
     An implementation gives one vector for each text, in order, all of one length, each
-    finite and not all zeros; the same text gives the same vector. Any text is accepted,
-    also one with characters that cannot be encoded. What fails raises `EmbeddingError`,
-    whose kind says what to do next. `toolembed.testing.check_embedder` checks all but the
-    errors.
+    finite and not all zeros in single precision; the same text gives the same vector. Any
+    text is accepted, also one with characters that cannot be encoded. What fails raises
+    `EmbeddingError`, whose kind says what to do next. `toolembed.testing.check_embedder`
+    checks all but the errors.
     """
 
     @property

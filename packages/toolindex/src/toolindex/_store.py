@@ -28,6 +28,7 @@ from toolindex._stored import StoredFiles, stored_files
 from toolindex._sync import SyncReport, apply_plan
 from toolindex._usage import UsageLog
 from toolindex._vectors import (
+    check_dimensions,
     is_in_use,
     put_vectors,
     to_blob,
@@ -343,7 +344,11 @@ class ToolIndex:
 
         Returns:
             Whether there are any.
+
+        Raises:
+            VectorError: Vectors of this length cannot be searched.
         """
+        check_dimensions(model_id, dimensions)
         with self._pool.read() as connection:
             kept = kept_id(connection, model_id, dimensions)
             length = kept_dimensions(connection, kept)

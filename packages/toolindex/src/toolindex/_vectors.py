@@ -6,6 +6,7 @@ import json
 import math
 import struct
 import time
+from array import array
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     import apsw
 
 __all__ = [
+    "MAX_DIMENSIONS",
     "VectorTable",
+    "check_dimensions",
     "close_holes",
     "fill",
     "forget",
@@ -36,6 +39,8 @@ __all__ = [
 ]
 
 VEC_TABLE = "entries_vec"
+MAX_DIMENSIONS = 8_192
+"""The longest vectors that sqlite-vec takes."""
 _CHUNK_ROWS = 256
 # A chunk is freed when it is empty, so updates here and there leave holes in all of them.
 _SPARE_CHUNKS = 8
@@ -71,18 +76,35 @@ def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes
         Little-endian float32.
 
     Raises:
-        VectorError: The wrong number of dimensions, a value that is not finite, or all zeros.
+        VectorError: The wrong number of dimensions, or too many; a value that is not finite in
+            single precision, or all zeros.
     """
     if len(vector) != dimensions:
         raise VectorError(
             model_id, f"gave a vector of {len(vector)} dimensions where {dimensions} were expected"
         )
-    length = math.hypot(*vector)
+    check_dimensions(model_id, dimensions)
+    # As it is searched: what a double holds may be nothing, or infinite, in single precision.
+    length = math.hypot(*array("f", vector))
     if not math.isfinite(length):
         raise VectorError(model_id, "gave a vector with a value that is not finite")
     if length == 0:
         raise VectorError(model_id, "gave a vector of zeros, which has no direction")
     return struct.pack(f"<{dimensions}f", *(value / length for value in vector))
+
+
+def check_dimensions(model_id: str, dimensions: int | None) -> None:
+    """Make sure that vectors of a length can be searched.
+
+    Raises:
+        VectorError: They are longer than sqlite-vec takes.
+    """
+    if dimensions is not None and dimensions > MAX_DIMENSIONS:
+        raise VectorError(
+            model_id,
+            f"gives vectors of {dimensions:,} dimensions, and an index takes {MAX_DIMENSIONS:,} at "
+            "most; choose fewer where the model lets you, or another model",
+        )
 
 
 def vector_tables(connection: apsw.Connection) -> list[VectorTable]:

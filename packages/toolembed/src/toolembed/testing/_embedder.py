@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ async def check_embedder(embedder: Embedder) -> None:
     for text, vector in zip([*_TEXTS, "the query"], [*documents, query], strict=True):
         about = f"the vector of {text[:40]!r}"
         assert len(vector) == len(query), f"{about} has another length than the query's"
-        assert all(math.isfinite(value) for value in vector), f"{about} is not finite"
-        assert any(vector), f"{about} is all zeros"
+        values = array("f", vector)
+        assert all(map(math.isfinite, values)), f"{about} is not finite in single precision"
+        assert any(values), f"{about} is all zeros in single precision"
     assert announced in (None, len(query)), (
         f"dimensions was {announced} before the first text, the vectors have {len(query)}"
     )
