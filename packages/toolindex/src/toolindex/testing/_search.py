@@ -244,8 +244,8 @@ def _check_bad_vectors(store: ToolStore) -> None:
     """Vectors that cannot be searched are refused, and nothing of their batch is kept."""
     fill(store, TOOLS)
     first, second, *_ = store.pending("m", limit=9)
-    unusable = [math.nan, 1.0], [math.inf, 0.0], [1e39, 1.0], [0.0, 0.0], [1e-320, 0.0], [1.0], []
-    for bad in unusable:
+    infinite: list[list[float]] = [[math.nan, 1.0], [math.inf, 0.0], [1e39, 1.0]]
+    for bad in (*infinite, [0.0, 0.0], [1e-320, 0.0], [1.0], []):
         with refused(VectorError, f"a batch with the vector {bad} is refused"):
             store.put_vectors("m", {first: [1.0, 0.0], second: bad})
         expect(store.count_pending("m"), 4, "a batch that is refused leaves nothing behind")
