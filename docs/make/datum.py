@@ -272,8 +272,8 @@ def confidence(reader: SQLiteReader, first: FoundTool) -> None:
 So far the numbers only order one answer. The confidence says whether the first result is an
 answer at all, from two things that mean the same in every search:
 
-- how much of the request its words cover: {share:.2f} of the weight of {terms} words, where rare ones
-  weigh most;
+- how much of the request its words cover: {share:.2f} of the weight of {terms} words, where
+  rare ones weigh most;
 - how far its cosine stands out from the mean of the five nearest tools of other categories:
   {meaning.score:.2f} - {meaning.rivals:.2f} = {meaning.score - meaning.rivals:.2f}.
 

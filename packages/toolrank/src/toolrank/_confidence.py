@@ -62,14 +62,14 @@ class Evidence:
 _MODELS: Mapping[frozenset[str], tuple[float, Mapping[str, float]]] = MappingProxyType(
     {
         frozenset({"coverage", "terms", "named"}): (
-            -3.40,
-            {"coverage": 3.55, "terms": 1.31, "named": 1.25},
+            -3.33,
+            {"coverage": 3.73, "terms": 1.25, "named": 1.18},
         ),
-        frozenset({"strength"}): (-1.69, {"strength": 3.48}),
-        frozenset({"contrast"}): (-1.18, {"contrast": 9.75}),
+        frozenset({"strength"}): (-1.68, {"strength": 3.47}),
+        frozenset({"contrast"}): (-1.18, {"contrast": 9.71}),
         frozenset({"coverage", "terms", "contrast"}): (
-            -4.26,
-            {"coverage": 3.39, "terms": 1.29, "contrast": 8.69},
+            -4.01,
+            {"coverage": 3.37, "terms": 1.28, "contrast": 8.62},
         ),
     }
 )
