@@ -1,12 +1,16 @@
 """How good hybrid search is while only some of the tools have a vector.
 
-usage: uv run python benchmarks/quality/coverage.py [--maps FILE] [--split SPLIT] [--seed N]
-           --set TREE QUERIES [--set TREE QUERIES ...]
+usage: uv run python benchmarks/quality/coverage.py [--at-once] [--maps FILE] [--split SPLIT]
+           [--draws N] --set TREE QUERIES [--set TREE QUERIES ...]
 
 TREE is a tree of tools, QUERIES its judged queries (see benchmarks/search.py); with --split only
-those lines that name it. The texts get their vectors in an order that the seed decides, a tenth of
-them at a time. Prints hit@1 and hit@5 (share of queries with a right tool first, or among the first
-five) and NDCG@10 for each set: of words alone, and of hybrid search at each step.
+those lines that name it. The texts get their vectors in a random order, a tenth of them at a time.
+Prints hit@1 and hit@5 (share of queries with a right tool first, or among the first five) and
+NDCG@10 for each set: of words alone, and of hybrid search at each step, the mean of N orders.
+
+The model is the offline one. With --at-once it embeds what a search is about before that is
+answered, as it does for everybody; without, only the steps' tools have a vector, as with a model
+that takes time or costs something.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from pytools_hybrid import SearchMode, Settings, ToolSearch
@@ -28,10 +33,16 @@ from toolrank.metrics import evaluate
 MEASURES = ("hit@1", "hit@5", "ndcg@10")
 STEPS = 10
 
+Row = list[float]
 
-async def judged(
-    search: ToolSearch, asked: Sequence[dict[str, Any]], mode: SearchMode
-) -> list[float]:
+
+class UnhurriedEmbedder(StaticEmbedder):
+    """Embeds no tools while somebody waits for an answer."""
+
+    is_instant = False
+
+
+async def judged(search: ToolSearch, asked: Sequence[dict[str, Any]], mode: SearchMode) -> Row:
     run = {
         line["id"]: [
             str(found.entry.id)
@@ -44,10 +55,9 @@ async def judged(
 
 
 async def curve(
-    tree: Path, asked: Sequence[dict[str, Any]], maps: Path | None, seed: int, database: Path
-) -> list[list[float]]:
+    tree: Path, asked: Sequence[dict[str, Any]], embedder: StaticEmbedder, seed: int, database: Path
+) -> list[Row]:
     """Measure words alone, then hybrid search at each step of coverage."""
-    embedder = StaticEmbedder(maps=maps)
     settings = Settings(db_path=database)
     async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
         await search.index.refresh()
@@ -69,24 +79,28 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--set", nargs=2, action="append", required=True, type=Path, dest="sets")
+    parser.add_argument("--at-once", action="store_true")
     parser.add_argument("--maps", type=Path)
     parser.add_argument("--split", default="")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--draws", type=int, default=1)
     arguments = parser.parse_args()
     split = arguments.split
+    kind = StaticEmbedder if arguments.at_once else UnhurriedEmbedder
     steps = [f"{100 * step // STEPS} %" for step in range(STEPS + 1)]
     print("| set | words alone |", " | ".join(steps), "|")
     print("|---|" + "--:|" * (len(steps) + 1))
-    with tempfile.TemporaryDirectory() as folder:
-        for number, (tree, queries) in enumerate(arguments.sets):
-            lines = [json.loads(line) for line in queries.open("rb")]
-            asked = [line for line in lines if not split or line.get("split", split) == split]
-            database = Path(folder, f"{number}.db")
-            rows = asyncio.run(curve(tree, asked, arguments.maps, arguments.seed, database))
-            name = f"{queries.parent.name}/{queries.stem}"
-            for measure, values in zip(MEASURES, zip(*rows, strict=True), strict=True):
-                shown = " | ".join(f"{value:.3f}" for value in values)
-                print(f"| {name}, {measure} | {shown} |", flush=True)
+    for tree, queries in arguments.sets:
+        lines = [json.loads(line) for line in queries.open("rb")]
+        asked = [line for line in lines if not split or line.get("split", split) == split]
+        draws: list[list[Row]] = []
+        for seed in range(arguments.draws):
+            with tempfile.TemporaryDirectory() as folder:
+                embedder, database = kind(maps=arguments.maps), Path(folder, "index.db")
+                draws.append(asyncio.run(curve(tree, asked, embedder, seed, database)))
+        name = f"{queries.parent.name}/{queries.stem}"
+        for place, measure in enumerate(MEASURES):
+            values = [fmean(row[place] for row in rows) for rows in zip(*draws, strict=True)]
+            print(f"| {name}, {measure} | {' | '.join(f'{v:.3f}' for v in values)} |", flush=True)
 
 
 if __name__ == "__main__":

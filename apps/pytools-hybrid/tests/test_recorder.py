@@ -57,26 +57,27 @@ def test_searches_are_written_down_at_the_end(by_words, root):
     assert rows(by_words()) == [f"report bug {number}" for number in range(5)]
 
 
-def test_a_record_holds_how_a_search_was_asked_and_answered(settings, root):
+def test_a_record_holds_how_a_search_was_asked_and_answered(by_words, root):
     async def job(search):
         return await search.search(
             "report a bug",
+            mode=SearchMode.VECTOR,
             scope=Scope.MCPTOOLS,
             where=ToolFilter(categories=["github"]),
             limit=3,
         )
 
-    response = use(settings(), root, job)
+    response = use(by_words(), root, job)
 
     ((id_, mode, parameters, results, latency, degraded),) = rows(
-        settings(), "SELECT id, mode, parameters, results, latency_ms, degraded FROM searches"
+        by_words(), "SELECT id, mode, parameters, results, latency_ms, degraded FROM searches"
     )
     assert id_ == response.search_id
-    assert mode == "hybrid"
+    assert mode == "vector"
     assert parameters == '{"limit": 3, "source": "mcptools", "categories": ["github"]}'
     assert results.startswith('["mcptools:github:create_issue"')
     assert latency > 0
-    assert "no tool has a vector yet" in degraded
+    assert "vectors are switched off" in degraded
 
 
 def test_without_a_usage_log_nothing_is_written_down(by_words, root):

@@ -30,7 +30,7 @@ async def indexed(search):
     return search
 
 
-def test_words_are_found_before_anything_is_embedded(settings, root):
+def test_tools_are_found_before_anything_is_embedded(settings, root):
     async def job(search):
         await search.index.refresh()
         return await search.search("report a bug")
@@ -38,7 +38,7 @@ def test_words_are_found_before_anything_is_embedded(settings, root):
     response = use(settings(), root, job)
 
     assert ids(response)[0] == "mcptools:github:create_issue"
-    assert "no tool has a vector yet" in response.notes[0]
+    assert "0 of 4 tools have vectors so far" in response.notes[0]
 
 
 def test_a_paraphrase_is_found_by_meaning(settings, root):

@@ -36,9 +36,10 @@ class Memory:
         self.puts = []
         self.leases = {} if leases is None else leases
 
-    def pending(self, model_id, *, limit):
+    def pending(self, model_id, *, limit, among=None):
         done = self.vectors.keys() | self.refusals.keys()
-        hashes = (key for key in self.texts if key not in done)
+        some = self.texts.keys() if among is None else among
+        hashes = (key for key in self.texts if key in some and key not in done)
         return {key: self.texts[key] for key, _ in zip(hashes, range(limit), strict=False)}
 
     def count_pending(self, model_id):
@@ -165,6 +166,50 @@ def test_what_is_asked_for_while_texts_are_embedded_is_embedded_next():
     assert Counter(text for request in model.requests for text in request) == Counter(
         memory.texts.values()
     )
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_what_is_asked_for_is_embedded_next_however_many_texts_stand_before_it(
+    monkeypatch, concurrency
+):
+    monkeypatch.setattr("toolembed._embed._PAGE_TEXTS", 8)
+    memory, wanted = Memory(40), set()
+
+    class Watched(Model):
+        async def embed_documents(self, texts):
+            # One is under way, one of those that were looked at, and two stand behind these.
+            wanted.update({"hash00001", "hash00005", "hash00030", "hash00039", "nowhere"})
+            return await super().embed_documents(texts)
+
+    model = Watched()
+    limits = EmbeddingLimits(texts_per_request=2, concurrency=concurrency)
+    embed(memory, model, limits=limits, first=wanted)
+
+    soon = {text for request in model.requests[: concurrency + 2] for text in request}
+    assert {"text 00005", "text 00030", "text 00039"} <= soon
+    assert Counter(text for request in model.requests for text in request) == Counter(
+        memory.texts.values()
+    )
+
+
+def test_who_asks_for_texts_of_a_store_that_cannot_be_read_is_told(monkeypatch):
+    wanted = set()
+
+    class Broken(Memory):
+        def pending(self, model_id, *, limit, among=None):
+            if among is not None:
+                raise ToolIndexError("the disk is gone")
+            return super().pending(model_id, limit=limit)
+
+    class Watched(Model):
+        async def embed_documents(self, texts):
+            wanted.add("nowhere")
+            return await super().embed_documents(texts)
+
+    index = Broken(20)
+    with pytest.raises(ToolIndexError, match="the disk is gone"):
+        embed(index, Watched(), limits=EmbeddingLimits(texts_per_request=4), first=wanted)
+    assert len(index.vectors) == 4
 
 
 def test_a_request_holds_no_more_tokens_than_allowed():

@@ -81,8 +81,8 @@ class KeepsNoRefusals(MemoryStore):
 
 
 class KnowsOneModel(MemoryStore):
-    def pending(self, model_id, *, limit):
-        return super().pending("m", limit=limit)
+    def pending(self, model_id, *, limit, among=None):
+        return super().pending("m", limit=limit, among=among)
 
 
 class KeepsHalfABatch(MemoryStore):

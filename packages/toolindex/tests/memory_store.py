@@ -190,7 +190,9 @@ class MemoryStore:
                 self.change(aliases=after, generation=state.generation + 1)
         return changed
 
-    def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
+    def pending(
+        self, model_id: str, *, limit: int, among: Collection[str] | None = None
+    ) -> dict[str, str]:
         self.check_open()
         state = self.state
         done = {*state.vectors.get(model_id, {}), *self.place.refusals[model_id]}
@@ -202,7 +204,7 @@ class MemoryStore:
                 tags=record.tags,
             )
             for record in state.records.values()
-            if record.text_hash not in done
+            if record.text_hash not in done and (among is None or record.text_hash in among)
         }
         return dict(list(texts.items())[:limit])
 

@@ -186,3 +186,4 @@ def test_the_texts_of_tools_are_named_as_they_are_pending(index, fill):
     hashes = index.text_hashes(["mcptools:mail:send", "gone"])
     assert len(hashes) == 1
     assert hashes < set(index.pending("m", limit=10))
+    assert set(index.pending("m", limit=10, among=hashes | {"gone"})) == hashes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolembed import StaticEmbedder, stand_in
@@ -67,10 +68,11 @@ class Answering:
         if wanted is None:
             is_missed = request.mode is SearchMode.VECTOR
             why = "vectors are switched off: embedding model 'none'" if is_missed else ""
-            return await self._looked_up(request, None, why)
+            return await self._looked_up(request, None, why, None)
         vector, why = await self._vector(request, wanted)
         uses_vectors = self._searcher.uses_vectors(request.mode)
-        response = await self._looked_up(request, vector, why or (failure if uses_vectors else ""))
+        told = why or (failure if uses_vectors else "")
+        response = await self._looked_up(request, vector, told, wanted)
         if response.misfit and vector is not None:
             # Neither remembered nor kept: the model may give the right one the next time.
             for text in (vector.text, *(part for part, _ in vector.parts)):
@@ -82,7 +84,8 @@ class Answering:
             vector, _ = await self._vector(request, other)
             if vector is not None:
                 why = why or f"those of {wanted.model_id} are not ready"
-                return await self._looked_up(request, vector, why)
+                instead = await self._looked_up(request, vector, why, other)
+                return replace(instead, unembedded=response.unembedded)
         return response
 
     async def _stand_in(self, model_id: str, wanted: str) -> Embedder | None:
@@ -94,12 +97,22 @@ class Answering:
         return self._stand_ins[model_id]
 
     async def _looked_up(
-        self, request: SearchRequest, vector: QueryVector | None, why: str
+        self,
+        request: SearchRequest,
+        vector: QueryVector | None,
+        why: str,
+        embedder: Embedder | None,
     ) -> SearchResponse:
         model_id = None if self._embedder is None else self._embedder.model_id
+        is_instant = isinstance(embedder, StaticEmbedder) and embedder.is_instant
         async with self._turns:
             return await asyncio.to_thread(
-                self._searcher.answer, request, model_id=model_id, vector=vector, why=why
+                self._searcher.answer,
+                request,
+                model_id=model_id,
+                vector=vector,
+                why=why,
+                encode=embedder.encode_documents if is_instant else None,
             )
 
     async def _vector(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache, partial
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from toolindex import ToolFilter
 from toolrank import (
+    PART_DEPTH,
     Channel,
     Hit,
     HybridRanker,
@@ -24,6 +25,7 @@ from toolrank import (
 )
 
 from pytools_hybrid.judgement import Asked, fingerprints, hit_confidence, match_type
+from pytools_hybrid.newcomers import Newcomers, nearest, unembedded
 from pytools_hybrid.search import (
     FoundTool,
     QueryVector,
@@ -33,10 +35,12 @@ from pytools_hybrid.search import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from toolindex import Candidate, Coverage, StoreReader, ToolOutcomes, ToolStore
     from toolrank import Fusion, RankedHit
+
+    from pytools_hybrid.newcomers import Encode
 
 __all__ = ["Searcher"]
 
@@ -46,6 +50,7 @@ _UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
 _PART_SHARE = 0.3
 _CATEGORY_WEIGHT = 0.3
 _LINEAR: Fusion = partial(linear_fusion, units=_UNITS)
+_DEPTH = 100
 # To fill the list again where near-identical tools have been put together.
 _SPARE = 5
 # One word in forty may differ.
@@ -78,7 +83,8 @@ class Searcher:
         self._vec_weight = vec_weight
         self._fuse = _LINEAR if fusion == "linear" else partial(reciprocal_rank_fusion, rrf_k=rrf_k)
         # An answer is a function of its key: no time after which it goes bad.
-        self._answers: OrderedDict[object, tuple[FoundTool, ...]] = OrderedDict()
+        self._answers: OrderedDict[object, _Ranked] = OrderedDict()
+        self._newcomers = Newcomers()
         self._used: tuple[tuple[int, int] | None, _Usage] = None, _Usage({}, {})
         self._lock = Lock()
 
@@ -87,7 +93,13 @@ class Searcher:
         return mode is SearchMode.VECTOR or (mode is SearchMode.HYBRID and self._vec_weight > 0)
 
     def answer(
-        self, request: SearchRequest, *, model_id: str | None, vector: QueryVector | None, why: str
+        self,
+        request: SearchRequest,
+        *,
+        model_id: str | None,
+        vector: QueryVector | None,
+        why: str,
+        encode: Encode | None = None,
     ) -> SearchResponse:
         """Answer a request from the state that the store has now.
 
@@ -96,6 +108,9 @@ class Searcher:
             model_id: The model whose vectors are wanted, or None for none.
             vector: The query's vector: that model's, or another's in its place.
             why: Why there is no vector, or another's; empty where that needs no word.
+            encode: Embeds tools, as the query's vector was, at once: those that the request is
+                about and that have no vector yet get one for this answer. None where that would
+                take time, or cost something.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -114,7 +129,7 @@ class Searcher:
                 before = reader.coverage(vector.model_id)
                 misfit = coverage.vectors == 0 and before.vectors > 0
                 missing = _unsearchable(coverage.vectors, before, vector)
-                if missing:
+                if missing and (encode is None or misfit):
                     vector, why = None, why or missing
                 elif vector.model_id != wanted:
                     notes.append(f"searched with vectors of {vector.model_id} ({why})")
@@ -129,8 +144,10 @@ class Searcher:
                     notes.append("a part of the request was searched by words alone: no vector")
             if coverage.tools and vector is None and why:
                 lost.append(f"vector channel lost ({why}): searched by words")
+            ranked = self._ranked(reader, _Asked(request, vector, wanted, coverage, encode))
             response = SearchResponse(
-                tools=self._ranked(reader, request, vector),
+                tools=ranked.tools,
+                unembedded=ranked.unembedded,
                 generation=reader.generation(),
                 coverage=coverage,
                 channels=tuple(self._weights(request.mode, has_vector=vector is not None)),
@@ -159,14 +176,14 @@ class Searcher:
             return text
         return _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
 
-    def _ranked(
-        self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
-    ) -> tuple[FoundTool, ...]:
+    def _ranked(self, reader: StoreReader, asked: _Asked) -> _Ranked:
+        vector = asked.vector
         key = (
-            request,
+            asked.request,
             (vector.model_id, len(vector.values)) if vector else None,
             # Those of a model that fails at times may be missing.
             tuple(values is not None for _, values in vector.parts) if vector else (),
+            asked.encode is None,
             reader.generation(),
             reader.usage_generation(),
         )
@@ -174,18 +191,23 @@ class Searcher:
             if (answer := self._answers.get(key)) is not None:
                 self._answers.move_to_end(key)
                 return answer
-        answer = self._rank(reader, request, vector)
+        answer = self._rank(reader, asked)
         with self._lock:
             self._answers[key] = answer
             if len(self._answers) > _CACHED_RESULTS:
                 self._answers.popitem(last=False)
         return answer
 
-    def _rank(
-        self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
-    ) -> tuple[FoundTool, ...]:
+    def _rank(self, reader: StoreReader, asked: _Asked) -> _Ranked:
+        request, vector = asked.request, asked.vector
         named = {hit.id: hit.score for hit in reader.named(request.text, where=request.where)}
-        channels = self._channels(reader, request, vector)
+        query = _query(request, vector)
+        words = _Words("bm25", cache(reader.lexical), request.where)
+        new = _unembedded(reader, words, query, asked)
+        own: Mapping[str, Sequence[float]] = {}
+        if new and vector is not None and asked.encode is not None:
+            own = self._newcomers.vectors(reader.entries(new), new, asked.encode)
+        channels = self._channels(reader, asked, words, own)
         usage = self._usage(reader)
         ranker = HybridRanker(
             channels,
@@ -196,7 +218,6 @@ class Searcher:
             name=_name,
             usage=usage.factors,
         )
-        query = _query(request, vector)
         depth = request.limit + _SPARE + len(named)
         while True:
             hits = ranker.rank(query, limit=depth, pinned=list(named))
@@ -212,8 +233,8 @@ class Searcher:
             depth *= 4
         ran = {channel.retriever.name for channel in channels}
         ids = [hit.id for hit in distinct]
-        asked = [Asked.of(each.text, ids, ran, reader) for each in (query, *query.parts)]
-        sureness = [hit_confidence(hit, ran, asked) for hit in distinct]
+        judged = [Asked.of(each.text, ids, ran, reader) for each in (query, *query.parts)]
+        sureness = [hit_confidence(hit, ran, judged) for hit in distinct]
         # The best fused score is 1 for every request, so alone it only orders an answer.
         unit = sureness[0] / distinct[0].score if distinct and distinct[0].score else 0.0
         found = (
@@ -230,27 +251,32 @@ class Searcher:
             for hit, confidence in zip(distinct, sureness, strict=True)
         )
         sure = (tool for tool in found if tool.confidence >= request.min_confidence)
-        return tuple(islice(sure, request.limit))
+        return _Ranked(tuple(islice(sure, request.limit)), new)
 
     def _channels(
-        self, reader: StoreReader, request: SearchRequest, vector: QueryVector | None
+        self,
+        reader: StoreReader,
+        asked: _Asked,
+        words: _Words,
+        own: Mapping[str, Sequence[float]],
     ) -> list[Channel]:
+        request, vector, coverage = asked.request, asked.vector, asked.coverage
         weights = self._weights(request.mode, has_vector=vector is not None)
         channels: list[Channel] = []
         if "bm25" in weights:
-            words = _Words("bm25", reader.lexical, request.where)
             channels.append(Channel(words, weights["bm25"]))
         if "fuzzy" in weights:
             alike = _Words("fuzzy", reader.fuzzy, request.where)
             channels.append(Channel(alike, weights["fuzzy"]))
         if "vector" in weights and vector is not None:
-            meaning = _Meaning(reader, request.where, vector.model_id)
+            meaning = _Meaning(reader, request.where, vector.model_id, own)
             length = len(vector.values)
-            coverage = reader.coverage(vector.model_id, dimensions=length)
-            # The best of a few tools says little about the best of all: docs/decisions/0017.
-            weight = weights["vector"] * (coverage.vectors / max(coverage.tools, 1)) ** 2
+            # The best of a few tools says little about the best of all, unless they are those that
+            # fit best by words: docs/decisions/0017.
+            share = coverage.vectors / max(coverage.tools, 1) if asked.encode is None else 1.0
+            weight = weights["vector"] * share**2
             judges = (
-                partial(reader.with_vectors, model_id=vector.model_id, dimensions=length)
+                partial(_judged, reader, own, model_id=vector.model_id, dimensions=length)
                 if coverage.vectors < coverage.tools
                 else None
             )
@@ -286,6 +312,31 @@ class Searcher:
         return {"bm25": self._bm25_weight or 1.0}
 
 
+class _Asked(NamedTuple):
+    """A request, and all else that its answer depends on besides the state of the store.
+
+    Attributes:
+        request: The request.
+        vector: Its vector, or None for a search without.
+        wanted: The model whose vectors should be searched, or None for none.
+        coverage: The tools that there are, and those that a vector can find.
+        encode: As for `Searcher.answer`.
+    """
+
+    request: SearchRequest
+    vector: QueryVector | None
+    wanted: str | None
+    coverage: Coverage
+    encode: Encode | None
+
+
+class _Ranked(NamedTuple):
+    """The tools that were found, and those that the request is about without a vector."""
+
+    tools: tuple[FoundTool, ...]
+    unembedded: tuple[str, ...]
+
+
 class _Usage(NamedTuple):
     """The outcomes of tools, and the factors for their scores that follow, by id."""
 
@@ -313,11 +364,15 @@ class _Words:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """A store's candidates by the vectors of a model as a channel of the ranker."""
+    """A store's candidates by the vectors of a model as a channel of the ranker.
+
+    Some tools may bring vectors of their own, which the store does not have yet.
+    """
 
     reader: StoreReader
     where: ToolFilter
     model_id: str
+    own: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -326,9 +381,13 @@ class _Meaning:
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         if query.vector is None:
             return []
-        return _hits(
+        found = _hits(
             self.reader.nearest(query.vector, model_id=self.model_id, where=self.where, depth=depth)
         )
+        if not self.own:
+            return found
+        found.extend(nearest(query.vector, self.own))
+        return sorted(found, key=lambda hit: (-hit.score, hit.id))[:depth]
 
 
 def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
@@ -337,6 +396,29 @@ def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
         found if isinstance(found, Hit) else Hit(id=found.id, score=found.score)
         for found in candidates
     ]
+
+
+def _unembedded(reader: StoreReader, words: _Words, query: Query, asked: _Asked) -> tuple[str, ...]:
+    model_id = asked.vector.model_id if asked.vector else asked.wanted
+    if model_id is None or asked.coverage.vectors >= asked.coverage.tools:
+        return ()
+    # As deep as the ranker looks by default, which then need not look again.
+    depths = [(query, _DEPTH), *((part, PART_DEPTH) for part in query.parts)]
+    found = [[hit.id for hit in words.retrieve(each, depth=depth)] for each, depth in depths]
+    length = None if query.vector is None else len(query.vector)
+    return unembedded(reader, found, model_id=model_id, dimensions=length)
+
+
+def _judged(
+    reader: StoreReader,
+    own: Mapping[str, Sequence[float]],
+    ids: Collection[str],
+    *,
+    model_id: str,
+    dimensions: int,
+) -> set[str]:
+    has = reader.with_vectors(ids, model_id=model_id, dimensions=dimensions)
+    return {*has, *(id_ for id_ in ids if id_ in own)}
 
 
 def _query(request: SearchRequest, vector: QueryVector | None) -> Query:

@@ -242,6 +242,7 @@ class SearchResponse(Sequence[FoundTool]):
         is_complete: Whether the whole tree has been indexed since the database was made.
         misfit: Whether the query's vector is of another length than those of the index.
         fuller_models: Models that could find more tools than the one that was asked, best first.
+        unembedded: Ids of tools that fit by their words and have no vector yet, best first.
         search_id: How the usage record names this search.
         early: A sentence that nothing was found because the index is still being filled, with how
             far it is; empty where that is not so.
@@ -258,6 +259,7 @@ class SearchResponse(Sequence[FoundTool]):
     is_complete: bool = True
     misfit: bool = False
     fuller_models: tuple[str, ...] = ()
+    unembedded: tuple[str, ...] = ()
     search_id: str = ""
     early: str = ""
 

@@ -191,7 +191,8 @@ class ToolSearch:
             return self._answering.answer(wide, self.index.vectors.failure)
 
         response = await self.index.sync.mending(answer)
-        await self.index.vectors.want([str(tool.entry.id) for tool in response.tools])
+        wanted = [*response.unembedded, *(tool.id for tool in response.tools)]
+        await self.index.vectors.want(wanted)
         if not response.is_complete and not (response.tools and self.index.sync.filling):
             # It is new: the file was removed or damaged, or has not been filled yet.
             await self.index.sync.complete()

@@ -7,6 +7,7 @@ import math
 from array import array
 from collections import Counter, deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolembed._threads import finish_in_thread
@@ -70,6 +71,7 @@ class Requests:
         self._limits = limits
         self._retry = retry
         self._first = first
+        self._known: set[str] = set()
         self._brought: set[str] = set()
         self._believed = 0
         self._trying_plain_text = asyncio.Lock()
@@ -95,11 +97,8 @@ class Requests:
             EmbeddingError: The model gives no vectors, whatever the text.
             DimensionsError: It gives vectors of another length than before.
         """
-        hashes = iter(texts)
-        self._waiting.extend(
-            [(next(hashes), text) for text in request]
-            for request in self._limits.requests(texts.values())
-        )
+        self._known |= texts.keys()
+        self._waiting.extend(self._divided(texts))
         workers = min(self._limits.concurrency, len(self._waiting))
         # Exceptions are collected so that no worker is left running, whichever way this ends.
         for outcome in await asyncio.gather(
@@ -110,37 +109,52 @@ class Requests:
 
     async def _work(self) -> None:
         with suppress(_Stopped):
-            while self._waiting:
+            while True:
                 try:
-                    await self._embed(self._next())
+                    if not (batch := await self._next()):
+                        return
+                    await self._embed(batch)
                 except Exception as error:
                     if not self._stop.is_set():
                         self._failure = error
                         self._stop.set()
                     raise
 
-    def _bring_forward(self) -> None:
-        """Move the texts that are wanted first to the front of those that wait."""
+    def _divided(self, texts: Mapping[str, str]) -> list[Batch]:
+        hashes = iter(texts)
+        return [
+            [(next(hashes), text) for text in request]
+            for request in self._limits.requests(texts.values())
+        ]
+
+    async def _bring_forward(self) -> None:
+        """Move the texts that are wanted first to the front of those that wait.
+
+        Those that `embed` was not given yet are asked of the store.
+        """
         # Each once: one that is refused or doubted comes again alone, and stays so.
         wanted = self._first - self._brought
         if not wanted:
             return
+        self._brought |= wanted
         texts: dict[str, str] = {}
+        if new := wanted - self._known:
+            self._known |= new
+            model, most = self._embedder.model_id, len(new)
+            look = partial(self._store.pending, model, limit=most, among=new)
+            texts.update(await finish_in_thread(look))
         others: list[Batch] = []
         for batch in self._waiting:
             texts.update(each for each in batch if each[0] in wanted)
             if rest := [each for each in batch if each[0] not in wanted]:
                 others.append(rest)
-        self._brought |= texts.keys()
-        hashes = iter(texts)
-        brought = [
-            [(next(hashes), text) for text in request]
-            for request in self._limits.requests(texts.values())
-        ]
-        self._waiting = deque([*brought, *others])
+        self._waiting = deque([*self._divided(texts), *others])
 
-    def _next(self) -> Batch:
-        self._bring_forward()
+    async def _next(self) -> Batch:
+        """Take the texts of the next request from those that wait; none where none is left."""
+        await self._bring_forward()
+        if not self._waiting:
+            return []
         batch = self._waiting.popleft()
         if len(batch) > self._most_texts:
             self._waiting.appendleft(batch[self._most_texts :])

@@ -129,6 +129,14 @@ class StaticEmbedder:
         """How many texts to embed at once: all cores are used by one batch."""
         return _LIMITS
 
+    @property
+    def is_instant(self) -> bool:
+        """Whether a few documents are embedded within milliseconds: nothing has to be loaded.
+
+        But for numpy, the first time.
+        """
+        return self._model is not None and find_spec("numpy") is not None
+
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that will be searched for, in a worker thread."""
         return await asyncio.to_thread(self.encode_documents, list(texts))

@@ -67,8 +67,13 @@ class WorkLease(Protocol):
 class PendingTexts(Protocol):
     """What `embed_pending` needs of an index; each call is made in a worker thread."""
 
-    def pending(self, model_id: str, *, limit: int) -> Mapping[str, str]:
-        """Give up to `limit` texts, by hash, that this model has neither embedded nor refused."""
+    def pending(
+        self, model_id: str, *, limit: int, among: Collection[str] | None = None
+    ) -> Mapping[str, str]:
+        """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
+
+        Where hashes are given, only texts among these.
+        """
         ...
 
     def count_pending(self, model_id: str) -> int:

@@ -13,7 +13,7 @@ from toolindex._renewal import renewed_since
 from toolindex._rows import parameter_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     import apsw
 
@@ -29,7 +29,7 @@ _REFUSED = f"abs(at - :now) < {_DELAY}"
 # The order makes SQLite merge three indexes, reading each once from its beginning; without it,
 # every text is looked up in two of them.
 _PENDING = (
-    "SELECT text_hash FROM entries "  # noqa: S608 - constants
+    "SELECT text_hash FROM entries {among} "  # noqa: S608 - constants
     "EXCEPT SELECT text_hash FROM embeddings WHERE model_id = :kept {renewed} "
     f"EXCEPT SELECT text_hash FROM refusals WHERE model_id = :model AND {_REFUSED} "
     "ORDER BY text_hash LIMIT :limit"
@@ -42,9 +42,15 @@ def count_pending(connection: apsw.Connection, model_id: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM ({pending})", parameters).get)  # noqa: S608
 
 
-def pending_texts(connection: apsw.Connection, model_id: str, *, limit: int) -> dict[str, str]:
-    """Give up to `limit` texts, by hash, that have no vector of this model yet."""
-    pending, parameters = _pending(connection, model_id, limit)
+def pending_texts(
+    connection: apsw.Connection,
+    model_id: str,
+    *,
+    limit: int,
+    among: Collection[str] | None = None,
+) -> dict[str, str]:
+    """Return up to `limit` texts, by hash, that have no vector of this model yet."""
+    pending, parameters = _pending(connection, model_id, limit, among)
     # By rowid, so that the vectors of neighbours are stored together.
     rows = connection.execute(
         f"WITH pending AS MATERIALIZED ({pending}) "  # noqa: S608
@@ -66,18 +72,23 @@ def pending_texts(connection: apsw.Connection, model_id: str, *, limit: int) -> 
 
 
 def _pending(
-    connection: apsw.Connection, model_id: str, limit: int
+    connection: apsw.Connection,
+    model_id: str,
+    limit: int,
+    among: Collection[str] | None = None,
 ) -> tuple[str, dict[str, str | float]]:
     kept = kept_id(connection, model_id)
     since = renewed_since(connection, kept)
     # No index covers the time when a vector was stored, so it is looked at only where it matters.
     renewed = "AND stored_at >= :since" if since else ""
-    return _PENDING.format(renewed=renewed), {
+    some = "" if among is None else "WHERE text_hash IN (SELECT value FROM json_each(:among))"
+    return _PENDING.format(renewed=renewed, among=some), {
         "model": model_id,
         "kept": kept,
         "now": time.time(),
         "limit": limit,
         "since": since,
+        "among": json.dumps(list(among or ())),
     }
 
 

@@ -275,13 +275,20 @@ class ToolIndex:
                 apply_aliases(connection, changed)
         return len(changed)
 
-    def pending(self, model_id: str, *, limit: int) -> dict[str, str]:
+    def pending(
+        self, model_id: str, *, limit: int, among: Collection[str] | None = None
+    ) -> dict[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
         A refusal counts for less than a minute, and for twice as long each time it is repeated.
+
+        Args:
+            model_id: The model.
+            limit: How many at most.
+            among: Hashes of the only texts to return; None for any.
         """
         with self._pool.read() as connection:
-            return pending_texts(connection, model_id, limit=limit)
+            return pending_texts(connection, model_id, limit=limit, among=among)
 
     def text_hashes(self, ids: Collection[str]) -> set[str]:
         """Return the hashes under which the texts of some tools are pending, or were."""

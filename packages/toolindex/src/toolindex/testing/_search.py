@@ -150,6 +150,9 @@ def _check_pending(store: ToolStore) -> None:
     expect(len(pending), 5, "a text that two tools share is pending once")
     expect(store.count_pending("m"), 5, "texts that are pending are counted")
     expect(len(store.pending("m", limit=3)), 3, "no more texts are given than asked for")
+    some = [*pending][:2]
+    promise = "no other texts are pending than those asked for"
+    expect(set(store.pending("m", limit=99, among=[*some, "gone"])), set(some), promise)
     embed(store, {"join": 0.0})
     with store.reading() as reader:
         expect(
