@@ -163,8 +163,8 @@ From here on the tool is found by its words.
 
 `embed_pending` asks for the texts that the model `{model}` has not
 embedded yet, and stores what it gives by the hash of the text, so that no text is embedded twice.
-A search that comes sooner has the offline model embed the tools that fit best by their words, for its
-own answer.
+A search that comes sooner has the offline model embed the tools that fit best by their words, for
+its own answer.
 
 ```sql
 {sql}

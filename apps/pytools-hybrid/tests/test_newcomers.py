@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.embedding import StaticEmbedder
 from pytools_hybrid.newcomers import _MOST as MOST
 from pytools_hybrid.newcomers import _MOST_CHARACTERS as MOST_CHARACTERS
+from toolembed import StaticEmbedder
 from toolindex import EmbeddingError, EmbeddingLimits, ToolFilter
 
 REQUESTS = ("report a bug", "send an email and merge the papers", "slugs for titles")

@@ -198,7 +198,7 @@ def test_who_asks_for_texts_of_a_store_that_cannot_be_read_is_told(monkeypatch):
     class Broken(Memory):
         def pending(self, model_id, *, limit, among=None):
             if among is not None:
-                raise ToolIndexError("the disk is gone")
+                raise OSError("the disk is gone")
             return super().pending(model_id, limit=limit)
 
     class Watched(Model):
@@ -207,7 +207,7 @@ def test_who_asks_for_texts_of_a_store_that_cannot_be_read_is_told(monkeypatch):
             return await super().embed_documents(texts)
 
     index = Broken(20)
-    with pytest.raises(ToolIndexError, match="the disk is gone"):
+    with pytest.raises(OSError, match="the disk is gone"):
         embed(index, Watched(), limits=EmbeddingLimits(texts_per_request=4), first=wanted)
     assert len(index.vectors) == 4
 

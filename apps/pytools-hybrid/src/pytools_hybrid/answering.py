@@ -104,7 +104,9 @@ class Answering:
         embedder: Embedder | None,
     ) -> SearchResponse:
         model_id = None if self._embedder is None else self._embedder.model_id
-        is_instant = isinstance(embedder, StaticEmbedder) and embedder.is_instant
+        encode = None
+        if isinstance(embedder, StaticEmbedder) and embedder.is_instant:
+            encode = embedder.encode_documents
         async with self._turns:
             return await asyncio.to_thread(
                 self._searcher.answer,
@@ -112,7 +114,7 @@ class Answering:
                 model_id=model_id,
                 vector=vector,
                 why=why,
-                encode=embedder.encode_documents if is_instant else None,
+                encode=encode,
             )
 
     async def _vector(

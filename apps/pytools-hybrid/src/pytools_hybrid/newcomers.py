@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from operator import mul
 from typing import TYPE_CHECKING
 
-from toolindex import EmbeddingError
+from toolembed import EmbeddingError
 from toolrank import Hit
 from toolscan import embedding_text
 
@@ -43,8 +43,7 @@ def unembedded(
         model_id: The model whose vectors are meant.
         dimensions: Their length; None for the one that was put to use last.
     """
-    in_turn = dict.fromkeys(chain.from_iterable(zip_longest(*found)))
-    in_turn.pop(None, None)
+    in_turn = dict.fromkeys(id_ for id_ in chain.from_iterable(zip_longest(*found)) if id_)
     has = reader.with_vectors(list(in_turn), model_id=model_id, dimensions=dimensions)
     return tuple(id_ for id_ in in_turn if id_ not in has)[:_MOST]
 

@@ -254,8 +254,13 @@ class ToolStore(Protocol):
         """Make what tools are also found by, by id, equal to a mapping but for some; count them."""
         ...
 
-    def pending(self, model_id: str, *, limit: int) -> Mapping[str, str]:
-        """Give up to `limit` texts, by hash, that this model has neither embedded nor refused."""
+    def pending(
+        self, model_id: str, *, limit: int, among: Collection[str] | None = None
+    ) -> Mapping[str, str]:
+        """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
+
+        Where hashes are given, only texts among these.
+        """
         ...
 
     def count_pending(self, model_id: str) -> int:
