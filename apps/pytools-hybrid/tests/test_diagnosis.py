@@ -10,7 +10,6 @@ import sys
 import threading
 from contextlib import closing
 from importlib.metadata import version
-from pathlib import Path
 
 import apsw
 import pytest
