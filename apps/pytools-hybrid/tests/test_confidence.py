@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from pytools_hybrid import MatchType, SearchMode, ToolFilter, ToolSearch
+from toolembed import StaticEmbedder
 from toolrank import EXACT_CONFIDENCE, RECOMMENDED_CONFIDENCE
 
 CLEAR = {
@@ -212,13 +213,21 @@ def test_tools_that_are_sure_are_not_kept_out_by_others_that_rank_above_them(set
     assert [found.entry.id for found in sure.tools] == [found.entry.id for found in fitting[:2]]
 
 
+class SlowEmbedder(StaticEmbedder):
+    """The offline model, without what it can do at once."""
+
+    is_instant = False
+
+
 def test_a_tool_without_a_vector_leaves_the_judgement_of_those_after_it_as_it_is(settings, toolbox):
     async def confidences(search):
         found = await search.search("merge several PDF documents into one file", limit=5)
         return {tool.id: tool.confidence for tool in found}
 
     async def job():
-        async with ToolSearch(toolbox, settings(), refresh=False) as search:
+        async with ToolSearch(
+            toolbox, settings(), embedder=SlowEmbedder(), refresh=False
+        ) as search:
             await search.index.refresh()
             await search.index.embed_pending()
             before = await confidences(search)

@@ -8,8 +8,8 @@ import pytest
 from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.newcomers import _MOST as MOST
 from pytools_hybrid.newcomers import _MOST_CHARACTERS as MOST_CHARACTERS
-from toolembed import StaticEmbedder
-from toolindex import EmbeddingError, EmbeddingLimits, ToolFilter
+from toolembed import EmbeddingError, EmbeddingLimits, StaticEmbedder
+from toolindex import ToolFilter
 
 REQUESTS = ("report a bug", "send an email and merge the papers", "slugs for titles")
 

@@ -372,7 +372,7 @@ class _Meaning:
     reader: StoreReader
     where: ToolFilter
     model_id: str
-    own: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    own: Mapping[str, Sequence[float]] = field(default_factory=dict[str, "Sequence[float]"])
 
     @property
     def name(self) -> str:
