@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
     from toolindex import StoreReader, ToolEntry
-    from toolrank import Contribution, RankedHit
+    from toolrank import Contribution, Query, RankedHit
 
-__all__ = ["Asked", "fingerprints", "hit_confidence", "match_type"]
+__all__ = ["confidences", "fingerprints", "match_type"]
 
 # "Get details" says too little to tell that two tools are the same.
 _TELLING_WORDS = 5
@@ -43,7 +43,7 @@ def fingerprints(entries: Mapping[str, ToolEntry]) -> Callable[[str], Fingerprin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class _Asked:
     """A request, or a part of one, and what its words say of the tools found.
 
     Attributes:
@@ -59,7 +59,7 @@ class Asked:
     scale: float | None
 
     @classmethod
-    def of(cls, text: str, ids: Sequence[str], channels: Set[str], reader: StoreReader) -> Asked:
+    def of(cls, text: str, ids: Sequence[str], channels: Set[str], reader: StoreReader) -> _Asked:
         """Ask a store's reader what the channels that ran need to know."""
         return cls(
             text=text,
@@ -69,36 +69,29 @@ class Asked:
         )
 
 
-def hit_confidence(hit: RankedHit, channels: Set[str], asked: Sequence[Asked]) -> float:
-    """Return the confidence in a hit as an answer to the request, or to the part that it answers.
+def confidences(
+    hits: Sequence[RankedHit], query: Query, channels: Set[str], reader: StoreReader
+) -> list[float]:
+    """Return the confidence in each hit as an answer to the request, or to the part it answers.
 
     Args:
-        hit: The hit.
-        channels: The channels that ran; one that did not give the hit says that it is far off,
+        hits: The hits.
+        query: The request with its parts.
+        channels: The channels that ran; one that did not give a hit says that it is far off,
             unless it could not judge it.
-        asked: The request, then its parts.
+        reader: The state of the store that was searched.
     """
-    explanation = hit.explanation
-    is_exact = explanation is not None and explanation.pinned
-    if explanation is not None:
-        # Not in place: the caller judges the next hit by the same set.
-        channels = channels - frozenset(explanation.unjudged)
-    given = [(hit.contributions, asked[0])]
-    if explanation is not None and explanation.part is not None:
-        given.append((hit.part_contributions, asked[1 + explanation.part]))
-    return max(
-        confidence(
-            Evidence(
-                coverage=None if words.coverage is None else words.coverage.get(hit.id, 0.0),
-                terms=words.terms,
-                named=name_share(words.text, hit.id.rpartition(":")[2]),
-                strength=None if words.scale is None else _strength(contributions, words.scale),
-                contrast=_contrast(contributions) if "vector" in channels else None,
-                is_exact=is_exact,
-            )
+    of_parts: list[list[str]] = [[] for _ in query.parts]
+    for hit in hits:
+        if hit.explanation is not None and hit.explanation.part is not None:
+            of_parts[hit.explanation.part].append(hit.id)
+    asked = [
+        _Asked.of(each.text, ids, channels, reader)
+        for each, ids in zip(
+            (query, *query.parts), ([hit.id for hit in hits], *of_parts), strict=True
         )
-        for contributions, words in given
-    )
+    ]
+    return [_confidence(hit, channels, asked) for hit in hits]
 
 
 def match_type(hit: RankedHit) -> MatchType:
@@ -112,6 +105,33 @@ def match_type(hit: RankedHit) -> MatchType:
     if "bm25" in by:
         return MatchType.BOTH if _is_near(given) else MatchType.WORDS
     return MatchType.MEANING
+
+
+def _confidence(hit: RankedHit, channels: Set[str], asked: Sequence[_Asked]) -> float:
+    explanation = hit.explanation
+    is_exact = explanation is not None and explanation.pinned
+    if explanation is not None:
+        # Not in place: the caller judges the next hit by the same set.
+        channels = channels - frozenset(explanation.unjudged)
+    has_meaning = "vector" in channels
+    name = hit.id.rpartition(":")[2]
+    given = [(hit.contributions, asked[0])]
+    if explanation is not None and explanation.part is not None:
+        given.append((hit.part_contributions, asked[1 + explanation.part]))
+    return max(
+        confidence(
+            Evidence(
+                coverage=None if words.coverage is None else words.coverage.get(hit.id, 0.0),
+                terms=words.terms,
+                # It counts, and costs, by words alone.
+                named=0.0 if has_meaning else name_share(words.text, name),
+                strength=None if words.scale is None else _strength(contributions, words.scale),
+                contrast=_contrast(contributions) if has_meaning else None,
+                is_exact=is_exact,
+            )
+        )
+        for contributions, words in given
+    )
 
 
 def _strength(contributions: Sequence[Contribution], scale: float) -> float:

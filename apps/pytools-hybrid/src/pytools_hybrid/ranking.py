@@ -24,7 +24,7 @@ from toolrank import (
     usage_prior,
 )
 
-from pytools_hybrid.judgement import Asked, fingerprints, hit_confidence, match_type
+from pytools_hybrid.judgement import confidences, fingerprints, match_type
 from pytools_hybrid.newcomers import Newcomers, nearest, unembedded
 from pytools_hybrid.search import (
     FoundTool,
@@ -232,9 +232,7 @@ class Searcher:
                 break
             depth *= 4
         ran = {channel.retriever.name for channel in channels}
-        ids = [hit.id for hit in distinct]
-        judged = [Asked.of(each.text, ids, ran, reader) for each in (query, *query.parts)]
-        sureness = [hit_confidence(hit, ran, judged) for hit in distinct]
+        sureness = confidences(distinct, query, ran, reader)
         # The best fused score is 1 for every request, so alone it only orders an answer.
         unit = sureness[0] / distinct[0].score if distinct and distinct[0].score else 0.0
         found = (
