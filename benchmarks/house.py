@@ -1,0 +1,213 @@
+"""What somebody meets who reads the code: rooms, circles, lines, files that one action passes.
+
+usage: uv run python benchmarks/house.py [--root DIR]
+
+A room is a folder of the app below its package. Floors are the longest way down through the
+imports between rooms; a circle is a set of rooms that import each other; an arrow up is an import
+against the order of the layers in `pyproject.toml`. Files are counted that run, by a profiler in
+every thread, while a server answers one search over MCP, and from saving a new tool until it can
+be found and has its vector.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import tomllib
+from collections import Counter, defaultdict
+from contextlib import contextmanager, suppress
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+ROOT = Path(__file__).parents[1]
+APP = "pytools_hybrid"
+SOURCES = sorted([*ROOT.glob("packages/*/src/*"), *ROOT.glob("apps/*/src/*")])
+TOOL = '"""Dance a waltz."""\n\n\ndef run(partner: str) -> str:\n    """Dance a waltz."""\n'
+PAUSE_SECONDS = 1.5
+
+
+def room(module: str) -> str:
+    """Return the room of a module of the app; one that lies beside the rooms is one itself."""
+    return module.split(".")[1] if "." in module else module
+
+
+def imports(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield each module of a package with each module of it that it imports anywhere."""
+    modules = {
+        ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
+        for path in folder.rglob("*.py")
+    }
+    for path in folder.rglob("*.py"):
+        here = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            if isinstance(node, ast.ImportFrom) and module.startswith(folder.name):
+                for name in node.names:
+                    full = f"{module}.{name.name}"
+                    yield here.removesuffix(".__init__"), full if full in modules else module
+
+
+def print_rooms() -> None:
+    """Print rooms, floors, circles and arrows up of the app."""
+    (folder,) = (it for it in SOURCES if it.name == APP)
+    below: dict[str, set[str]] = defaultdict(set)
+    for importing, imported in imports(folder):
+        if importing != APP and imported != APP and room(importing) != room(imported):
+            below[room(importing)].add(room(imported))
+    rooms = [it.name for it in folder.iterdir() if it.is_dir() and (it / "__init__.py").exists()]
+    flat = [it.stem for it in folder.glob("*.py")]
+    print(f"rooms {len(rooms)} ({', '.join(sorted(rooms))}), modules beside them {len(flat)}")
+    try:
+        order = tuple(TopologicalSorter(below).static_order())
+    except CycleError as error:
+        print(f"a circle: {' → '.join(error.args[1])}")
+    else:
+        floors: dict[str, int] = {}
+        for each in order:
+            floors[each] = 1 + max((floors[it] for it in below[each]), default=0)
+        print(f"floors {max(floors.values())}, circles 0, arrows up {arrows_up(below)}")
+
+
+def arrows_up(below: dict[str, set[str]]) -> int:
+    """Count the pairs of rooms whose imports go against the layers, or between equals."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (layers,) = (
+        it["layers"]
+        for it in settings["tool"]["importlinter"]["contracts"]
+        if it["name"] == "One direction of flow inside the application"
+    )
+    level = {
+        name.strip().rpartition(".")[2]: number
+        for number, layer in enumerate(layers)
+        for name in layer.replace(":", "|").split("|")
+    }
+    return sum(
+        level.get(importing, -1) >= level.get(imported, len(layers))
+        for importing, many in below.items()
+        for imported in many
+    )
+
+
+def print_lines() -> None:
+    """Print the lines of sources and of tests."""
+
+    def lines(folders: list[Path]) -> int:
+        return sum(
+            len(path.read_bytes().splitlines())
+            for folder in folders
+            for path in folder.rglob("*.py")
+        )
+
+    app = [it for it in SOURCES if it.name == APP]
+    print(f"source lines, app {lines(app):,}, all {lines(SOURCES):,}")
+    tests = [*ROOT.glob("packages/*/tests"), *ROOT.glob("apps/*/tests"), ROOT / "tests"]
+    print(f"test lines {lines(tests):,}")
+
+
+class Trace:
+    """Counts the functions of ours that run in any thread."""
+
+    def __init__(self) -> None:
+        self._counted: Counter[tuple[str, str]] | None = None
+
+    @contextmanager
+    def counting(self) -> Iterator[Counter[tuple[str, str]]]:
+        """Count within a block."""
+        counted = self._counted = Counter()
+        try:
+            yield counted
+        finally:
+            self._counted = None
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        """Take a call from the interpreter."""
+        if event == "call" and self._counted is not None:
+            code = frame.f_code
+            if (file := ours(code.co_filename)) is not None:
+                self._counted[file, code.co_qualname] += 1
+
+
+@cache
+def ours(file: str) -> str | None:
+    """Return the path of a source file of ours from its package on, None for any other."""
+    path = Path(file)
+    for source in SOURCES:
+        if path.is_relative_to(source):
+            return path.relative_to(source.parent).as_posix()
+    return None
+
+
+def print_counted(title: str, counted: Counter[tuple[str, str]]) -> None:
+    """Print what one action passed."""
+    files = {file for file, _ in counted}
+    lent = sum(
+        number for (_, name), number in counted.items() if name.endswith("ConnectionPool._lend")
+    )
+    print(
+        f"{title}: {len(files)} files, {len(counted)} functions, {sum(counted.values()):,} calls, "
+        f"{lent} connections borrowed"
+    )
+
+
+async def print_traces(tree: Path, trace: Trace) -> None:
+    """Print what a search over MCP and a saved file pass."""
+    from pytools_hybrid import Follower, Settings, ToolSearch
+    from pytools_hybrid.serve.mcp import create_server
+
+    settings = Settings.from_flags({"root": (tree,)})
+    search = ToolSearch(tree, settings, refresh=False)
+    follower = Follower(search.index)
+    server = create_server(search, follower, settings=settings, root=tree)
+    async with search:
+        following = asyncio.create_task(follower.run())
+        await follower.ready()
+        for query in ("send a message to a channel", "merge two pdf files", "open an issue"):
+            await server.call_tool("search_tools", {"query": query})
+        await asyncio.sleep(PAUSE_SECONDS)
+        with trace.counting() as counted:
+            await server.call_tool("search_tools", {"query": "translate some text"})
+        print_counted("an MCP search", counted)
+        await asyncio.sleep(PAUSE_SECONDS)
+        path = tree / "mcptools" / "dancing" / "waltz.py"
+        path.parent.mkdir()
+        before = (await search.index.coverage()).vectors
+        await asyncio.sleep(PAUSE_SECONDS)
+        with trace.counting() as counted:
+            path.write_text(TOOL, "utf-8")
+            await asyncio.sleep(2 * PAUSE_SECONDS)
+        print_counted("a saved file", counted)
+        assert (await search.index.coverage()).vectors == before + 1
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--root", type=Path, default=ROOT / "examples" / "tools")
+    asked = parser.parse_args()
+    print_rooms()
+    print_lines()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CACHE_HOME"] = folder
+        tree = Path(shutil.copytree(asked.root, Path(folder, "tools")))
+        trace = Trace()
+        threading.setprofile(trace)
+        sys.setprofile(trace)
+        asyncio.run(print_traces(tree, trace))
+
+
+if __name__ == "__main__":
+    main()
