@@ -45,9 +45,9 @@ SLOW = {
 }
 # The public modules that need more than the declared dependencies: what they are for.
 OPTIONAL = {
-    "pytools_hybrid.adapters.bigtool": "langchain_core",
-    "pytools_hybrid.adapters.fastmcp": "fastmcp",
-    "pytools_hybrid.adapters.pydantic_ai": "pydantic_ai",
+    "pytools_hybrid.agents.adapters.bigtool": "langchain_core",
+    "pytools_hybrid.agents.adapters.fastmcp": "fastmcp",
+    "pytools_hybrid.agents.adapters.pydantic_ai": "pydantic_ai",
     "toolembed.pydantic_ai": "pydantic_ai",
 }
 COUNT = "import sys, time; print(time.process_time(), *sys.modules)"

@@ -14,7 +14,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 from index_figures import Figure, Times
-from pytools_hybrid.store import SQLiteReader, SQLiteStore
+from pytools_hybrid.index import SQLiteReader, SQLiteStore
 from toolembed import StaticEmbedder
 from toolindex import FTS_TABLE, ToolFilter
 from toolrank import match_expression, query_terms

@@ -12,9 +12,7 @@ from pathlib import Path, PurePosixPath
 import toolscan
 from index_figures import Figure, Times, best
 from pytools_hybrid import SearchMode, Settings, ToolSearch
-from pytools_hybrid.refresh import refresh
-from pytools_hybrid.store import SQLiteStore
-from pytools_hybrid.upkeep import Follower
+from pytools_hybrid.index import Follower, SQLiteStore, refresh
 from tool_tree import reword
 from toolembed import StaticEmbedder, embed_pending
 

@@ -85,20 +85,20 @@ class CountedEmbedder:
 
 def main() -> None:
     """Run the command."""
-    from pytools_hybrid import cli, service
+    from pytools_hybrid import cli, search
 
     if clock := float(os.environ.get("COUNTED_CLOCK", "0")):
         right, right_ns = time.time, time.time_ns
         time.time = lambda: right() + clock
         time.time_ns = lambda: right_ns() + int(clock * 1e9)
 
-    class CountedSearch(service.ToolSearch):
+    class CountedSearch(search.ToolSearch):
         """Embeds with the counted model, whatever the setting."""
 
         def __init__(self, *arguments: Any, **keywords: Any) -> None:
             super().__init__(*arguments, embedder=CountedEmbedder(), **keywords)
 
-    service.ToolSearch = CountedSearch
+    search.ToolSearch = CountedSearch
     cli.main()
 
 

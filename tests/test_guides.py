@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from pytools_hybrid import Settings
-from pytools_hybrid.http import check_exposure
+from pytools_hybrid.serve.http import check_exposure
 from pytools_hybrid.settings import variable
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from mcp.client.client import Client
 from pytools_hybrid import Settings, ToolSearch
-from pytools_hybrid.server import create_server
-from pytools_hybrid.upkeep import Follower
+from pytools_hybrid.index import Follower
+from pytools_hybrid.serve.mcp import create_server
 from tokenizers import Tokenizer
 
 pytestmark = pytest.mark.anyio

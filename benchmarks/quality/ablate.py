@@ -23,8 +23,8 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-import pytools_hybrid.ranking as ranking
-import pytools_hybrid.store as store
+import pytools_hybrid.index._store as store
+import pytools_hybrid.search._engine as ranking
 import toolrank
 import toolrank._compound as compound
 import toolrank._ranker as ranker

@@ -26,7 +26,7 @@ from statistics import fmean
 from typing import Any
 
 from pytools_hybrid import SearchMode, Settings, ToolSearch
-from pytools_hybrid.store import open_store
+from pytools_hybrid.index import open_store
 from toolembed import StaticEmbedder
 from toolrank.metrics import evaluate
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pytools_hybrid.store as store
+import pytools_hybrid.index._store as store
 from pytools_hybrid import SearchMode, Settings, ToolSearch
-from pytools_hybrid.capabilities import parse_capabilities
+from pytools_hybrid.index import parse_capabilities
 from toolembed import StaticEmbedder
 from toolindex import FTS_COLUMNS
 from toolrank.metrics import Evaluation, evaluate

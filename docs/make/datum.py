@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytools_hybrid import ToolSearch
+    from pytools_hybrid.index import SQLiteReader
     from pytools_hybrid.search import FoundTool, SearchResponse
-    from pytools_hybrid.store import SQLiteReader
 
 PATH = "mcptools/github/create_issue.py"
 ID = "mcptools:github:create_issue"
@@ -226,7 +226,7 @@ merely resemble the request.
 
 def fusion(found: Sequence[FoundTool]) -> None:
     """Show how two rankings become one."""
-    from pytools_hybrid.ranking import _UNITS as UNITS
+    from pytools_hybrid.search._engine import _UNITS as UNITS
 
     scores = [{each.retriever: each.score for each in it.contributions} for it in found]
     best = {
@@ -286,7 +286,7 @@ others' scores are their shares of it.
 
 def answer(tools: ToolSearch, response: SearchResponse) -> None:
     """Show what an agent gets."""
-    from pytools_hybrid.results import answer_meta, tool_results
+    from pytools_hybrid.serve import answer_meta, tool_results
 
     first = tool_results(response, tools.roots)[0].model_dump()
     first |= {name: round(first[name], 2) for name in ("score", "confidence")}

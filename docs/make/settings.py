@@ -12,8 +12,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.aliases import ALIASES
-from pytools_hybrid.settings import Settings, flag, variable
+from pytools_hybrid.settings import ALIASES, Settings, flag, variable
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -11,7 +11,7 @@ from langchain_core.language_models.fake_chat_models import (  # noqa: E402
 )
 from langchain_core.messages import AIMessage  # noqa: E402
 from langchain_core.tools import StructuredTool  # noqa: E402
-from pytools_hybrid.adapters.bigtool import retrieval_functions  # noqa: E402
+from pytools_hybrid.agents.adapters.bigtool import retrieval_functions  # noqa: E402
 
 
 class Scripted(GenericFakeChatModel):

@@ -6,7 +6,7 @@ anthropic = pytest.importorskip("anthropic")
 
 from pydantic import TypeAdapter  # noqa: E402
 from pytools_hybrid import ToolSearch, load_tool  # noqa: E402
-from pytools_hybrid.adapters.claude import ClientToolSearch, tool_param  # noqa: E402
+from pytools_hybrid.agents.adapters.claude import ClientToolSearch, tool_param  # noqa: E402
 
 pytestmark = pytest.mark.anyio
 

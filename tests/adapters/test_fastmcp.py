@@ -8,7 +8,7 @@ fastmcp = pytest.importorskip("fastmcp")
 
 from fastmcp.server.transforms.search import BM25SearchTransform  # noqa: E402
 from fastmcp.tools import FunctionTool  # noqa: E402
-from pytools_hybrid.adapters.fastmcp import HybridSearchTransform  # noqa: E402
+from pytools_hybrid.agents.adapters.fastmcp import HybridSearchTransform  # noqa: E402
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from openai.types.responses.response_tool_search_output_item_param_param import 
 )
 from pydantic import TypeAdapter  # noqa: E402
 from pytools_hybrid import ToolSearch, load_tool, result_text  # noqa: E402
-from pytools_hybrid.adapters.openai import (  # noqa: E402
+from pytools_hybrid.agents.adapters.openai import (  # noqa: E402
     ClientToolSearch,
     asked,
     function_tool,

@@ -7,7 +7,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolRetu
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.adapters.pydantic_ai import search_strategy, toolset
+from pytools_hybrid.agents.adapters.pydantic_ai import search_strategy, toolset
 
 pytestmark = pytest.mark.anyio
 

@@ -36,7 +36,7 @@ from pytools_hybrid import (
     load_tool,
     result_text,
 )
-from pytools_hybrid.adapters import bigtool, claude, fastmcp, openai, pydantic_ai
+from pytools_hybrid.agents.adapters import bigtool, claude, fastmcp, openai, pydantic_ai
 from toolembed import EmbeddingLimits
 from toolindex import ToolEntry
 from toolrank import Contribution

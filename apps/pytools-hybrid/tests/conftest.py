@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import settings as hypothesis_settings
 from pytools_hybrid import Settings
-from pytools_hybrid.store import has_numpy
+from pytools_hybrid.index import has_numpy
 
 from .openai_stub import openai_stub
 

@@ -5,14 +5,12 @@ import asyncio
 import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 from pytools_hybrid import BlockingToolSearch, Settings, SettingsError
-from pytools_hybrid.aliases import ALIASES, AliasError, renamed
-from pytools_hybrid.http._parameters import SearchQuery, ToolSearchQuery
-from pytools_hybrid.ranking import Searcher
-from pytools_hybrid.reranking import Reranking
-from pytools_hybrid.search import SearchRequest
-from pytools_hybrid.server._arguments import read_arguments
-from pytools_hybrid.server._search_tools import SearchArguments
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.index import SQLiteStore
+from pytools_hybrid.search import Reranking, Searcher, SearchRequest
+from pytools_hybrid.serve.http._parameters import SearchQuery, ToolSearchQuery
+from pytools_hybrid.serve.mcp._arguments import read_arguments
+from pytools_hybrid.serve.mcp._search_tools import SearchArguments
+from pytools_hybrid.settings import ALIASES, AliasError, renamed
 from toolembed.providers import current_name
 from toolindex import ToolFilter
 

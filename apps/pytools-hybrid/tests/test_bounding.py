@@ -5,8 +5,7 @@ from pathlib import PurePosixPath
 
 import pytest
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.refresh import refresh
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.index import SQLiteStore, refresh
 from toolscan import Reason
 
 FIRST = ["gentools:text:slugify", "mcptools:github:create_issue"]

@@ -12,21 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.annotating import Annotator
-from pytools_hybrid.capabilities import (
+from pytools_hybrid.index import (
     FILE_NAME,
+    Annotator,
     Capabilities,
     CapabilitiesError,
     Capability,
+    Follower,
+    SQLiteStore,
     parse_capabilities,
     read_text,
+    refresh,
 )
-from pytools_hybrid.refresh import refresh
-from pytools_hybrid.roots import Roots
 from pytools_hybrid.search import SearchMode
-from pytools_hybrid.store import SQLiteStore
-from pytools_hybrid.toml_blocks import split_tables, statements
-from pytools_hybrid.upkeep import Follower
+from pytools_hybrid.settings import Roots, split_tables, statements
 
 ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"
 MERGE, SLUG = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"

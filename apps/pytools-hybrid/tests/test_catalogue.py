@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from pytools_hybrid import AmbiguousToolError, SearchMode, ToolFilter, ToolSearch, UnknownToolError
-from pytools_hybrid.catalogue import nearest_first
+from pytools_hybrid.search import nearest_first
 from toolindex import FilterError
 
 CREATE = "mcptools:github:create_issue"

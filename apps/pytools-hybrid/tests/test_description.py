@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytools_hybrid import DetailLevel, ToolSearch
-from pytools_hybrid.description import short
-from pytools_hybrid.refresh import refresh
+from pytools_hybrid.index import refresh
+from pytools_hybrid.search import short
 
 TOOL = "mcptools:tickets:create_ticket"
 MODULE = '''

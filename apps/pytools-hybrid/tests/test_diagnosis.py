@@ -14,18 +14,18 @@ from importlib.metadata import version
 import apsw
 import pytest
 from pytools_hybrid import Settings, ToolSearch
-from pytools_hybrid.diagnosis import Check, Status, checks, diagnose
-from pytools_hybrid.diagnosis._commands import Commands
-from pytools_hybrid.diagnosis._database import look_at_database
-from pytools_hybrid.diagnosis._embedder import look_at_embedder, remedy_of
-from pytools_hybrid.diagnosis._environment import full_text_search, python_version, vector_search
-from pytools_hybrid.diagnosis._extras import look_at_importing, look_at_reranking
-from pytools_hybrid.diagnosis._roots import look_at_root
-from pytools_hybrid.diagnosis._server import look_at_server
-from pytools_hybrid.diagnosis._settings import look_at_settings
-from pytools_hybrid.diagnosis._watcher import look_at_watching
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.roots import Roots
+from pytools_hybrid.jobs.doctor import Check, Status, checks, diagnose
+from pytools_hybrid.jobs.doctor._commands import Commands
+from pytools_hybrid.jobs.doctor._database import look_at_database
+from pytools_hybrid.jobs.doctor._embedder import look_at_embedder, remedy_of
+from pytools_hybrid.jobs.doctor._environment import full_text_search, python_version, vector_search
+from pytools_hybrid.jobs.doctor._extras import look_at_importing, look_at_reranking
+from pytools_hybrid.jobs.doctor._roots import look_at_root
+from pytools_hybrid.jobs.doctor._server import look_at_server
+from pytools_hybrid.jobs.doctor._settings import look_at_settings
+from pytools_hybrid.jobs.doctor._watcher import look_at_watching
+from pytools_hybrid.settings import Roots
 from toolindex import ToolIndex
 
 MODELS = "pytools-hybrid doctor --models"
@@ -340,10 +340,10 @@ AS_SOMEBODY_ELSE = """
 import os, sys
 from pathlib import Path
 from pytools_hybrid import Settings
-from pytools_hybrid.diagnosis._commands import Commands
-from pytools_hybrid.diagnosis._database import look_at_database
-from pytools_hybrid.diagnosis._roots import look_at_root
-from pytools_hybrid.roots import Roots
+from pytools_hybrid.jobs.doctor._commands import Commands
+from pytools_hybrid.jobs.doctor._database import look_at_database
+from pytools_hybrid.jobs.doctor._roots import look_at_root
+from pytools_hybrid.settings import Roots
 root, database = map(Path, sys.argv[1:])
 roots, settings = Roots.of(root), Settings.from_flags({"db_path": database})
 commands = Commands(settings, roots)

@@ -15,14 +15,10 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
-from pytools_hybrid.capabilities import (
-    FILE_NAME,
-    CapabilitiesError,
-    Capability,
-    parse_capabilities,
-)
 from pytools_hybrid.cli import main
-from pytools_hybrid.enriching import (
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.index import FILE_NAME, CapabilitiesError, Capability, parse_capabilities
+from pytools_hybrid.jobs.enrich import (
     Asker,
     CapabilityFile,
     Said,
@@ -35,8 +31,7 @@ from pytools_hybrid.enriching import (
     prompt_of,
     with_capabilities,
 )
-from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.roots import Roots
+from pytools_hybrid.settings import Roots
 from toolembed import Backoff
 from toolindex import ToolFilter
 from toolrank import ModelUsage
@@ -554,8 +549,8 @@ class TestTheCommand:
 import asyncio, json, os, signal, sys
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
-from pytools_hybrid.enriching import Asker, enrich, plan_enrichment
-from pytools_hybrid.roots import Roots
+from pytools_hybrid.jobs.enrich import Asker, enrich, plan_enrichment
+from pytools_hybrid.settings import Roots
 
 async def answer(messages, info):
     said = {"tools": [{"number": 1, "use_cases": ["x"], "synonyms": []}]}

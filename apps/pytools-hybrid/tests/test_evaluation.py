@@ -2,10 +2,10 @@
 
 import pytest
 from pytools_hybrid import Settings
-from pytools_hybrid.evaluation import best, configurations, write_plot
-from pytools_hybrid.evaluation._figures import measure
-from pytools_hybrid.evaluation._gold import unknown_gold
-from pytools_hybrid.evaluation._queries import EvaluationQuery
+from pytools_hybrid.jobs.evaluate import best, configurations, write_plot
+from pytools_hybrid.jobs.evaluate._figures import measure
+from pytools_hybrid.jobs.evaluate._gold import unknown_gold
+from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
 from pytools_hybrid.search import SearchMode
 from toolrank import Hit
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from pytools_hybrid import FoundTool, MatchType
-from pytools_hybrid.explaining import ChannelScore, breakdown, reason
+from pytools_hybrid.search import ChannelScore, breakdown, reason
 from toolindex import ToolEntry
 from toolrank import Contribution, Explanation
 from toolscan import ToolId

@@ -10,12 +10,13 @@ import time
 
 import apsw
 import pytest
-from pytools_hybrid import SearchMode, ToolSearch, upkeep
+from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.cli._run import settings_from
-from pytools_hybrid.diagnosis._embedder import look_at_embedder
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.results import answer_meta
-from pytools_hybrid.upkeep import Follower
+from pytools_hybrid.index import Follower
+from pytools_hybrid.index import _follow as upkeep
+from pytools_hybrid.jobs.doctor._embedder import look_at_embedder
+from pytools_hybrid.serve import answer_meta
 from toolembed import Backoff, EmbeddingError, _provider
 
 from .openai_stub import Reply
@@ -324,7 +325,7 @@ def test_a_provider_that_hung_is_used_again_as_soon_as_it_is_back(
 
 
 def test_a_provider_that_is_back_is_noticed_within_20_seconds():
-    from pytools_hybrid import queries
+    from pytools_hybrid.search import _query_vectors as queries
 
     for backoff in (upkeep._EMBEDDING, queries._BACKOFF):
         assert backoff.longest + _provider._REQUEST_SECONDS < 20

@@ -15,11 +15,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.refresh import refresh
-from pytools_hybrid.server import create_server
-from pytools_hybrid.state import Filling
-from pytools_hybrid.store import SQLiteStore
-from pytools_hybrid.upkeep import Follower
+from pytools_hybrid.index import Filling, Follower, SQLiteStore, refresh
+from pytools_hybrid.serve.mcp import create_server
 
 READER = "any"
 
@@ -34,7 +31,7 @@ def write(root, number, words="Feed the penguins."):
 @pytest.fixture(autouse=True)
 def _small_portions(monkeypatch):
     """As large trees are in portions of hundreds."""
-    monkeypatch.setattr("pytools_hybrid.refresh._FIRST_PORTION", 15)
+    monkeypatch.setattr("pytools_hybrid.index._scan._FIRST_PORTION", 15)
 
 
 @pytest.fixture(scope="module")
@@ -185,9 +182,9 @@ def test_a_process_that_is_killed_leaves_what_it_has_committed(large, tmp_path):
     """The end of a process at any moment, not only between two files."""
     program = (
         "import os, signal, sys\n"
-        "import pytools_hybrid.refresh as module\n"
-        "from pytools_hybrid.refresh import refresh\n"
-        "from pytools_hybrid.store import SQLiteStore\n"
+        "import pytools_hybrid.index._scan as module\n"
+        "from pytools_hybrid.index._scan import refresh\n"
+        "from pytools_hybrid.index._store import SQLiteStore\n"
         "store = SQLiteStore(sys.argv[1])\n"
         "module._FIRST_PORTION = 15\n"
         "kill = lambda: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -241,7 +238,7 @@ async def served(settings, root):
 def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
     settings, large, held, monkeypatch
 ):
-    monkeypatch.setattr("pytools_hybrid.upkeep._FIRST_SYNC_SECONDS", 0.5)
+    monkeypatch.setattr("pytools_hybrid.index._follow._FIRST_SYNC_SECONDS", 0.5)
 
     async def main():
         async with served(settings(), large) as (client, search):
@@ -277,7 +274,7 @@ def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
 
 
 def test_the_first_tools_are_waited_for(settings, large, held, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.upkeep._FIRST_SYNC_SECONDS", 0.1)
+    monkeypatch.setattr("pytools_hybrid.index._follow._FIRST_SYNC_SECONDS", 0.1)
     held.after = 10
 
     async def main():

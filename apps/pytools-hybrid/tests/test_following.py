@@ -19,8 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from pytools_hybrid import Follower, Settings, ToolSearch
-from pytools_hybrid.refresh import refresh
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.index import SQLiteStore, refresh
 from toolembed import StaticEmbedder
 from toolscan import RootNotFoundError, scan
 

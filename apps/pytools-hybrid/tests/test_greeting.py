@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from mcp.client.client import Client
 from pytools_hybrid import Follower, ToolSearch
-from pytools_hybrid.server import _lifecycle, create_server
+from pytools_hybrid.serve.mcp import _lifecycle, create_server
 
 pytestmark = pytest.mark.anyio
 

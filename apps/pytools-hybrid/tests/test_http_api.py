@@ -10,8 +10,8 @@ from urllib.parse import quote
 import httpx2
 import pytest
 from pytools_hybrid import Follower, Settings, ToolSearch
-from pytools_hybrid.http import create_app
-from pytools_hybrid.server import create_server
+from pytools_hybrid.serve.http import create_app
+from pytools_hybrid.serve.mcp import create_server
 
 pytestmark = pytest.mark.anyio
 
@@ -593,9 +593,9 @@ async def test_an_index_that_cannot_be_read_is_told_without_internals(serve, tmp
             def fail(*_args, **_options):
                 raise DatabaseError(tmp_path / "index.db", "disk I/O error")
 
-            patch.setattr("pytools_hybrid.ranking.Searcher.answer", fail)
+            patch.setattr("pytools_hybrid.search._engine.Searcher.answer", fail)
             answer = await client.get("/search?q=other")
-            patch.setattr("pytools_hybrid.store.SQLiteStore.reading", fail)
+            patch.setattr("pytools_hybrid.index._store.SQLiteStore.reading", fail)
             health = await client.get("/health")
 
     details = problem(answer, 503)

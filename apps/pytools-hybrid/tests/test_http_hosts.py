@@ -2,8 +2,8 @@
 
 import pytest
 from pytools_hybrid import Settings, SettingsError
-from pytools_hybrid.http import check_exposure
-from pytools_hybrid.http._hosts import HostRule, NetworkLocation
+from pytools_hybrid.serve.http import check_exposure
+from pytools_hybrid.serve.http._hosts import HostRule, NetworkLocation
 
 
 def settings(**flags):

@@ -13,16 +13,16 @@ import pytest
 import uvicorn
 from pytools_hybrid import Follower, ToolSearch
 from pytools_hybrid.errors import IndexNotReadyError, PytoolsError, RootUnreadableError
-from pytools_hybrid.http import _connections, _limits
-from pytools_hybrid.http._connections import ImpatientProtocol, Places
-from pytools_hybrid.http._descriptors import room_for_connections
-from pytools_hybrid.http._ending import AnswerWhenCut
-from pytools_hybrid.http._hosts import HostRule
-from pytools_hybrid.http._limits import BodyLimit, Slots
-from pytools_hybrid.http._metrics import CountRequests, Metrics
-from pytools_hybrid.http._problems import ProblemError, exception_handlers
-from pytools_hybrid.http._searches import Searches
-from pytools_hybrid.http._security import Gate
+from pytools_hybrid.serve.http import _connections, _limits
+from pytools_hybrid.serve.http._connections import ImpatientProtocol, Places
+from pytools_hybrid.serve.http._descriptors import room_for_connections
+from pytools_hybrid.serve.http._ending import AnswerWhenCut
+from pytools_hybrid.serve.http._hosts import HostRule
+from pytools_hybrid.serve.http._limits import BodyLimit, Slots
+from pytools_hybrid.serve.http._metrics import CountRequests, Metrics
+from pytools_hybrid.serve.http._problems import ProblemError, exception_handlers
+from pytools_hybrid.serve.http._searches import Searches
+from pytools_hybrid.serve.http._security import Gate
 from starlette.applications import Starlette
 from starlette.routing import Route
 

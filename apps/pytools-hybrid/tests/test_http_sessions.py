@@ -8,9 +8,9 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.server.transport_security import TransportSecuritySettings
-from pytools_hybrid.http._sessions import SessionLimit
-from pytools_hybrid.server import create_server
-from pytools_hybrid.server._list_changes import ListChanges
+from pytools_hybrid.serve.http._sessions import SessionLimit
+from pytools_hybrid.serve.mcp import create_server
+from pytools_hybrid.serve.mcp._list_changes import ListChanges
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,7 @@ import apsw
 import pytest
 import sqlite_vec
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.incumbent import set_aside_incumbent
-from pytools_hybrid.store import open_store
+from pytools_hybrid.index import open_store, set_aside_incumbent
 from toolindex import DatabaseError, ToolIndex, kept_path
 
 VECTORS = """
@@ -101,7 +100,7 @@ with connected(sys.argv[1]) as connection:
 SET_ASIDE = """
 import os, sys
 from pathlib import Path
-from pytools_hybrid.incumbent import set_aside_incumbent
+from pytools_hybrid.index import set_aside_incumbent
 
 steps = int(sys.argv[2])
 

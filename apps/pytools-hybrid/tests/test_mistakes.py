@@ -9,9 +9,9 @@ import pytest
 from pytools_hybrid import BlockingToolSearch, SettingsError
 from pytools_hybrid.cli import main
 from pytools_hybrid.cli._run import settings_from
-from pytools_hybrid.http._parameters import SearchQuery
-from pytools_hybrid.nearby import meant_folder, nearby_root, no_tools
-from pytools_hybrid.server._search_tools import SearchArguments
+from pytools_hybrid.serve.http._parameters import SearchQuery
+from pytools_hybrid.serve.mcp._search_tools import SearchArguments
+from pytools_hybrid.settings import meant_folder, nearby_root, no_tools
 
 
 @pytest.mark.parametrize("wrong", ["semantic", "VECTOR", "", None])

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from pytools_hybrid.diagnosis import Status, model_choices
-from pytools_hybrid.diagnosis._embedder import look_at_embedder
+from pytools_hybrid.jobs.doctor import Status, model_choices
+from pytools_hybrid.jobs.doctor._embedder import look_at_embedder
 
 MODELS = {
     "nomic-embed-text:latest": {"capabilities": ["embedding"]},

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 from pytools_hybrid import DetailLevel, ToolSearch
-from pytools_hybrid.refresh import refresh
-from pytools_hybrid.server import create_server
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.index import SQLiteStore, refresh
+from pytools_hybrid.serve.mcp import create_server
 from toolscan import Reason
 
 OWN = "mcptools:github:create_issue"

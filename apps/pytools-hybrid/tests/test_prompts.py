@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pytools_hybrid import SettingsError
-from pytools_hybrid.prompts import DEFAULT_TEMPLATE, render, workflow
+from pytools_hybrid.serve.prompts import DEFAULT_TEMPLATE, render, workflow
 
 MODES = ("hybrid", "basic")
 FIELD = "{tool_discovery_workflow}"

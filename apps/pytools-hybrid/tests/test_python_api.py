@@ -29,7 +29,7 @@ from pytools_hybrid import (
     result_text,
 )
 from pytools_hybrid.cli import main
-from pytools_hybrid.reranking import Reranking
+from pytools_hybrid.search import Reranking
 from toolembed import StaticEmbedder
 from toolindex import ForeignDatabaseError
 from toolscan import input_schema, scan
@@ -280,7 +280,8 @@ def test_a_key_that_a_reranking_model_repeats_is_not_shown(toolbox, settings, mo
 
     monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
     monkeypatch.setattr(
-        "pytools_hybrid.service.Reranking", lambda _name, **_: Reranking(FunctionModel(fail))
+        "pytools_hybrid.search._tool_search.Reranking",
+        lambda _name, **_: Reranking(FunctionModel(fail)),
     )
     chosen = settings(embedding_model="none", rerank_model="test")
     with BlockingToolSearch(toolbox, chosen) as tools:

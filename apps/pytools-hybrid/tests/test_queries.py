@@ -7,9 +7,8 @@ from contextlib import closing
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.queries import QueryEmbedder
-from pytools_hybrid.recorder import Recorder
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.index import Recorder, SQLiteStore
+from pytools_hybrid.search import QueryEmbedder
 from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 
 
@@ -138,7 +137,7 @@ def test_queries_of_the_offline_model_are_not_kept_on_disk(path):
 
 
 def test_what_is_kept_is_bounded_in_memory_and_on_disk(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.queries._REMEMBERED", 3)
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._REMEMBERED", 3)
 
     async def job(queries, embedder):
         queries._is_kept = False
@@ -153,7 +152,9 @@ def test_what_is_kept_is_bounded_in_memory_and_on_disk(path, monkeypatch):
 
 
 def test_a_model_that_failed_is_left_alone_for_a_while_and_then_asked_again(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.queries._BACKOFF", Backoff(first=0.2, longest=0.4))
+    monkeypatch.setattr(
+        "pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.2, longest=0.4)
+    )
 
     async def job(queries, embedder):
         embedder.failure = "no route to host"
@@ -189,7 +190,7 @@ def test_what_is_remembered_serves_while_the_model_is_left_alone(path):
 
 
 def test_a_model_that_hangs_is_given_up_and_what_it_says_later_is_kept(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.queries._SECONDS", 0.1)
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._SECONDS", 0.1)
 
     async def job(queries, embedder):
         embedder.may_answer.clear()
@@ -206,8 +207,8 @@ def test_a_model_that_hangs_is_given_up_and_what_it_says_later_is_kept(path, mon
 
 
 def test_a_model_that_is_still_being_loaded_is_not_said_to_give_no_answer(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.queries._SECONDS", 0.05)
-    monkeypatch.setattr("pytools_hybrid.queries._BACKOFF", Backoff(first=0.0))
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._SECONDS", 0.05)
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.0))
 
     class Loading(CountingEmbedder):
         def __init__(self):
@@ -257,9 +258,9 @@ def test_a_vector_that_cannot_be_used_is_asked_for_once_more(path, bad):
 
 
 def test_a_search_does_not_wait_long_for_a_model_that_has_just_hung(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.queries._SECONDS", 0.05)
-    monkeypatch.setattr("pytools_hybrid.queries._AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr("pytools_hybrid.queries._BACKOFF", Backoff(first=0.0))
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._SECONDS", 0.05)
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.0))
 
     async def job(queries, embedder):
         embedder.may_answer.clear()
@@ -275,7 +276,7 @@ def test_a_search_does_not_wait_long_for_a_model_that_has_just_hung(path, monkey
 
 
 def test_a_failure_that_nobody_waits_for_any_more_is_no_stray_error(path, monkeypatch, caplog):
-    monkeypatch.setattr("pytools_hybrid.queries._SECONDS", 0.05)
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._SECONDS", 0.05)
 
     async def job(queries, embedder):
         embedder.may_answer.clear()

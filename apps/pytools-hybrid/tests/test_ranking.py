@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.ranking import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
-from pytools_hybrid.ranking import _PART_SHARE as PART_SHARE
-from pytools_hybrid.ranking import _UNITS as UNITS
-from pytools_hybrid.store import open_store
+from pytools_hybrid.index import open_store
+from pytools_hybrid.search._engine import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
+from pytools_hybrid.search._engine import _PART_SHARE as PART_SHARE
+from pytools_hybrid.search._engine import _UNITS as UNITS
 from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 from toolindex import OutcomeRecord
 from toolrank import USAGE_BOUND, usage_prior
@@ -277,7 +277,7 @@ def test_a_part_that_the_model_fails_for_is_searched_by_words_and_that_is_told(s
 def test_an_answer_without_the_vector_of_a_part_is_not_given_again_when_there_is_one(
     settings, toolbox, monkeypatch
 ):
-    monkeypatch.setattr("pytools_hybrid.queries._BACKOFF", Backoff(first=0.0))
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.0))
     model = CountingEmbedder()
 
     async def job(search):

@@ -7,8 +7,7 @@ from contextlib import closing, suppress
 import apsw
 import pytest
 from pytools_hybrid import DetailLevel, Scope, SearchMode, ToolSearch
-from pytools_hybrid.recorder import Recorder, Recording
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.index import Recorder, Recording, SQLiteStore
 from toolindex import SearchRecord, ToolFilter, ToolIndexError, kept_path
 
 

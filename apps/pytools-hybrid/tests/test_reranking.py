@@ -12,12 +12,9 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.answering import Answering
-from pytools_hybrid.language_models import check_model_name
-from pytools_hybrid.ranking import Searcher
-from pytools_hybrid.recorder import Recorder
-from pytools_hybrid.reranking import Reranking
-from pytools_hybrid.search import RerankReport, SearchRequest
+from pytools_hybrid.index import Recorder
+from pytools_hybrid.search import Answering, Reranking, RerankReport, Searcher, SearchRequest
+from pytools_hybrid.settings import check_model_name
 from toolembed import Backoff
 
 QUERY = "do something with a text or a message"
@@ -173,7 +170,7 @@ def test_a_model_that_is_slow_leaves_the_order(rerank):
 
 def test_a_model_that_failed_is_left_alone_for_a_while(rerank, monkeypatch):
     monkeypatch.setattr(
-        "pytools_hybrid.reranking._BACKOFF", Backoff(first=1_000.0, longest=1_000.0)
+        "pytools_hybrid.search._rerank._BACKOFF", Backoff(first=1_000.0, longest=1_000.0)
     )
     asked = Asked(down)
     (_, (wide, reranked)) = rerank(asked.model, QUERY, "merge documents of a text")
@@ -251,8 +248,8 @@ def test_a_name_without_a_known_provider_is_refused(name):
 def test_nothing_is_imported_before_the_first_use():
     code = (
         "import sys\n"
-        "from pytools_hybrid.language_models import check_model_name\n"
-        "from pytools_hybrid.reranking import Reranking\n"
+        "from pytools_hybrid.settings._language_models import check_model_name\n"
+        "from pytools_hybrid.search._rerank import Reranking\n"
         "Reranking(check_model_name('openai:gpt-5-mini'))\n"
         "assert 'pydantic_ai' not in sys.modules"
     )
@@ -275,7 +272,7 @@ def test_a_report_is_values_of_json():
 
 def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, monkeypatch):
     monkeypatch.setattr(
-        "pytools_hybrid.reranking._BACKOFF", Backoff(first=1_000.0, longest=100_000.0)
+        "pytools_hybrid.search._rerank._BACKOFF", Backoff(first=1_000.0, longest=100_000.0)
     )
     asked = Asked(down)
 

@@ -10,16 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytools_hybrid import DetailLevel, SearchMode, SettingsError, ToolSearch
-from pytools_hybrid.browse import ToolBrowser, Tools
 from pytools_hybrid.errors import RootUnreadableError
-from pytools_hybrid.evaluation import Evaluator, configurations
-from pytools_hybrid.evaluation._queries import EvaluationQuery
-from pytools_hybrid.refresh import refresh
-from pytools_hybrid.results import tool_results
-from pytools_hybrid.roots import Roots
-from pytools_hybrid.server import create_server
-from pytools_hybrid.store import SQLiteStore, open_store
-from pytools_hybrid.upkeep import Follower
+from pytools_hybrid.index import Follower, SQLiteStore, open_store, refresh
+from pytools_hybrid.jobs.evaluate import Evaluator, configurations
+from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
+from pytools_hybrid.serve import ToolBrowser, Tools, tool_results
+from pytools_hybrid.serve.mcp import create_server
+from pytools_hybrid.settings import Roots
 from toolindex import ForeignRootError, ToolFilter
 from toolscan import Reason, RootNotFoundError, scan
 

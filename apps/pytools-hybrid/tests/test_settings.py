@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from pytools_hybrid import Settings, SettingsError
-from pytools_hybrid.roots import Roots
+from pytools_hybrid.settings import Roots
 
 
 def test_the_defaults_need_nothing():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytools_hybrid import Settings, SettingsError
-from pytools_hybrid.settings_file import find_settings_file, read_settings_file
+from pytools_hybrid.settings import find_settings_file, read_settings_file
 
 TABLE = '[tool.pytools]\nlimit = 7\n[tool.other]\nlimit = "x"\n'
 

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.index import SQLiteStore
 from toolindex import ToolFilter
 from toolindex.testing import check_store
 from toolscan import scan
@@ -14,7 +14,7 @@ from toolscan import scan
 # Writes to each database whose path it is given until it is given the next one.
 BUSY_WRITER = """
 import sys, threading
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.index import SQLiteStore
 
 def write(path, ended):
     with SQLiteStore(path) as store:
@@ -37,7 +37,7 @@ ended.set()
 # Makes the index equal to the tree, whenever it is told to.
 FOLLOWER = """
 import sys
-from pytools_hybrid.store import SQLiteStore
+from pytools_hybrid.index import SQLiteStore
 from toolscan import scan
 
 path, root = sys.argv[1:]

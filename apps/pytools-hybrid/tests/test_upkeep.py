@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.upkeep import Follower
+from pytools_hybrid.index import Follower
 
 
 @asynccontextmanager

@@ -10,11 +10,10 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from pytools_hybrid import Settings
-from pytools_hybrid.diagnosis import model_choices
-from pytools_hybrid.language_models import check_model_name
-from pytools_hybrid.remedies import REMEDIES
-from pytools_hybrid.reranking import Reranking
-from pytools_hybrid.vectors import configured_embedder
+from pytools_hybrid.index import configured_embedder
+from pytools_hybrid.jobs.doctor import model_choices
+from pytools_hybrid.search import Reranking
+from pytools_hybrid.settings import REMEDIES, check_model_name
 from toolembed import EmbeddingError, FailureKind, stand_in
 
 MODULE = "pydantic_ai"
@@ -133,7 +132,7 @@ def test_of_models_only_the_default_can_be_used(absent, monkeypatch):
 
 
 def test_a_module_that_is_for_it_alone_says_what_to_install(absent, monkeypatch):
-    name = "pytools_hybrid.adapters.pydantic_ai"
+    name = "pytools_hybrid.agents.adapters.pydantic_ai"
     monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "pytools-hybrid\[pydantic-ai\]"'):
         import_module(name)

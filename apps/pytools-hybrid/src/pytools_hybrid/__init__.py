@@ -18,7 +18,7 @@
 - **Calling what was found**: `load_tool` gives a `ToolFunction`, `result_text` what a language
   model is told of its result.
 - **Searching tools that a program holds**: `ToolCorpus` ranks each `ToolDefinition`;
-  `pytools_hybrid.adapters` has it for frameworks and providers.
+  `pytools_hybrid.agents.adapters` has it for frameworks and providers.
 - **Errors**: `PytoolsError` is the root of all that are ours.
 
 The command `pytools-hybrid` and the MCP server (`pytools-hybrid serve`) are built on it.
@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from toolembed import LimitedEmbedder
     from toolindex import ToolFilter
 
-    from pytools_hybrid.blocking import BlockingIndex, BlockingToolSearch
-    from pytools_hybrid.calling import ToolFunction, load_tool, result_text
-    from pytools_hybrid.catalogue import CategoryCount
-    from pytools_hybrid.corpus import ToolCorpus
-    from pytools_hybrid.definitions import ToolDefinition
-    from pytools_hybrid.description import DetailLevel, ToolDescription
+    from pytools_hybrid.agents import (
+        BlockingIndex,
+        BlockingToolSearch,
+        ToolCorpus,
+        ToolDefinition,
+        ToolFunction,
+        load_tool,
+        result_text,
+    )
     from pytools_hybrid.errors import (
         AmbiguousToolError,
         PytoolsError,
@@ -45,22 +48,21 @@ if TYPE_CHECKING:
         ToolLoadError,
         UnknownToolError,
     )
-    from pytools_hybrid.kept_index import Index
-    from pytools_hybrid.placement import Placement
-    from pytools_hybrid.recorder import Recording
-    from pytools_hybrid.roots import Roots, RootsLike
+    from pytools_hybrid.index import Follower, Index, IndexState, Recording
     from pytools_hybrid.search import (
+        CategoryCount,
+        DetailLevel,
         FoundTool,
         MatchType,
+        Placement,
         RerankReport,
         Scope,
         SearchMode,
         SearchResponse,
+        ToolDescription,
+        ToolSearch,
     )
-    from pytools_hybrid.service import ToolSearch
-    from pytools_hybrid.settings import Settings
-    from pytools_hybrid.state import IndexState
-    from pytools_hybrid.upkeep import Follower
+    from pytools_hybrid.settings import Roots, RootsLike, Settings
 else:
     # The command line must show its help without importing what it does not need for that.
     def __getattr__(name: str) -> object:
@@ -114,16 +116,16 @@ __all__ = [
 
 _HOMES = {
     "ToolFilter": "toolindex",
-    "BlockingIndex": "pytools_hybrid.blocking",
-    "BlockingToolSearch": "pytools_hybrid.blocking",
-    "ToolFunction": "pytools_hybrid.calling",
-    "load_tool": "pytools_hybrid.calling",
-    "result_text": "pytools_hybrid.calling",
-    "CategoryCount": "pytools_hybrid.catalogue",
-    "ToolCorpus": "pytools_hybrid.corpus",
-    "ToolDefinition": "pytools_hybrid.definitions",
-    "DetailLevel": "pytools_hybrid.description",
-    "ToolDescription": "pytools_hybrid.description",
+    "BlockingIndex": "pytools_hybrid.agents._blocking",
+    "BlockingToolSearch": "pytools_hybrid.agents._blocking",
+    "ToolFunction": "pytools_hybrid.agents._calling",
+    "load_tool": "pytools_hybrid.agents._calling",
+    "result_text": "pytools_hybrid.agents._calling",
+    "CategoryCount": "pytools_hybrid.search._lookup",
+    "ToolCorpus": "pytools_hybrid.agents._corpus",
+    "ToolDefinition": "pytools_hybrid.agents._definitions",
+    "DetailLevel": "pytools_hybrid.search._describe",
+    "ToolDescription": "pytools_hybrid.search._describe",
     "LimitedEmbedder": "toolembed",
     "AmbiguousToolError": "pytools_hybrid.errors",
     "ToolArgumentsError": "pytools_hybrid.errors",
@@ -132,19 +134,19 @@ _HOMES = {
     "PytoolsError": "pytools_hybrid.errors",
     "RootUnreadableError": "pytools_hybrid.errors",
     "SettingsError": "pytools_hybrid.errors",
-    "Index": "pytools_hybrid.kept_index",
-    "Placement": "pytools_hybrid.placement",
-    "Recording": "pytools_hybrid.recorder",
-    "Roots": "pytools_hybrid.roots",
-    "RootsLike": "pytools_hybrid.roots",
-    "FoundTool": "pytools_hybrid.search",
-    "MatchType": "pytools_hybrid.search",
-    "RerankReport": "pytools_hybrid.search",
-    "Scope": "pytools_hybrid.search",
-    "SearchMode": "pytools_hybrid.search",
-    "SearchResponse": "pytools_hybrid.search",
-    "ToolSearch": "pytools_hybrid.service",
-    "Settings": "pytools_hybrid.settings",
-    "IndexState": "pytools_hybrid.state",
-    "Follower": "pytools_hybrid.upkeep",
+    "Index": "pytools_hybrid.index._index",
+    "Placement": "pytools_hybrid.search._placement",
+    "Recording": "pytools_hybrid.index._usage",
+    "Roots": "pytools_hybrid.settings._roots",
+    "RootsLike": "pytools_hybrid.settings._roots",
+    "FoundTool": "pytools_hybrid.search._types",
+    "MatchType": "pytools_hybrid.search._types",
+    "RerankReport": "pytools_hybrid.search._types",
+    "Scope": "pytools_hybrid.search._types",
+    "SearchMode": "pytools_hybrid.search._types",
+    "SearchResponse": "pytools_hybrid.search._types",
+    "ToolSearch": "pytools_hybrid.search._tool_search",
+    "Settings": "pytools_hybrid.settings._settings",
+    "IndexState": "pytools_hybrid.index._state",
+    "Follower": "pytools_hybrid.index._follow",
 }

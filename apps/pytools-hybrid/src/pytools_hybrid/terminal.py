@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from toolindex import SyncReport
 
-    from pytools_hybrid.roots import Roots
+    from pytools_hybrid.settings import Roots
 
 __all__ = [
     "Progress",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from pytools_hybrid.description import ToolDescription
+    from pytools_hybrid.search import ToolDescription
 
 
 @app.command(
@@ -53,7 +53,7 @@ def describe(
     roots = existing_roots(settings)
 
     async def look() -> ToolDescription:
-        from pytools_hybrid.description import DetailLevel
+        from pytools_hybrid.search import DetailLevel
 
         async with current(settings, roots) as tools:
             return await tools.describe(name, DetailLevel(detail))

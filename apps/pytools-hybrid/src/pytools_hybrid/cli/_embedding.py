@@ -9,7 +9,7 @@ from pytools_hybrid.terminal import Progress
 if TYPE_CHECKING:
     from toolembed import EmbeddingError
 
-    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.search import ToolSearch
 
 __all__ = ["embed"]
 

@@ -14,7 +14,7 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import Progress, printable, say
 
 if TYPE_CHECKING:
-    from pytools_hybrid.enriching import Asker, EnrichmentPlan, EnrichmentReport
+    from pytools_hybrid.jobs.enrich import Asker, EnrichmentPlan, EnrichmentReport
 
 _SHOWN = 5
 _CENT = 0.01
@@ -66,9 +66,8 @@ def enrich(
     from toolembed.providers import has_pydantic_ai
     from toolindex import ToolFilter
 
-    from pytools_hybrid.enriching import plan_enrichment
-    from pytools_hybrid.language_models import check_model_name
-    from pytools_hybrid.remedies import REMEDIES
+    from pytools_hybrid.jobs.enrich import plan_enrichment
+    from pytools_hybrid.settings import REMEDIES, check_model_name
 
     try:
         check_model_name(model)
@@ -94,7 +93,7 @@ def enrich(
     if not yes and not _agrees():
         say("nothing was asked")
         return
-    from pytools_hybrid.enriching import Asker
+    from pytools_hybrid.jobs.enrich import Asker
 
     report = run(_enrich(plan, Asker(model)))
     _tell_of(report)
@@ -103,7 +102,7 @@ def enrich(
 
 
 def _tell(plan: EnrichmentPlan, model: str) -> None:
-    from pytools_hybrid.enriching import price_of
+    from pytools_hybrid.jobs.enrich import price_of
 
     skipped = f"{plan.unchanged} unchanged, {plan.by_hand} written by hand"
     if plan.left:
@@ -134,7 +133,7 @@ def _agrees() -> bool:
 async def _enrich(plan: EnrichmentPlan, asker: Asker) -> EnrichmentReport:
     import asyncio
 
-    from pytools_hybrid.enriching import enrich
+    from pytools_hybrid.jobs.enrich import enrich
 
     try:
         with Progress("asking") as progress:

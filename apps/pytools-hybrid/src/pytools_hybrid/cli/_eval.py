@@ -112,7 +112,7 @@ def evaluate(
     Searches run one after the other, each query once in a mode; the latency is that of the whole
     search, with the embedding of the query.
     """
-    from pytools_hybrid import evaluation
+    from pytools_hybrid.jobs import evaluate as evaluation
     from pytools_hybrid.search import SearchMode
 
     if mode is not None and all_modes:

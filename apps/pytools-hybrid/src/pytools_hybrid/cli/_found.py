@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from pytools_hybrid.placement import Placement
-    from pytools_hybrid.roots import Roots
-    from pytools_hybrid.search import FoundTool, SearchResponse
+    from pytools_hybrid.search import FoundTool, Placement, SearchResponse
+    from pytools_hybrid.settings import Roots
 
 __all__ = ["Answer", "print_answers"]
 
@@ -67,7 +66,7 @@ def print_answers(answers: Sequence[Answer], roots: Roots, output: str) -> None:
 
 
 def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
-    from pytools_hybrid.results import tool_results
+    from pytools_hybrid.serve import tool_results
 
     response = answer.response
     results = zip(tool_results(response, roots), response.tools, strict=True)
@@ -94,7 +93,7 @@ def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
 def _explained(found: FoundTool, terms: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from pytools_hybrid.explaining import breakdown, reason
+    from pytools_hybrid.search import breakdown, reason
 
     return {
         "reason": reason(found),
@@ -133,7 +132,7 @@ def _as_lines(answers: Sequence[Answer], roots: Roots) -> Iterator[str]:
 
 
 def _explanation(found: FoundTool, terms: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    from pytools_hybrid.explaining import breakdown, reason
+    from pytools_hybrid.search import breakdown, reason
 
     yield reason(found)
     for name, score in breakdown(found).items():

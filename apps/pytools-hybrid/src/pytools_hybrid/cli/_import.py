@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolimport import ImportOptions, ServerReport
     from toolimport.generate import Stage
 
-    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.settings import Settings
 
 _DEFAULT_ROOT = Path(".freeact/generated")
@@ -140,7 +140,7 @@ async def _import(
     file: Path, into: Path, settings: Settings, options: ImportOptions, *, as_json: bool
 ) -> tuple[tuple[ServerReport, ...], bool]:
     """Import, and tell what was done; gives also whether the index has all of it."""
-    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.search import ToolSearch
 
     started = time.perf_counter()
     roots = settings.root or (into,)
@@ -229,7 +229,7 @@ class _Index:
     async def update(self) -> None:
         from toolembed import ToolEmbedError
 
-        from pytools_hybrid.syncing import SYNC_ERRORS
+        from pytools_hybrid.index import SYNC_ERRORS
 
         self.failure = None
         try:

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from toolembed import EmbeddingError
     from toolindex import SyncReport
 
-    from pytools_hybrid.roots import Roots
-    from pytools_hybrid.service import ToolSearch
-    from pytools_hybrid.settings import Settings
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.settings import Roots, Settings
 
 
 @app.command(
@@ -106,7 +105,7 @@ async def _index(
     """Index, and return how many files were left out, not counting private ones."""
     from toolscan import Reason
 
-    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
         if check:
@@ -180,7 +179,7 @@ def _print_summary(
 ) -> None:
     print_sync(report, tools.index.store.path, embedded=embedded, seconds=seconds)
     if not report.added + report.updated + report.unchanged:
-        from pytools_hybrid.nearby import no_tools
+        from pytools_hybrid.settings import no_tools
 
         say(no_tools(tools.roots))
     print_issues(report, tools.roots)
@@ -212,7 +211,7 @@ def _as_json(
 
 
 async def _watch(tools: ToolSearch) -> None:
-    from pytools_hybrid.upkeep import Follower
+    from pytools_hybrid.index import Follower
 
     say(f"following {tools.roots}; Ctrl-C ends it")
 

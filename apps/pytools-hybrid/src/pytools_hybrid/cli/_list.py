@@ -20,8 +20,8 @@ from pytools_hybrid.terminal import (
 if TYPE_CHECKING:
     from toolindex import ToolEntry
 
-    from pytools_hybrid.catalogue import CategoryCount
-    from pytools_hybrid.roots import Roots
+    from pytools_hybrid.search import CategoryCount
+    from pytools_hybrid.settings import Roots
 
 
 @app.command(
@@ -55,7 +55,7 @@ def list_(
     async def look() -> tuple[tuple[CategoryCount, ...], tuple[ToolEntry, ...]]:
         from toolindex import ToolFilter
 
-        from pytools_hybrid.catalogue import check_categories
+        from pytools_hybrid.search import check_categories
 
         async with current(settings, roots) as tools:
             counts = await tools.categories()
@@ -71,7 +71,7 @@ def list_(
     else:
         _print_categories(counts, output)
     if not counts:
-        from pytools_hybrid.nearby import no_tools
+        from pytools_hybrid.settings import no_tools
 
         say(no_tools(roots))
         raise typer.Exit(1)

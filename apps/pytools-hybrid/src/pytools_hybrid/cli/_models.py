@@ -76,7 +76,7 @@ def download(
     say(f"{model} lies in {folder}; use it with --embedding-model {model}")
     from importlib.util import find_spec
 
-    from pytools_hybrid.remedies import REMEDIES
+    from pytools_hybrid.settings import REMEDIES
 
     if find_spec("sentence_transformers") is None:
         say(f"what runs it is not installed; {REMEDIES.to_install(model)}")

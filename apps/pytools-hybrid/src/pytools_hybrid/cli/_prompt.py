@@ -33,7 +33,7 @@ def prompt(
     ] = None,
 ) -> None:
     """Print what an agent's system prompt should say about finding tools."""
-    from pytools_hybrid import prompts
+    from pytools_hybrid.serve import prompts
 
     text = prompts.DEFAULT_TEMPLATE
     if template is not None:

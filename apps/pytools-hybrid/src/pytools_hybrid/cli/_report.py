@@ -66,10 +66,10 @@ def report(
     ] = None,
 ) -> None:
     """Sum up what was searched, what came of it, and how long it took."""
-    from pytools_hybrid import usage_report as usage
+    from pytools_hybrid.jobs import usage_report as usage
 
     if plot is not None:
-        from pytools_hybrid.evaluation import require_plotting
+        from pytools_hybrid.jobs.evaluate import require_plotting
 
         if plot.suffix.lower() != ".png" or not plot.parent.is_dir():
             raise SettingsError("--plot", f"{plot} is no PNG file in a folder that there is")
@@ -111,7 +111,7 @@ def export(
     output: Annotated[Literal["csv", "json"], typer.Option(help="How to write it.")] = "csv",
 ) -> None:
     """Write the usage record out, one search or outcome a row, the oldest first."""
-    from pytools_hybrid import usage_report as usage
+    from pytools_hybrid.jobs import usage_report as usage
 
     settings = settings_from(root=root, db_path=db)
     searches, outcomes = _records(settings, since)

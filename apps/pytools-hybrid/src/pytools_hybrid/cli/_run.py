@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine
     from pathlib import Path
 
-    from pytools_hybrid.roots import Roots
-    from pytools_hybrid.service import ToolSearch
-    from pytools_hybrid.settings import Settings
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.settings import Roots, Settings
 
 __all__ = ["current", "existing_roots", "is_folder", "run", "settings_from"]
 
@@ -124,7 +123,7 @@ def existing_roots(settings: Settings) -> Roots:
     roots, note = settings.resolved_root()
     for root in roots:
         if not is_folder(root):
-            from pytools_hybrid.nearby import meant_folder
+            from pytools_hybrid.settings import meant_folder
 
             name, meant = settings.origins.get("root", "--root"), meant_folder(root)
             hint = f"did you mean {meant}?" if meant else "give the folder that holds the tools"
@@ -155,7 +154,7 @@ async def current(settings: Settings, roots: Roots) -> AsyncGenerator[ToolSearch
     """
     from toolindex import ToolIndexError
 
-    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
         if settings.sync and not tools.index.store.read_only:

@@ -26,8 +26,7 @@ from pytools_hybrid.terminal import Progress, print_sync
 if TYPE_CHECKING:
     from toolindex import SyncReport, ToolFilter
 
-    from pytools_hybrid.search import SearchResponse
-    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.search import SearchResponse, ToolSearch
 
 # Who searches does not wait for ever for a model that is slow to begin with.
 _PATIENCE_SECONDS = 15.0
@@ -183,8 +182,7 @@ def search(
     )
 
     async def answers() -> list[Answer]:
-        from pytools_hybrid.catalogue import check_categories
-        from pytools_hybrid.service import ToolSearch
+        from pytools_hybrid.search import ToolSearch, check_categories
 
         async with ToolSearch(roots, settings, refresh=False) as tools:
             await _bring_up_to_date(tools, mode)
@@ -237,7 +235,7 @@ class _Asked:
 
 
 async def _stubs(tools: ToolSearch, response: SearchResponse) -> dict[str, str]:
-    from pytools_hybrid.description import DetailLevel
+    from pytools_hybrid.search import DetailLevel
 
     described = [
         await tools.describe(str(found.entry.id), DetailLevel.FULL) for found in response.tools

@@ -108,7 +108,7 @@ def serve(
 
 def serve_settings(settings: Settings) -> None:
     """Serve as settings say, until the client goes or a signal comes; ends the process."""
-    from pytools_hybrid.http import check_exposure
+    from pytools_hybrid.serve.http import check_exposure
 
     check_exposure(settings)
     tools, note = settings.resolved_root()
@@ -117,7 +117,7 @@ def serve_settings(settings: Settings) -> None:
     for root in tools:
         if not is_folder(root):
             say(f"{root} does not exist yet; its tools will be found when it does")
-    from pytools_hybrid import server
+    from pytools_hybrid.serve import mcp as server
 
     if settings.transport == "stdio" and sys.stdin.isatty():
         say("speaking MCP over stdin and stdout, for a client that starts this command")

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
     from toolindex import UsageStatistics
 
-    from pytools_hybrid.catalogue import CategoryCount
-    from pytools_hybrid.roots import Roots
-    from pytools_hybrid.settings import Settings
-    from pytools_hybrid.state import IndexState
+    from pytools_hybrid.index import IndexState
+    from pytools_hybrid.search import CategoryCount
+    from pytools_hybrid.settings import Roots, Settings
 
 _SHOWN_CATEGORIES = 12
 _BEFORE_MEGABYTES = 1 << 20
@@ -121,7 +120,7 @@ class _Status:
 async def _look(settings: Settings, roots: Roots) -> _Status:
     from toolindex import kept_path
 
-    from pytools_hybrid.service import ToolSearch
+    from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
         database = tools.index.store.path
@@ -148,7 +147,7 @@ async def _look(settings: Settings, roots: Roots) -> _Status:
 
 async def _limit_notes(settings: Settings, roots: Roots) -> tuple[str, ...]:
     """Return a note on the tools beyond the limit, if there are any; no file is read for it."""
-    from pytools_hybrid.bounding import Listing, left_out
+    from pytools_hybrid.index import Listing, left_out
 
     if (most := settings.max_tools) is None:
         return ()

@@ -1,0 +1,16 @@
+"""The same search for programs: blocking, over tools that they hold, in agent frameworks."""
+
+from pytools_hybrid.agents._blocking import BlockingIndex, BlockingToolSearch
+from pytools_hybrid.agents._calling import ToolFunction, load_tool, result_text
+from pytools_hybrid.agents._corpus import ToolCorpus
+from pytools_hybrid.agents._definitions import ToolDefinition
+
+__all__ = [
+    "BlockingIndex",
+    "BlockingToolSearch",
+    "ToolCorpus",
+    "ToolDefinition",
+    "ToolFunction",
+    "load_tool",
+    "result_text",
+]

@@ -1,0 +1,264 @@
+"""The search for code that is not async: scripts, notebooks, threads."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+import warnings
+from contextlib import ExitStack, suppress
+from functools import cache, partial, wraps
+from typing import TYPE_CHECKING, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
+
+from anyio.from_thread import start_blocking_portal
+
+from pytools_hybrid.agents._threads import started_executor
+from pytools_hybrid.index import Index
+from pytools_hybrid.search import ToolSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from anyio.from_thread import BlockingPortal
+    from toolembed import LimitedEmbedder
+    from toolindex import ToolFilter
+
+    from pytools_hybrid.search import SearchMode
+    from pytools_hybrid.settings import Roots, RootsLike, Settings
+
+__all__ = ["BlockingIndex", "BlockingToolSearch"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S")
+
+_NAME = "pytools-hybrid"
+
+
+class _Running:
+    """An open search in its own event loop, in a thread, until it is closed."""
+
+    def __init__(self, tools: ToolSearch) -> None:
+        self._process = os.getpid()
+        self._closing = threading.Lock()
+        with ExitStack() as stack:
+            self.portal: BlockingPortal = stack.enter_context(start_blocking_portal(name=_NAME))
+            self.portal.call(_use_started_threads)
+            stack.enter_context(self.portal.wrap_async_context_manager(tools))
+            self._stack = stack.pop_all()
+        _register()
+        _all_running.add(self)
+
+    def is_elsewhere(self) -> bool:
+        """Tell whether this process was forked from that one, which leaves threads behind."""
+        return self._process != os.getpid()
+
+    def close(self) -> None:
+        """Close the search and end the thread; what is closed stays so."""
+        if self.is_elsewhere():
+            return
+        with self._closing:
+            try:
+                self._stack.close()
+            finally:
+                _all_running.discard(self)
+
+
+def _use_started_threads() -> None:
+    asyncio.get_running_loop().set_default_executor(started_executor(_NAME))
+
+
+_all_running: set[_Running] = set()
+
+
+@cache
+def _register() -> None:
+    def close_all() -> None:
+        for running in list(_all_running):
+            running.close()
+
+    # By the time of atexit, worker threads take no work any more, and closing needs one. This is
+    # what concurrent.futures itself uses; no public function runs as early.
+    register = getattr(threading, "_register_atexit", atexit.register)
+    with suppress(RuntimeError):
+        register(close_all)
+
+
+class _Loop:
+    """The event loop of a search, in a thread, from `open` to `close`."""
+
+    def __init__(self, tools: ToolSearch) -> None:
+        self._tools = tools
+        self._lock = threading.Lock()
+        self.running: _Running | None = None
+
+    def open(self) -> None:
+        with self._lock:
+            if self.running is not None:
+                raise RuntimeError("this BlockingToolSearch is open already; make another one")
+            if not threading.main_thread().is_alive():
+                raise RuntimeError(
+                    "no BlockingToolSearch can be opened once the main thread has ended: have "
+                    "that one wait for the others (`Thread.join`)"
+                )
+            self.running = _Running(self._tools)
+
+    def close(self) -> None:
+        with self._lock:
+            running, self.running = self.running, None
+            if running is not None:
+                running.close()
+
+    def call(self, method: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        if (running := self.running) is None:
+            raise RuntimeError(
+                "this BlockingToolSearch is not open: use it inside "
+                "`with BlockingToolSearch(…) as tools:`, or call its `open`"
+            )
+        if running.is_elsewhere():
+            raise RuntimeError(
+                "this BlockingToolSearch was opened before this process was forked: make one "
+                "after the fork, or start processes by another method than fork"
+            )
+        if running not in _all_running:
+            raise RuntimeError(
+                "this BlockingToolSearch was closed meanwhile, as each is when the main thread "
+                "ends: have that one wait for the others (`Thread.join`)"
+            )
+        return running.portal.call(partial(method, *args, **kwargs))
+
+
+class _Blocking(Generic[S]):
+    """Waits for what an object does in an event loop."""
+
+    def __init__(self, wrapped: S, loop: _Loop) -> None:
+        self.wrapped: S = wrapped
+        self._loop = loop
+
+    def call(self, method: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a method of `wrapped` in its event loop, and wait for the answer.
+
+        Raises:
+            RuntimeError: It is not open, or was opened in another process.
+        """
+        return self._loop.call(method, *args, **kwargs)
+
+
+def _waiting(
+    method: Callable[Concatenate[S, P], Awaitable[T]],
+) -> Callable[Concatenate[_Blocking[S], P], T]:
+    @wraps(method)
+    def wait(self: _Blocking[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.call(method, self.wrapped, *args, **kwargs)
+
+    return wait
+
+
+class BlockingIndex(_Blocking[Index]):
+    """The `Index` of a `BlockingToolSearch`; its methods wait for their answers."""
+
+    refresh: Final = _waiting(Index.refresh)
+    check: Final = _waiting(Index.check)
+    rebuild: Final = _waiting(Index.rebuild)
+    embed_pending: Final = _waiting(Index.embed_pending)
+    compare_model: Final = _waiting(Index.compare_model)
+    refused: Final = _waiting(Index.refused)
+    coverage: Final = _waiting(Index.coverage)
+    changed_at: Final = _waiting(Index.changed_at)
+    state: Final = _waiting(Index.state)
+    idle_patterns: Final = _waiting(Index.idle_patterns)
+    flush: Final = _waiting(Index.flush)
+    statistics: Final = _waiting(Index.statistics)
+    tidy: Final = _waiting(Index.tidy)
+
+
+class BlockingToolSearch(_Blocking[ToolSearch]):
+    """A `ToolSearch` whose methods wait for their answers.
+
+    It does its work in an event loop of its own, in a thread. So it can be used from any thread,
+    also from several at once, and in a notebook, where a loop is running already. Use it as a
+    context manager, or with `open` and `close`; what is still open when the program ends is
+    closed then.
+
+    Args:
+        root: As for `ToolSearch`.
+        settings: As for `ToolSearch`.
+        embedder: As for `ToolSearch`.
+        refresh: As for `ToolSearch`.
+        follow: As for `ToolSearch`.
+
+    Attributes:
+        wrapped: The `ToolSearch`.
+        index: The index that it searches.
+        settings: The settings.
+        roots: The trees.
+        policy: The tools that may be found, listed and described.
+
+    Raises:
+        SettingsError: A setting cannot work, or nothing says where the tools are.
+        DatabaseError: (on opening) The index can be neither written nor read.
+    """
+
+    def __init__(
+        self,
+        root: RootsLike | None = None,
+        settings: Settings | None = None,
+        *,
+        embedder: LimitedEmbedder | None = None,
+        refresh: bool = True,
+        follow: bool = False,
+    ) -> None:
+        tools = ToolSearch(root, settings, embedder=embedder, refresh=refresh, follow=follow)
+        super().__init__(tools, _Loop(tools))
+        self.index: BlockingIndex = BlockingIndex(tools.index, self._loop)
+        self.settings: Settings = tools.settings
+        self.roots: Roots = tools.roots
+        self.policy: ToolFilter = tools.policy
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        loop = getattr(self, "_loop", None)
+        running = None if loop is None else loop.running
+        if running not in _all_running:
+            return
+        message = f"the search of {self.roots} was never closed"
+        warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+        # Whichever thread this is, it may be the one that would have to do the work.
+        with suppress(RuntimeError):
+            threading.Thread(target=running.close).start()
+
+    def open(self) -> Self:
+        """Open the index, and bring it up to date."""
+        self._loop.open()
+        return self
+
+    def close(self) -> None:
+        """Close the index; it can be opened again."""
+        self._loop.close()
+
+    search: Final = _waiting(ToolSearch.search)
+    terms: Final = _waiting(ToolSearch.terms)
+    place: Final = _waiting(ToolSearch.place)
+    prepare_reranking: Final = _waiting(ToolSearch.prepare_reranking)
+    categories: Final = _waiting(ToolSearch.categories)
+    entries: Final = _waiting(ToolSearch.entries)
+    probe: Final = _waiting(ToolSearch.probe)
+    find: Final = _waiting(ToolSearch.find)
+    describe: Final = _waiting(ToolSearch.describe)
+    record_outcome: Final = _waiting(ToolSearch.record_outcome)
+
+    def uses_vectors(self, mode: SearchMode) -> bool:
+        """Return whether a search of this mode asks the vector channel."""
+        return self.wrapped.uses_vectors(mode)

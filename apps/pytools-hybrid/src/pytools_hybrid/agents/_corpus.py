@@ -1,0 +1,201 @@
+"""Search over tools that a program holds in memory, with the ranking that trees of tools have."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from toolembed import embed_pending
+from toolscan import ScanReport
+
+from pytools_hybrid.agents._definitions import identified, to_record
+from pytools_hybrid.index import Recorder, SQLiteStore, configured_embedder
+from pytools_hybrid.search import MAX_LIMIT, Answering, Searcher, SearchRequest, cut_query
+from pytools_hybrid.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from toolembed import LimitedEmbedder
+    from toolscan import ToolId, ToolRecord
+
+    from pytools_hybrid.agents._definitions import ToolDefinition
+
+__all__ = ["ToolCorpus"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+_READER = "definitions 1"
+_TURN_SECONDS = 60.0
+# Who searches does not wait for ever for a model that is slow to begin with.
+_EMBEDDING_SECONDS = 15.0
+_PAUSE_SECONDS = 60.0
+
+
+class ToolCorpus:
+    """Finds the tools that fit a request among those that each call brings along.
+
+    The index lies in a temporary file, and is brought from one set of tools to the next: what both
+    have costs nothing, and no text is embedded twice. A corpus can be used from any thread and
+    event loop, also from several at once, and leaves nothing behind when it is closed, collected,
+    or the program ends.
+
+    Args:
+        settings: The settings, of which the model and the weights of the channels count.
+        embedder: The model, in place of that of the settings.
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, *, embedder: LimitedEmbedder | None = None
+    ) -> None:
+        self.settings: Settings = Settings.from_flags({}) if settings is None else settings
+        self._embedder = embedder or configured_embedder(self.settings)
+        self._opening = threading.Lock()
+        self._opened: tuple[SQLiteStore, Searcher] | None = None
+        self._remove: weakref.finalize[[SQLiteStore, Path], ToolCorpus] | None = None
+        self._here: _Here | None = None
+        self._tools: dict[ToolId, ToolDefinition] = {}
+        self._records: dict[ToolId, ToolRecord] = {}
+        self._failure = ""
+        self._embeds_at = float("-inf")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the index; a search makes it anew."""
+        with self._opening:
+            if self._remove is not None:
+                self._remove()
+            self._opened = self._remove = self._here = None
+            self._tools, self._records = {}, {}
+
+    async def rank(
+        self,
+        query: str,
+        tools: Iterable[ToolDefinition],
+        *,
+        limit: int | None = None,
+        threshold: float | None = None,
+    ) -> list[str]:
+        """Give the names of the tools that fit a request, best first.
+
+        A model that fails costs the meaning of words, not the answer; the log tells.
+
+        Args:
+            query: The request in plain language; any string is answered.
+            tools: Those to choose from.
+            limit: How many at most, and never more than `MAX_LIMIT`; None for what the settings
+                say.
+            threshold: Leave tools out that are less sure to answer the request, from 0 for all to
+                1; None for what the settings say.
+
+        Raises:
+            DatabaseError: There is no room for the index in the folder for temporary files.
+        """
+        limit = self.settings.limit if limit is None else limit
+        threshold = self.settings.threshold if threshold is None else threshold
+        held = identified(tools)
+        if not held or limit < 1:
+            return []
+        request = SearchRequest(
+            text=cut_query(query), limit=min(limit, MAX_LIMIT), min_confidence=threshold
+        )
+        store, searcher = await asyncio.to_thread(self._open)
+        here = self._in_this_loop(store, searcher)
+        # From the change to the answer: others may bring other tools meanwhile.
+        async with here.lock, store.lease("corpus").turn(patience=_TURN_SECONDS):
+            if held != self._tools:
+                await asyncio.to_thread(self._hold, store, held)
+                self._embeds_at = float("-inf")
+            await self._embed(store)
+            response = await here.answering.answer(request, self._failure)
+            # At once: this loop may end, and the index be removed, before a later moment.
+            await here.recorder.aclose()
+        for note in response.lost:
+            _log.warning("%s", note)
+        names = {str(tool_id): tool.name for tool_id, tool in held.items()}
+        return [names[str(found.entry.id)] for found in response.tools]
+
+    def _open(self) -> tuple[SQLiteStore, Searcher]:
+        with self._opening:
+            if self._opened is None:
+                folder = Path(tempfile.mkdtemp(prefix="pytools-hybrid-"))
+                store = SQLiteStore(folder / "corpus.db", field_weights=self.settings.field_weights)
+                self._remove = weakref.finalize(self, _remove, store, folder)
+                settings = self.settings
+                searcher = Searcher(
+                    store,
+                    bm25_weight=settings.bm25_weight,
+                    vec_weight=settings.vec_weight,
+                    fusion=settings.fusion,
+                )
+                self._opened = store, searcher
+            return self._opened
+
+    def _hold(self, store: SQLiteStore, tools: dict[ToolId, ToolDefinition]) -> None:
+        known = self._tools
+        self._records = {
+            tool_id: self._records[tool_id]
+            if known.get(tool_id) == tool
+            else to_record(tool_id, tool)
+            for tool_id, tool in tools.items()
+        }
+        store.sync(ScanReport(records=tuple(self._records.values())), reader_version=_READER)
+        self._tools = tools
+
+    async def _embed(self, store: SQLiteStore) -> None:
+        embedder, now = self._embedder, time.monotonic()
+        if embedder is None or now < self._embeds_at:
+            return
+        try:
+            async with asyncio.timeout(_EMBEDDING_SECONDS):
+                await asyncio.to_thread(store.use_model, embedder.model_id)
+                await embed_pending(store, embedder, limits=embedder.limits)
+        except Exception as error:  # noqa: BLE001 - a model may fail with anything
+            self._failure = str(error) or f"{embedder.model_id} is slow"
+            self._embeds_at = now + _PAUSE_SECONDS
+        else:
+            self._failure, self._embeds_at = "", float("inf")
+
+    def _in_this_loop(self, store: SQLiteStore, searcher: Searcher) -> _Here:
+        loop, here = asyncio.get_running_loop(), self._here
+        if here is None or here.loop is not loop:
+            recorder = Recorder(store, keeps_searches=False)
+            answering = Answering(store, searcher, recorder, self._embedder)
+            here = self._here = _Here(
+                loop=loop, lock=asyncio.Lock(), recorder=recorder, answering=answering
+            )
+        return here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Here:
+    """What belongs to one event loop: who waits there can wait in no other."""
+
+    loop: asyncio.AbstractEventLoop
+    lock: asyncio.Lock
+    recorder: Recorder
+    answering: Answering
+
+
+def _remove(store: SQLiteStore, folder: Path) -> None:
+    store.close()
+    shutil.rmtree(folder, ignore_errors=True)

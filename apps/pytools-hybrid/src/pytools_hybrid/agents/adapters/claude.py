@@ -1,0 +1,105 @@
+"""For Claude: the client-side tool search of the Messages API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.agents._corpus import ToolCorpus
+from pytools_hybrid.agents._definitions import ToolDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anthropic.types import (
+        ToolParam,
+        ToolReferenceBlockParam,
+        ToolResultBlockParam,
+        ToolUseBlock,
+    )
+
+    from pytools_hybrid.agents._calling import ToolFunction
+
+__all__ = ["ClientToolSearch", "tool_param"]
+
+_DESCRIPTION = (
+    "Find tools by what they should do, in plain language. The tools that are found can be called "
+    "afterwards. Search before saying that something cannot be done."
+)
+
+
+class ClientToolSearch:
+    """Keeps tools out of the model's context until it has searched for them.
+
+    Send `tools` with each request, and answer each call of the search with `result`. The model
+    then calls what it has found as any other tool.
+
+    Args:
+        tools: The definitions of the tools.
+        corpus: What ranks; one of its own by default.
+        limit: How many tools a search gives at most.
+        name: What the search is called.
+
+    Raises:
+        ValueError: One of the tools is called so too.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[ToolParam],
+        corpus: ToolCorpus | None = None,
+        *,
+        limit: int | None = None,
+        name: str = "search_tools",
+    ) -> None:
+        if any(tool["name"] == name for tool in tools):
+            raise ValueError(f"a tool is called {name!r}, as the search is: give another name")
+        self.name = name
+        self._limit = limit
+        self._corpus = corpus or ToolCorpus()
+        self._deferred: list[ToolParam] = [{**tool, "defer_loading": True} for tool in tools]
+        self._definitions = [
+            ToolDefinition(
+                name=tool["name"],
+                description=tool.get("description"),
+                input_schema=tool["input_schema"],
+            )
+            for tool in tools
+        ]
+
+    @property
+    def tools(self) -> list[ToolParam]:
+        """The `tools` of a request: the search, and all others deferred."""
+        schema: dict[str, object] = {
+            "type": "object",
+            "properties": {"query": {"type": "string"}},
+            "required": ["query"],
+        }
+        search: ToolParam = {
+            "name": self.name,
+            "description": _DESCRIPTION,
+            "input_schema": schema,
+        }
+        return [search, *self._deferred]
+
+    async def result(self, call: ToolUseBlock) -> ToolResultBlockParam:
+        """Answer a call of the search with references to the tools that fit."""
+        query = str(call.input.get("query", ""))
+        names = await self._corpus.rank(query, self._definitions, limit=self._limit)
+        # A list without any is refused.
+        content: list[ToolReferenceBlockParam] = [
+            {"type": "tool_reference", "tool_name": name} for name in names
+        ]
+        return {
+            "type": "tool_result",
+            "tool_use_id": call.id,
+            "content": content or "No tool fits: try other words.",
+        }
+
+
+def tool_param(function: ToolFunction) -> ToolParam:
+    """Give the definition of a tool from a tree, as `pytools_hybrid.load_tool` gives it."""
+    return {
+        "name": function.name,
+        "description": function.description,
+        "input_schema": function.input_schema,
+    }

@@ -1,0 +1,113 @@
+"""For OpenAI: the client-executed tool search of the Responses API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from pytools_hybrid.agents._corpus import ToolCorpus
+from pytools_hybrid.agents._definitions import ToolDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from openai.types.responses import (
+        FunctionToolParam,
+        ResponseToolSearchCall,
+        ToolSearchToolParam,
+    )
+    from openai.types.responses.response_tool_search_output_item_param_param import (
+        ResponseToolSearchOutputItemParamParam as ToolSearchOutput,
+    )
+
+    from pytools_hybrid.agents._calling import ToolFunction
+
+__all__ = ["ClientToolSearch", "asked", "function_tool", "search_output", "search_tool"]
+
+_DESCRIPTION = (
+    "Find tools by what they should do, in plain language. The tools that are found can be called "
+    "afterwards. Search before saying that something cannot be done."
+)
+
+
+class ClientToolSearch:
+    """Keeps tools out of the model's context until it has searched for them.
+
+    Send `search_tool()` as a tool with each request, and answer each `tool_search_call` with
+    `output`; the model then calls what it has found as any other function.
+
+    Args:
+        tools: The definitions of the functions.
+        corpus: What ranks; one of its own by default.
+        limit: How many tools a search gives at most.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[FunctionToolParam],
+        corpus: ToolCorpus | None = None,
+        *,
+        limit: int | None = None,
+    ) -> None:
+        self._tools = {tool["name"]: tool for tool in tools}
+        self._limit = limit
+        self._corpus = corpus or ToolCorpus()
+        self._definitions = [
+            ToolDefinition(
+                name=name,
+                description=tool.get("description") or "",
+                input_schema=tool.get("parameters") or {},
+            )
+            for name, tool in self._tools.items()
+        ]
+
+    async def output(self, call: ResponseToolSearchCall) -> ToolSearchOutput:
+        """Answer a search with the definitions of the functions that fit."""
+        names = await self._corpus.rank(asked(call), self._definitions, limit=self._limit)
+        return search_output(call, (self._tools[name] for name in names))
+
+
+def search_tool() -> ToolSearchToolParam:
+    """Give the tool that asks us, not OpenAI, to search."""
+    return {
+        "type": "tool_search",
+        "execution": "client",
+        "description": _DESCRIPTION,
+        "parameters": {
+            "type": "object",
+            "properties": {"query": {"type": "string"}},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    }
+
+
+def asked(call: ResponseToolSearchCall) -> str:
+    """Give the request of a search."""
+    if not isinstance(call.arguments, dict):
+        return ""
+    return str(cast("dict[str, object]", call.arguments).get("query", ""))
+
+
+def search_output(
+    call: ResponseToolSearchCall, tools: Iterable[FunctionToolParam]
+) -> ToolSearchOutput:
+    """Give the item that answers a search, for the `input` of the next request."""
+    return {
+        "type": "tool_search_output",
+        "call_id": call.call_id,
+        "execution": "client",
+        "status": "completed",
+        "tools": [{**tool, "defer_loading": True} for tool in tools],
+    }
+
+
+def function_tool(function: ToolFunction) -> FunctionToolParam:
+    """Give the definition of a tool from a tree, as `pytools_hybrid.load_tool` gives it."""
+    return {
+        "type": "function",
+        "name": function.name,
+        "description": function.description,
+        "parameters": function.input_schema,
+        # Strict schemas must require every property.
+        "strict": False,
+    }

@@ -1,0 +1,50 @@
+"""The index of trees of tools: opened, brought up to date, embedded, followed."""
+
+from pytools_hybrid.index._aliases import Annotator
+from pytools_hybrid.index._capabilities import (
+    FILE_NAME,
+    Capabilities,
+    CapabilitiesError,
+    Capability,
+    parse_capabilities,
+    read_text,
+)
+from pytools_hybrid.index._embed import configured_embedder
+from pytools_hybrid.index._follow import Follower
+from pytools_hybrid.index._freeact import is_incumbent, set_aside_incumbent
+from pytools_hybrid.index._index import Index
+from pytools_hybrid.index._max_tools import Listing, left_out
+from pytools_hybrid.index._scan import refresh
+from pytools_hybrid.index._state import Filling, IndexState
+from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy, open_store
+from pytools_hybrid.index._sync import SYNC_ERRORS
+from pytools_hybrid.index._union import scan_roots
+from pytools_hybrid.index._usage import Recorder, Recording
+
+__all__ = [
+    "FILE_NAME",
+    "SYNC_ERRORS",
+    "Annotator",
+    "Capabilities",
+    "CapabilitiesError",
+    "Capability",
+    "Filling",
+    "Follower",
+    "Index",
+    "IndexState",
+    "Listing",
+    "Recorder",
+    "Recording",
+    "SQLiteReader",
+    "SQLiteStore",
+    "configured_embedder",
+    "has_numpy",
+    "is_incumbent",
+    "left_out",
+    "open_store",
+    "parse_capabilities",
+    "read_text",
+    "refresh",
+    "scan_roots",
+    "set_aside_incumbent",
+]

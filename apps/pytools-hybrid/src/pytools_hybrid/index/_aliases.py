@@ -1,0 +1,132 @@
+"""Bringing what people say of tools into the index, whenever the files or the tools change."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.index._capabilities import (
+    FILE_NAME,
+    Capabilities,
+    CapabilitiesError,
+    parse_capabilities,
+    read_text,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolindex import ToolStore
+
+    from pytools_hybrid.settings import Roots
+
+__all__ = ["Annotator"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class _Source:
+    """One root's file, as it was when it was last looked at."""
+
+    path: Path
+    text: str | None = None
+    capabilities: Capabilities | None = None
+    problem: str | None = None
+    is_told: bool = True
+
+    def look(self) -> bool:
+        """Read it again; whether it says something else than before."""
+        before = self.text, self.problem
+        try:
+            text = read_text(self.path)
+            if text != self.text or self.problem is not None:
+                self.text, self.capabilities, self.problem = text, None, None
+                self.capabilities = parse_capabilities(text, self.path)
+        except CapabilitiesError as error:
+            self.problem = str(error)
+        changed = before != (self.text, self.problem)
+        self.is_told = self.is_told and not changed
+        return changed
+
+
+class Annotator:
+    """Makes the aliases in a store those that the files of its roots give their tools.
+
+    A file that is broken changes nothing: the tools of its root keep the aliases that they have.
+    What is wrong with a file, and ids in it that no tool has, are logged once for each state of
+    the file.
+
+    Args:
+        roots: The trees that the store holds.
+    """
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._sources = {root: _Source(root / FILE_NAME) for root in roots}
+        self._done_at: int | None = None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the files that are broken."""
+        return tuple(it.problem for it in self._sources.values() if it.problem is not None)
+
+    def annotate(self, store: ToolStore) -> int:
+        """Look at the files, and change the store where it has other aliases.
+
+        Whoever calls it holds the lease for files.
+
+        Returns:
+            How many tools have others than before.
+
+        Raises:
+            toolindex.DatabaseError: The store cannot be written; nothing has changed.
+        """
+        changed = [source.look() for source in self._sources.values()]
+        if not any(changed) and self._done_at == _generation(store):
+            return 0
+        if not any(it.problem or _says_anything(it) for it in self._sources.values()):
+            count = store.annotate({})
+        else:
+            count = self._annotate_by_root(store)
+        self._done_at = _generation(store)
+        return count
+
+    def _annotate_by_root(self, store: ToolStore) -> int:
+        ids: dict[Path, list[str]] = {root: [] for root in self._sources}
+        for entry in store.stored(reader_version="").entries.values():
+            ids[self._roots.locate(entry.path)[0]].append(entry.id)
+        aliases: dict[str, tuple[str, ...]] = {}
+        keep: list[str] = []
+        for root, source in self._sources.items():
+            if source.problem is not None or source.capabilities is None:
+                keep += ids[root]
+            else:
+                aliases |= source.capabilities.aliases(ids[root])
+            self._tell(source, ids[root])
+        return store.annotate(aliases, keep=keep)
+
+    def _tell(self, source: _Source, ids: list[str]) -> None:
+        if source.is_told:
+            return
+        source.is_told = True
+        if source.problem is not None:
+            _log.warning("%s; what it said before still counts", source.problem)
+        elif source.capabilities is not None:
+            idle = source.capabilities.idle(frozenset(ids))
+            if idle:
+                more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
+                shown = ", ".join(map(repr, idle[:_SHOWN]))
+                _log.warning("%s: no tool of this folder has the id %s%s", source.path, shown, more)
+
+
+def _says_anything(source: _Source) -> bool:
+    return source.capabilities is not None and bool(source.capabilities.entries)
+
+
+def _generation(store: ToolStore) -> int:
+    with store.reading() as reader:
+        return reader.generation()

@@ -1,0 +1,200 @@
+"""What people say of tools beside the tools' files: `capabilities.toml`, read and checked."""
+
+from __future__ import annotations
+
+import re
+import stat
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from toolindex import FilterError, ToolFilter
+
+from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.settings import bare_dots, split_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+__all__ = [
+    "FILE_NAME",
+    "Capabilities",
+    "CapabilitiesError",
+    "Capability",
+    "parse_capabilities",
+    "read_text",
+]
+
+FILE_NAME = "capabilities.toml"
+"""The file in a root."""
+
+_WILDCARDS = re.compile("[*?]")
+_LISTS = "use_cases", "synonyms"
+_MAX_BYTES = 16 << 20
+_MOST_DOTS = 20
+
+
+class CapabilitiesError(PytoolsError):
+    """A file of capabilities that cannot be used as it is.
+
+    Attributes:
+        path: The file.
+        reason: What is wrong, with its line.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """What is said of one tool, or of all that fit a pattern.
+
+    Attributes:
+        use_cases: Requests that it is right for.
+        synonyms: Words that people use for it.
+        text_hash: Of the tool's text that a language model wrote this for; None where a person
+            wrote it.
+    """
+
+    use_cases: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
+    text_hash: str | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that is searched."""
+        return (*self.use_cases, *self.synonyms)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What one file says.
+
+    Attributes:
+        entries: By id or pattern of ids, in the file's order.
+    """
+
+    entries: Mapping[str, Capability] = field(default_factory=dict[str, Capability])
+
+    def aliases(self, ids: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Give what is said of each of some tools; one of which nothing is said is left out.
+
+        A tool's own entry comes first, then the patterns that it fits; the same words count once.
+        """
+        found = {id_: [self.entries[id_]] for id_ in ids if id_ in self.entries}
+        for key, capability in self._patterns():
+            for id_ in _fitting(key, ids):
+                if self.entries.get(id_) is not capability:
+                    found.setdefault(id_, []).append(capability)
+        merged = {
+            id_: tuple(dict.fromkeys(text for each in said for text in each.texts))
+            for id_, said in found.items()
+        }
+        return {id_: texts for id_, texts in merged.items() if texts}
+
+    def idle(self, ids: Collection[str]) -> list[str]:
+        """Give the ids and patterns that none of some tools has or fits."""
+        idle = {key: None for key in self.entries if key not in ids}
+        for key, _ in self._patterns():
+            if any(_fitting(key, ids)):
+                idle.pop(key, None)
+        return list(idle)
+
+    def _patterns(self) -> list[tuple[str, Capability]]:
+        return [it for it in self.entries.items() if _WILDCARDS.search(it[0])]
+
+
+def _fitting(pattern: str, ids: Collection[str]) -> Iterator[str]:
+    """Give the ids that fit a pattern."""
+    fits = ToolFilter(include=[pattern]).passes_id
+    # Most ids lack the longest part, and that is told twenty times as fast.
+    part = max(_WILDCARDS.split(pattern), key=len)
+    return (id_ for id_ in ids if part in id_ and fits(id_))
+
+
+def read_text(path: Path) -> str:
+    """Read a file of capabilities; one that is not there says nothing.
+
+    Raises:
+        CapabilitiesError: It cannot be read.
+    """
+    try:
+        # A pipe or a device would be read for ever.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise CapabilitiesError(path, "cannot be read: it is no file")
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise CapabilitiesError(path, f"cannot be read: {error.strerror or error}") from error
+    if len(content) > _MAX_BYTES:
+        raise CapabilitiesError(path, f"is larger than {_MAX_BYTES >> 20} MiB")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise CapabilitiesError(path, f"line {line} is not UTF-8; save it as UTF-8") from error
+
+
+def parse_capabilities(text: str, path: Path) -> Capabilities:
+    """Read the text of a file of capabilities.
+
+    Args:
+        text: The text.
+        path: The file that errors name.
+
+    Raises:
+        CapabilitiesError: It is no TOML, or says something else than capabilities.
+    """
+    text = text.removeprefix("\ufeff")
+    # Keys of many parts take the square of their number to read.
+    if bare_dots(text) > _MOST_DOTS:
+        raise CapabilitiesError(path, "has a key of too many parts; ids stand in quotation marks")
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CapabilitiesError(path, f"is no TOML: {error}") from error
+    entries: dict[str, Capability] = {}
+    for key, table in content.items():
+        try:
+            entries[key] = _capability(key, table)
+        except ValueError as error:
+            raise CapabilitiesError(path, f"line {_line_of(key, text)}: {error}") from error
+    return Capabilities(entries)
+
+
+def _capability(key: str, table: JsonValue) -> Capability:
+    if not isinstance(table, dict):
+        raise ValueError(f'{key!r} is no table; write ["{key}"] and use_cases below it')
+    try:
+        ToolFilter(include=[key])
+    except FilterError as error:
+        raise ValueError("the id is longer than any id is") from error
+    lists: dict[str, tuple[str, ...]] = {}
+    for name, value in table.items():
+        if name in _LISTS:
+            if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+                raise ValueError(f"{name} of {key!r} is no list of texts")
+            lists[name] = tuple(stripped for text in map(str, value) if (stripped := text.strip()))
+        elif name != "text_hash":
+            raise ValueError(
+                f"{key!r} has {name!r}, which is none of use_cases, synonyms and text_hash; an id "
+                'stands in quotation marks, as in ["mcptools:shell:run_command"]'
+            )
+        elif not isinstance(value, str):
+            raise ValueError(f"text_hash of {key!r} is no text")
+    text_hash = table.get("text_hash")
+    return Capability(**lists, text_hash=text_hash if isinstance(text_hash, str) else None)
+
+
+def _line_of(key: str, text: str) -> int:
+    """Give the line of a table's header; of a value that is no table, the first line."""
+    blocks = split_tables(text)
+    return next((block.line for block in blocks if key in tomllib.loads(block.text)), 1)

@@ -1,0 +1,359 @@
+"""Following files: an index is kept up to date while a program runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import aclosing, suppress
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from toolembed import Backoff, EmbeddingError, FailureKind
+from toolindex import ToolIndexError
+
+from pytools_hybrid.errors import IndexNotReadyError, innermost
+from pytools_hybrid.index._sync import SYNC_ERRORS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from toolindex import SyncReport
+    from toolwatch import ChangeBatch
+
+    from pytools_hybrid.index._index import Index
+    from pytools_hybrid.index._state import Filling
+
+__all__ = ["Follower"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+# Clients wait for a minute at most.
+_OPENING_SECONDS = 45.0
+_FIRST_SYNC_SECONDS = 10.0
+_FIRST_TOOLS_SECONDS = 45.0
+_FIRST_EMBEDDING_SECONDS = 2.0
+_PROGRESS_SECONDS = 1.0
+_REFRESHING = Backoff(first=0.5, longest=5.0)
+# Together with the time of a request, a model that recovered is noticed within 20 seconds; a
+# provider is not asked that often with a wrong key.
+_EMBEDDING = Backoff(first=1.0, longest=8.0)
+_EMBEDDING_UNAVAILABLE = Backoff(first=1.0, longest=30.0)
+_REFUSED_SECONDS = 10.0
+_RESTART_PAUSE = 2.0
+# A file written within two seconds of being read has a stamp that can be trusted after that.
+_SETTLING_SECONDS = 2.5
+_READ_ONLY_PAUSE = 30.0
+_TIDY_AFTER = 30.0
+_TIDY_EVERY = 24 * 3600.0
+
+
+class Follower:
+    """Brings an index up to date, and goes on as files change.
+
+    The index has to be open when `run` is called; before that, others may wait here. What fails is
+    tried again, with growing retry delays; searches go on meanwhile.
+
+    Args:
+        index: The index.
+        on_sync: Told what a look at the files changed or left out, where there is any.
+
+    Attributes:
+        refreshed: Set whenever the index was brought up to date; who waits for it clears it.
+    """
+
+    def __init__(
+        self, index: Index, *, on_sync: Callable[[SyncReport], object] | None = None
+    ) -> None:
+        self.refreshed: asyncio.Event = asyncio.Event()
+        self._index = index
+        self._on_sync = on_sync
+        self._opened = asyncio.Event()
+        self._synced = asyncio.Event()
+        self._embedded = asyncio.Event()
+        self._unsettled: dict[PurePosixPath, float] = {}
+        self._has_unsettled = asyncio.Event()
+        self._made = self._started = self._looked = asyncio.get_running_loop().time()
+
+    async def run(self) -> None:
+        """Work until cancelled, or until there is nothing to follow."""
+        self._started = self._looked = asyncio.get_running_loop().time()
+        self._opened.set()
+        while True:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._follow_files())
+                    if self._index.settings.follows_files:
+                        tasks.create_task(self._follow_entries())
+                        tasks.create_task(self._settle())
+                        tasks.create_task(self._tidy())
+                return
+            except Exception as error:
+                if _is_being_cancelled():
+                    problem = innermost(error)
+                    _log.info("to end following %s failed: %s", self._index.roots, problem)
+                    raise asyncio.CancelledError from error
+                # Whatever it was, the files must be followed again.
+                _log.exception("following %s failed; starting over", self._index.roots)
+                await asyncio.sleep(_RESTART_PAUSE)
+
+    async def ready(self, progress: Callable[[float, str], Awaitable[None]] | None = None) -> None:
+        """Wait until all files were looked at once and what is new embedded, or until it is time.
+
+        Without it, a search sent together with the first words to a server would be answered
+        from an index that is still empty. Neither a slow tree, nor a slow model, nor one that
+        fails is waited for: the time is counted from the start, and from the first look. Only
+        where there is no tool at all yet, the first ones are waited for longer.
+
+        Args:
+            progress: Told now and then, while there is something to wait for, how many seconds
+                the work has taken and what it is.
+        """
+        if not await self.looked(progress):
+            await self._some_tools(progress)
+        until = self._looked + _FIRST_EMBEDDING_SECONDS
+        await self._wait(self._embedded, until, progress, "embedding new tools")
+
+    async def opened(
+        self,
+        progress: Callable[[float, str], Awaitable[None]] | None = None,
+        *,
+        within: float = _OPENING_SECONDS,
+    ) -> bool:
+        """Wait until the index is open, or until it is time.
+
+        Args:
+            progress: As for `ready`.
+            within: How many seconds after the start it is time.
+
+        Returns:
+            Whether it is.
+        """
+        return await self._wait(self._opened, self._made + within, progress, "opening the index")
+
+    async def looked(
+        self,
+        progress: Callable[[float, str], Awaitable[None]] | None = None,
+        *,
+        within: float = _FIRST_SYNC_SECONDS,
+    ) -> bool:
+        """Wait until the index is open and all files were looked at once, or until it is time.
+
+        Args:
+            progress: As for `ready`.
+            within: How many seconds after the index was opened it is time.
+
+        Returns:
+            Whether they were.
+
+        Raises:
+            IndexNotReadyError: It takes too long to open the index.
+        """
+        if not await self.opened(progress):
+            raise IndexNotReadyError
+        until = self._started + within
+        return await self._wait(self._synced, until, progress, "looking at the files")
+
+    async def _some_tools(self, progress: Callable[[float, str], Awaitable[None]] | None) -> None:
+        """Wait until there is a tool to be found, whoever added it, or until it is time."""
+        until = self._started + _FIRST_TOOLS_SECONDS
+        loop = asyncio.get_running_loop()
+        while not (self._synced.is_set() or (await self._index.state()).coverage.tools):
+            if (now := loop.time()) >= until:
+                return
+            soon = min(until, now + _PROGRESS_SECONDS)
+            await self._wait(self._synced, soon, progress, "looking at the files")
+
+    async def _wait(
+        self,
+        event: asyncio.Event,
+        until: float,
+        progress: Callable[[float, str], Awaitable[None]] | None,
+        work: str,
+    ) -> bool:
+        loop = asyncio.get_running_loop()
+        while not event.is_set() and (now := loop.time()) < until:
+            if progress is not None:
+                far = f": {self._filling}" if self._filling else ""
+                await progress(round(now - self._made, 3), f"{work}{far}")
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(until, now + _PROGRESS_SECONDS)):
+                    await event.wait()
+        return event.is_set()
+
+    @property
+    def _filling(self) -> Filling | None:
+        return self._index.sync.filling if self._opened.is_set() else None
+
+    async def _follow_files(self) -> None:
+        settings = self._index.settings
+        if settings.sync:
+            await self._refresh(None)
+        self._have_looked()
+        if settings.follows_files:
+            self._index.sync.changed.set()
+        else:
+            self._embedded.set()
+        await self._tell_of_idle_patterns()
+        if not settings.watch:
+            return
+        from toolwatch import ToolWatchError, awatch_tools
+
+        roots = self._index.roots
+        # The first batch of each asks for what syncing at the start would have done.
+        passed = {root.absolute() for root in roots} if settings.sync else set[Path]()
+        while True:
+            try:
+                async with aclosing(awatch_tools(roots)) as batches:
+                    async for batch in batches:
+                        if batch.rescan and batch.root not in passed:
+                            passed.add(batch.root)
+                        elif batch.rescan:
+                            await self._refresh(None)
+                        elif paths := self._without_own(batch):
+                            await self._refresh(paths)
+            except (ToolWatchError, OSError) as error:
+                _log.warning("watching %s failed (%s); looking again", roots, error)
+                await asyncio.sleep(_RESTART_PAUSE)
+                await self._refresh(None)
+
+    async def _refresh(
+        self, within: Iterable[PurePosixPath] | None, *, is_second: bool = False
+    ) -> None:
+        """Refresh until it works: a lock or a full disk must not leave the index stale.
+
+        Args:
+            within: As for `Index.refresh`.
+            is_second: Whether files that are not settled yet are left to the next start.
+        """
+        failures = 0
+        while True:
+            if not await asyncio.to_thread(self._index.store.try_writing):
+                # It may have been a full disk; whoever searches is told that it is out of date.
+                self._have_looked()
+                self._embedded.set()
+                await asyncio.sleep(_READ_ONLY_PAUSE)
+                within = None
+                continue
+            try:
+                report = await self._index.refresh(within)
+            except SYNC_ERRORS as error:
+                _log.warning("the index could not be brought up to date: %s", error)
+                self._have_looked()
+                self._embedded.set()
+                failures += 1
+                await asyncio.sleep(_REFRESHING.delay(failures))
+                # What else changed meanwhile is not known any more.
+                within = None
+            else:
+                if report.added or report.updated or report.removed:
+                    _log.info(
+                        "%d tools added, %d updated, %d removed",
+                        report.added,
+                        report.updated,
+                        report.removed,
+                    )
+                if self._on_sync is not None and _is_news(report):
+                    self._on_sync(report)
+                for issue in report.issues:
+                    _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
+                if not is_second:
+                    self._note_unsettled(report)
+                self.refreshed.set()
+                return
+
+    def _note_unsettled(self, report: SyncReport) -> None:
+        due = asyncio.get_running_loop().time() + _SETTLING_SECONDS
+        for path in report.unsettled:
+            self._unsettled[PurePosixPath(self._index.roots.locate(path)[1])] = due
+        if self._unsettled:
+            self._has_unsettled.set()
+
+    async def _settle(self) -> None:
+        """Look once more at files that had just been written, so that the next start need not."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._has_unsettled.wait()
+            await asyncio.sleep(min(self._unsettled.values()) - loop.time())
+            now = loop.time()
+            paths = [path for path, due in self._unsettled.items() if due <= now]
+            for path in paths:
+                del self._unsettled[path]
+            if not self._unsettled:
+                self._has_unsettled.clear()
+            await self._refresh(paths, is_second=True)
+
+    def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
+        """Leave out the index itself: to follow what following writes would never end."""
+        try:
+            own = self._index.store.path.relative_to(os.path.realpath(batch.root))
+        except ValueError:
+            return list(batch.paths)
+        folder, name = PurePosixPath(own.parent.as_posix()), own.name
+        return [
+            path for path in batch.paths if path.parent != folder or not path.name.startswith(name)
+        ]
+
+    async def _tell_of_idle_patterns(self) -> None:
+        with suppress(ToolIndexError):
+            for pattern in await self._index.idle_patterns():
+                _log.warning("the pattern %r of include or exclude matches no tool", pattern)
+
+    def _have_looked(self) -> None:
+        if not self._synced.is_set():
+            self._looked = asyncio.get_running_loop().time()
+            self._synced.set()
+
+    async def _follow_entries(self) -> None:
+        """Embed after every change, and again a while after a failure or a refusal."""
+        failures, told = 0, ""
+        delay: float | None = None
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._index.sync.changed.wait()
+            self._index.sync.changed.clear()
+            self.refreshed.set()
+            # What is embedded during the first look is not all there is to embed.
+            is_all = self._synced.is_set()
+            try:
+                await self._index.embed_pending()
+                failures, told = 0, ""
+                delay = None if self._index.has_all_vectors else _REFUSED_SECONDS
+            except Exception as error:  # noqa: BLE001 - a model may fail with anything
+                failures += 1
+                delay = _delay(error, failures)
+                if str(error) != told:
+                    told = str(error)
+                    _log.warning("vectors are missing for now: %s", error)
+            if is_all:
+                self._embedded.set()
+
+    async def _tidy(self) -> None:
+        """Now and then, when nothing else is likely to be done."""
+        await asyncio.sleep(_TIDY_AFTER)
+        while True:
+            try:
+                await self._index.tidy()
+            except ToolIndexError as error:
+                _log.info("the index could not be tidied: %s", error)
+            await asyncio.sleep(_TIDY_EVERY)
+
+
+def _is_news(report: SyncReport) -> bool:
+    return bool(report.added or report.updated or report.removed or report.issues)
+
+
+def _is_being_cancelled() -> bool:
+    """Tell whether an error came in the place of a cancellation, which will not come again."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _delay(error: Exception, failures: int) -> float:
+    """Return the seconds after which embedding is tried again."""
+    if not isinstance(error, EmbeddingError):
+        return _EMBEDDING.delay(failures)
+    is_unavailable = error.kind is FailureKind.UNAVAILABLE
+    backoff = _EMBEDDING_UNAVAILABLE if is_unavailable else _EMBEDDING
+    return backoff.delay(failures, error.retry_after)

@@ -1,0 +1,418 @@
+"""The index of trees of tools: opened, brought up to date, repaired, closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from toolindex import ToolFilter, ToolIndexError, remove_index
+
+from pytools_hybrid.index._catch_up import catch_up, stop
+from pytools_hybrid.index._embed import VectorWork, configured_embedder
+from pytools_hybrid.index._state import IndexState
+from pytools_hybrid.index._store import open_store
+from pytools_hybrid.index._sync import TreeSync
+from pytools_hybrid.index._usage import Recorder
+from pytools_hybrid.settings import Roots, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path, PurePosixPath
+    from types import TracebackType
+
+    from toolembed import LimitedEmbedder
+    from toolindex import Coverage, StoreReader, SyncReport, UsageStatistics
+
+    from pytools_hybrid.index._store import SQLiteStore
+    from pytools_hybrid.settings import RootsLike
+
+__all__ = ["Index"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("pytools_hybrid")
+
+_USAGE_DAYS = 90.0
+_USAGE_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
+    """What there is between entering and leaving."""
+
+    store: SQLiteStore
+    sync: TreeSync
+    vectors: VectorWork
+    recorder: Recorder
+
+
+class Index:
+    """The index of a tree of tools, or of several as one.
+
+    Use it as an async context manager, which brings the index up to date on entering; after that,
+    `refresh` and `embed_pending` do so, or `follow`. It can be entered again after it was left.
+
+    Args:
+        root: The tree of tools, which may appear later; or several, of which the first that has
+            a tool counts. None for the one that the settings name, or the command would take.
+        settings: The settings; None reads them as the command does.
+        embedder: The model, in place of that of the settings.
+        refresh: Whether entering brings the index up to date, unless the settings leave that to
+            others; what fails then is told with the answers.
+        follow: Whether the index follows the files from then on, for programs that run long.
+
+    Attributes:
+        settings: The settings.
+        roots: The trees.
+        embedder: The model, or None for search by words alone.
+
+    Raises:
+        SettingsError: A setting cannot work, or nothing says where the tools are.
+        DatabaseError: (on entering) The index can be neither written nor read.
+    """
+
+    def __init__(
+        self,
+        root: RootsLike | None = None,
+        settings: Settings | None = None,
+        *,
+        embedder: LimitedEmbedder | None = None,
+        refresh: bool = True,
+        follow: bool = False,
+    ) -> None:
+        self.settings: Settings = Settings.from_flags({}) if settings is None else settings
+        self.roots: Roots = _roots(self.settings) if root is None else Roots.of(root)
+        self.embedder: LimitedEmbedder | None = embedder or configured_embedder(self.settings)
+        self._database = self.settings.resolved_database(self.roots)
+        self._refreshes = refresh and self.settings.sync
+        self._follows = follow
+        self._background: asyncio.Task[None] | None = None
+        self._is_entered = False
+        self._open: _Open | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._is_entered:
+            raise RuntimeError("this index is open already; make another one")
+        self._is_entered = True
+        try:
+            await self._enter()
+        except BaseException:
+            self._is_entered = False
+            raise
+        return self
+
+    async def _enter(self) -> None:
+        settings = self.settings
+        store = await self._opened()
+        sync = TreeSync(
+            store,
+            self.roots,
+            completes=settings.sync,
+            outside_links=settings.outside_links,
+            max_tools=settings.max_tools,
+        )
+        self._open = _Open(
+            store=store,
+            sync=sync,
+            vectors=VectorWork(store, self.embedder, sync),
+            recorder=Recorder(store, keeps_searches=settings.usage_log, mend=sync.mend),
+        )
+        try:
+            if settings.deletes_usage and settings.follows_files and not store.read_only:
+                with suppress(ToolIndexError):
+                    await asyncio.to_thread(store.usage.clear)
+            self._background = await self._start()
+        except BaseException:
+            await self._close()
+            raise
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._close()
+
+    async def _opened(self) -> SQLiteStore:
+        loop = asyncio.get_running_loop()
+        weights = self.settings.field_weights
+        opening = loop.run_in_executor(None, open_store, self._database, self.roots, weights)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The thread goes on, and may take long: another process may be making the index.
+            opening.add_done_callback(_close_late)
+            raise
+
+    async def _start(self) -> asyncio.Task[None] | None:
+        """Begin what goes on while it is open, and return the task, if there is one."""
+        if self._follows:
+            # Only programs that run long need what follows files.
+            from pytools_hybrid.index._follow import Follower
+
+            follower = Follower(self)
+            task = self._background = asyncio.create_task(follower.run())
+            await follower.ready()
+            return task
+        if self._refreshes and not self.store.read_only:
+            return await catch_up(self.sync, self.vectors)
+        return None
+
+    async def _close(self) -> None:
+        parts = self._parts
+        try:
+            # What goes on in the background finds all in its place until it has ended.
+            if self._background is not None:
+                await stop(self._background)
+            await parts.sync.aclose()
+            await parts.recorder.aclose()
+        finally:
+            is_empty = await self._is_empty()
+            parts.store.close()
+            if is_empty:
+                await asyncio.to_thread(_remove_empty, parts.store.path)
+            self._background = self._open = None
+            self._is_entered = False
+
+    async def _is_empty(self) -> bool:
+        """Return whether the index has no tools: a misspelt root must leave no file behind."""
+        if self.store.read_only:
+            return False
+        with suppress(ToolIndexError):
+            return (await self.look(lambda reader: reader.coverage(""))).tools == 0
+        return False
+
+    @property
+    def _parts(self) -> _Open:
+        if self._open is None:
+            raise RuntimeError(
+                "this index is not open: use it inside `async with ToolSearch(…) as tools:`"
+            )
+        return self._open
+
+    @property
+    def store(self) -> SQLiteStore:
+        """The open store."""
+        return self._parts.store
+
+    @property
+    def sync(self) -> TreeSync:
+        """What keeps the store equal to the trees."""
+        return self._parts.sync
+
+    @property
+    def vectors(self) -> VectorWork:
+        """What embeds the tools."""
+        return self._parts.vectors
+
+    @property
+    def recorder(self) -> Recorder:
+        """What writes down searches and outcomes."""
+        return self._parts.recorder
+
+    async def refresh(
+        self,
+        within: Iterable[PurePosixPath] | None = None,
+        *,
+        trusts_stamps: bool = True,
+        progress: Callable[[int], object] | None = None,
+    ) -> SyncReport:
+        """Make the index equal to the files: all, or those at some paths.
+
+        An index that turns out to be damaged is set aside and made anew.
+
+        Args:
+            within: Those paths, relative to each of the roots.
+            trusts_stamps: Whether a file that looks as it did, by size and times, is not read.
+            progress: Called from a thread with the number of files looked at so far.
+
+        Raises:
+            LeaseHeldError: Another process has been at it for half a minute.
+            DatabaseError: The index cannot be written.
+            RootUnreadableError: A root cannot be listed; the others are up to date.
+        """
+        return await self.sync.refresh(within, trusts_stamps=trusts_stamps, progress=progress)
+
+    async def check(self) -> tuple[str, ...]:
+        """Look the whole index through, whatever the files are.
+
+        A file that is damaged is set aside, and made anew by the next refresh.
+
+        Returns:
+            Where it does not agree with itself, in sentences; `rebuild` mends that.
+
+        Raises:
+            DatabaseError: The index can be neither read nor written.
+        """
+        return await self.sync.mending(lambda: asyncio.to_thread(self.store.check))
+
+    async def rebuild(self, *, forget_vectors: bool = False) -> None:
+        """Make the search tables again; the next refresh reads every file anew.
+
+        Args:
+            forget_vectors: Have the model embed all tools again, too. It is asked for one vector
+                first, and what it gave before serves until it is replaced.
+
+        Raises:
+            EmbeddingError: The model gives none; nothing has changed.
+            DatabaseError: The index cannot be written; nothing has changed.
+        """
+        forget: str | None = None
+        if forget_vectors and self.embedder is not None:
+            given = len(await self.embedder.embed_query("tool"))
+            forget = self.embedder.model_id
+            await asyncio.to_thread(self.store.use_model, forget, dimensions=given)
+        await self.sync.mending(lambda: asyncio.to_thread(self.store.rebuild, forget=forget))
+
+    async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
+        """Embed what the model has not embedded yet, storing each batch as it comes.
+
+        Args:
+            progress: Called with the number of texts embedded so far, and of all.
+
+        Returns:
+            How many texts were embedded.
+
+        Raises:
+            EmbeddingError: The model gave no vectors; what came before is stored.
+            ToolIndexError: Its vectors cannot be stored.
+        """
+        return await self.vectors.embed(progress)
+
+    async def compare_model(self) -> str:
+        """Ask the model for a vector; return how its length differs from the index's, if it does.
+
+        Raises:
+            EmbeddingError: The model gives none.
+            DatabaseError: The index cannot be read.
+        """
+        return await self.vectors.compare()
+
+    @property
+    def has_all_vectors(self) -> bool:
+        """Whether the last `embed_pending` left no text to be asked for again."""
+        return self.vectors.is_done
+
+    async def refused(self) -> dict[str, str]:
+        """Give the tools whose text the model has refused, by id, with its reasons.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        return await self.vectors.refused()
+
+    async def coverage(self) -> Coverage:
+        """Count the tools in the index, and those that the model has given vectors.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        return (await self.state()).coverage
+
+    async def changed_at(self) -> float | None:
+        """Give when a tool was last added or updated, in seconds since 1970; None without any.
+
+        Every tool is looked at for it.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        return await self.look(lambda reader: reader.changed_at())
+
+    async def state(self) -> IndexState:
+        """Give the generation and the coverage of the index, both of one moment.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        model_id = self.embedder.model_id if self.embedder is not None else ""
+        return await self.look(
+            lambda reader: IndexState(
+                generation=reader.generation(),
+                coverage=reader.coverage(model_id),
+            )
+        )
+
+    async def idle_patterns(self) -> tuple[str, ...]:
+        """Return the patterns of include and exclude that match no tool: they may be misspelt.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        patterns = (*self.settings.include, *self.settings.exclude)
+
+        def idle(reader: StoreReader) -> tuple[str, ...]:
+            return tuple(it for it in patterns if not reader.categories(ToolFilter(include=[it])))
+
+        return await self.look(idle) if patterns else ()
+
+    async def flush(self) -> None:
+        """Write what has been noted of searches, which else happens a moment later."""
+        if self._open is not None:
+            await self.recorder.flush()
+
+    async def statistics(self, *, since: float | None = None) -> UsageStatistics:
+        """Sum the usage record up.
+
+        Args:
+            since: Leave out what is older, in seconds since 1970.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        await self.recorder.flush_unless_failing()
+        return await self.sync.mending(
+            lambda: asyncio.to_thread(self.store.usage.statistics, since=since)
+        )
+
+    async def tidy(self) -> None:
+        """Forget old vectors that no tool needs, and the oldest of the usage record.
+
+        Raises:
+            DatabaseError: The index cannot be written.
+        """
+        if self.store.read_only:
+            return
+        if self.embedder is not None:
+            await asyncio.to_thread(self.store.use_model, self.embedder.model_id)
+        await asyncio.to_thread(self.store.prune)
+        usage = self.store.usage
+        if self.settings.usage_log:
+            await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
+        elif self.settings.deletes_usage:
+            await asyncio.to_thread(usage.clear)
+
+    async def look(self, at: Callable[[StoreReader], T]) -> T:
+        """Look at the state that the index has now, in a thread.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+
+        def look() -> T:
+            with self.store.reading() as reader:
+                return at(reader)
+
+        return await self.sync.mending(lambda: asyncio.to_thread(look))
+
+
+def _remove_empty(database: Path) -> None:
+    # An index that somebody has open, or a file that is not an index, is kept.
+    with suppress(ToolIndexError, OSError):
+        remove_index(database, only_empty=True)
+
+
+def _close_late(opening: asyncio.Future[SQLiteStore]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+def _roots(settings: Settings) -> Roots:
+    roots, note = settings.resolved_root()
+    if note:
+        _log.info("%s", note)
+    return roots

@@ -1,0 +1,425 @@
+"""The SQLite index as the store that searches run on: toolindex's tables, toolrank's retrievers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolindex import (
+    CONTENT_TABLE,
+    FTS_COLUMNS,
+    FTS_TABLE,
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    DatabaseError,
+    ForeignDatabaseError,
+    IndexReader,
+    NewerSchemaError,
+    ToolIndex,
+    TooManyFilesError,
+    kept_path,
+)
+from toolrank import (
+    BM25Retriever,
+    Content,
+    Filter,
+    FuzzyRetriever,
+    NameRetriever,
+    NumpyVectorRetriever,
+    Postings,
+    Query,
+    RetrievalError,
+    VectorRetriever,
+    VectorRows,
+    lexical_strength,
+)
+
+from pytools_hybrid.index._freeact import set_aside_incumbent
+from pytools_hybrid.settings import Roots
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+
+    from toolindex import Coverage, ToolFilter
+    from toolrank import Hit, VectorMatrix
+
+    from pytools_hybrid.settings import RootsLike
+
+    _Matrices = dict[tuple[int, str, int], VectorMatrix]
+    _Postings = dict[int, Postings]
+    _Filters = dict[tuple[int, int, ToolFilter], Filter]
+
+__all__ = ["SQLiteReader", "SQLiteStore", "has_numpy", "open_store"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+# Chosen by ablation: docs/decisions/0008.
+_COLUMN_WEIGHTS = {
+    "name_words": 5.0,
+    "description": 1.0,
+    "parameter_words": 0.75,
+    "category_words": 1.0,
+    "tag_words": 1.0,
+    "segments": 1.0,
+    # What people say of some tools must not hide the others: docs/decisions/0013.
+    "alias_words": 0.5,
+}
+# Who types part of a word means a name: docs/decisions/0010.
+_FUZZY_COLUMN_WEIGHTS = {**_COLUMN_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
+_FIELDS = {
+    "name": "name_words",
+    "description": "description",
+    "parameters": "parameter_words",
+    "category": "category_words",
+    "tags": "tag_words",
+}
+_CONTENT = Content(table=CONTENT_TABLE, column="id")
+_KEYS = ("name_key", "qualified_key")
+# Up to 32 MB; reading larger tables for each search costs little more than the products do.
+_FLOATS_IN_MEMORY = 8 << 20
+# The import of numpy takes as long as what it saves in twenty searches; a command makes one.
+_LOOKS_BEFORE_NUMPY = 2
+# Terms in more of the tools tell nothing apart and cost most.
+_COMMON = 0.3
+# A tool that has all the words of a request is better than one that has some of them often.
+_EVENNESS = 0.75
+_SIMILAR_WEIGHT = 0.7
+_NAMED = 50
+# Of ten thousand tools one takes some 500 kB.
+_FILTERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ColumnWeights:
+    """The weights of the columns of the full-text table, in their order."""
+
+    words: tuple[float, ...]
+    fuzzy: tuple[float, ...]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, float]) -> _ColumnWeights:
+        set_ = {_FIELDS[field]: weight for field, weight in fields.items()}
+        words, fuzzy = _COLUMN_WEIGHTS | set_, _FUZZY_COLUMN_WEIGHTS | set_
+        return cls(
+            words=tuple(words[column] for column in FTS_COLUMNS),
+            fuzzy=tuple(fuzzy[column] for column in FTS_COLUMNS),
+        )
+
+
+class SQLiteReader(IndexReader):
+    """One state of the index, with the candidates that a search asks it for.
+
+    Args:
+        reader: That state.
+        postings: What was read of the full-text table, by the state that it was read from.
+        filters: What filters let through, by the state that they were asked in.
+        matrices: Vector tables in memory, by the state that they were read from and their name.
+        looks: Counts the states that vectors were searched in: the first ones go without numpy.
+        weights: How much words count in each column.
+    """
+
+    def __init__(
+        self,
+        reader: IndexReader,
+        postings: _Postings,
+        filters: _Filters,
+        matrices: _Matrices,
+        looks: Iterator[int],
+        weights: _ColumnWeights,
+    ) -> None:
+        super().__init__(reader.connection, reader.counts)
+        self._postings = postings
+        self._filters = filters
+        self._matrices = matrices
+        self._looks = looks
+        self._weights = weights
+        self._uses_numpy: bool | None = None
+
+    def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
+        """Give the tools that share words with a query, best first by BM25."""
+        return self._words(self._filter(where)).retrieve(Query(text=query), depth=depth)
+
+    def named(self, query: str, *, where: ToolFilter) -> list[Hit]:
+        """Give the tools that a query names, those that it is the whole name of first."""
+        retriever = NameRetriever(
+            self.connection, content=_CONTENT, keys=_KEYS, where=self._filter(where)
+        )
+        return retriever.retrieve(Query(text=query), depth=_NAMED)
+
+    def corrections(self, query: str) -> dict[str, str]:
+        """Give the words of a query that no tool has, with those they are slips of."""
+        return self._words().corrections(query)
+
+    def terms(self, query: str, ids: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Give the terms of a query that some tools have, with what each adds to their scores."""
+        return {
+            id_: {
+                match.term
+                if match.term == match.held
+                else f"{match.term}→{match.held}": match.score
+                for match in matches
+            }
+            for id_, matches in self._words().matches(query, ids).items()
+        }
+
+    def lexical_coverage(self, query: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return which share of a query some tools have, its rare terms counting most."""
+        return self._words().coverage(query, ids)
+
+    def lexical_scale(self, query: str) -> float:
+        """Return what scores by words are divided by to mean the same for every query."""
+        one = lexical_strength(1.0, self._words().statistics(query))
+        return 1 / one if one else 0.0
+
+    def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
+        """Give the tools whose words are like those of a query, best first; names count most."""
+        retriever = FuzzyRetriever(
+            self.connection,
+            table=FTS_TABLE,
+            weights=self._weights.fuzzy,
+            content=_CONTENT,
+            where=self._filter(where),
+            postings=self._remembered(),
+            common=_COMMON,
+            evenness=_EVENNESS,
+        )
+        return retriever.retrieve(Query(text=query), depth=depth)
+
+    def _words(self, where: Filter | None = None) -> BM25Retriever:
+        return BM25Retriever(
+            self.connection,
+            table=FTS_TABLE,
+            weights=self._weights.words,
+            content=_CONTENT,
+            where=where,
+            postings=self._remembered(),
+            common=_COMMON,
+            evenness=_EVENNESS,
+            similar_weight=_SIMILAR_WEIGHT,
+        )
+
+    def _filter(self, tools: ToolFilter) -> Filter | None:
+        """Ask once what a filter lets through: every channel and part of a request wants it."""
+        selection = tools.rowids()
+        if selection is None:
+            return None
+        sql, parameters = selection
+        key = self.generation(), self.usage_generation() if tools.uses_outcomes else 0, tools
+        if (known := self._filters.get(key)) is None:
+            if len(self._filters) >= _FILTERS:
+                self._filters.clear()
+            rows = frozenset(row for (row,) in self.connection.execute(sql, parameters))
+            known = self._filters[key] = Filter(sql=sql, parameters=parameters, rows=rows)
+        return known
+
+    def _remembered(self) -> Postings:
+        state = self.generation()
+        if state not in self._postings:
+            # Of states that are past, nobody will ask again.
+            self._postings.clear()
+        return self._postings.setdefault(state, Postings())
+
+    def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
+        """Count the tools, and those that can be found by a vector of a model."""
+        coverage = super().coverage(model_id, dimensions=dimensions)
+        has_table = self.vector_table(model_id, dimensions=dimensions) is not None
+        if coverage.vectors and not has_table and not has_numpy():
+            return replace(coverage, vectors=0)
+        return coverage
+
+    def nearest(
+        self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
+    ) -> list[Hit]:
+        """Give the tools whose vectors of a model are nearest to a vector, by cosine.
+
+        Where the model has changed the length of its vectors, only those of the same length count.
+
+        Raises:
+            DamagedDatabaseError: The vectors cannot be read.
+        """
+        try:
+            return self._nearest(vector, model_id=model_id, where=where, depth=depth)
+        except RetrievalError as error:
+            # What the driver's errors are is for the index to tell.
+            if isinstance(error.__cause__, ValueError | LookupError):
+                raise DamagedDatabaseError(Path(self.connection.filename)) from error
+            raise
+
+    def _nearest(
+        self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
+    ) -> list[Hit]:
+        dimensions = len(vector)
+        if self.coverage(model_id, dimensions=dimensions).vectors == 0:
+            return []
+        query, allowed = Query(text="", vector=vector), self._filter(where)
+        table = self.vector_table(model_id, dimensions=dimensions)
+        if self._uses_numpy is None:
+            self._uses_numpy = next(self._looks) >= _LOOKS_BEFORE_NUMPY and has_numpy()
+        if table is not None and not self._uses_numpy:
+            return VectorRetriever(
+                self.connection, table=table.name, content=_CONTENT, where=allowed
+            ).retrieve(query, depth=depth)
+        source: str | VectorRows
+        if table is None:
+            source = VectorRows(*self.kept_vectors(model_id, dimensions=dimensions))
+        else:
+            source = table.name
+        return NumpyVectorRetriever(
+            self.connection,
+            table=source,
+            unit_length=True,
+            content=_CONTENT,
+            where=allowed,
+            matrix=self._matrix(model_id, dimensions, source),
+        ).retrieve(query, depth=depth)
+
+    def _matrix(
+        self, model_id: str, dimensions: int, source: str | VectorRows
+    ) -> VectorMatrix | None:
+        rows = self.coverage(model_id, dimensions=dimensions).vectors
+        if rows * dimensions > _FLOATS_IN_MEMORY:
+            return None
+        key = self.generation(), model_id, dimensions
+        if key not in self._matrices:
+            # Of states that are past, nobody will ask again.
+            for past in [other for other in list(self._matrices) if other[0] != key[0]]:
+                self._matrices.pop(past, None)
+            whole = NumpyVectorRetriever(self.connection, table=source)
+            self._matrices[key] = whole.read_matrix()
+        return self._matrices.get(key)
+
+
+class SQLiteStore(ToolIndex):
+    """A `toolindex.ToolIndex` that can be searched: the `toolindex.ToolStore` we ship.
+
+    Args:
+        path: As for `toolindex.ToolIndex`.
+        read_only: As for it.
+        field_weights: How much words count in the parts of a tool that are named here ("name",
+            "description", "parameters", "category", "tags"), in place of the defaults.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        field_weights: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(path, read_only=read_only)
+        self._weights = _ColumnWeights.of(field_weights or {})
+        self._looks = count()
+        self._postings: _Postings = {}
+        self._filters: _Filters = {}
+        self._matrices: _Matrices = {}
+
+    def vector_notes(self) -> tuple[str, ...]:
+        """Return sentences on what a search by vectors has to do without."""
+        if not self.extension_problem:
+            return ()
+        instead = (
+            ": vectors are searched with numpy in its place"
+            if has_numpy()
+            else ", and numpy cannot be imported, so searches go by words"
+        )
+        return (
+            f"sqlite-vec cannot be loaded ({self.extension_problem}){instead}; "
+            "`pytools-hybrid doctor` says what to do",
+        )
+
+    @contextmanager
+    def reading(self) -> Generator[SQLiteReader]:
+        """Look at one state of the index, whatever others write meanwhile."""
+        with super().reading() as reader:
+            yield SQLiteReader(
+                reader, self._postings, self._filters, self._matrices, self._looks, self._weights
+            )
+
+
+@cache
+def has_numpy() -> bool:
+    """Return whether numpy can be imported, which takes a tenth of a second the first time."""
+    try:
+        import numpy as _  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def open_store(
+    database: Path, root: RootsLike, field_weights: Mapping[str, float] | None = None
+) -> SQLiteStore:
+    """Open the store of some trees, for reading only where nothing can be written.
+
+    The database of freeact's own search, where one lies at the path, is set aside.
+
+    Args:
+        database: Its file.
+        root: The trees.
+        field_weights: As for `SQLiteStore`.
+
+    Raises:
+        DatabaseError: It can be neither written nor read, or is that of other trees.
+    """
+    if (aside := set_aside_incumbent(database)) is not None:
+        _log.warning(
+            "%s was the index of freeact's own search: it was kept as %s, and a new one is made",
+            database,
+            aside,
+        )
+    store = _opened(database, field_weights)
+    if store.damaged is not None:
+        _log.warning("%s was damaged; it was kept as %s and is made anew", database, store.damaged)
+    name = os.fsencode(Roots.of(root).full_names).decode("utf-8", "backslashreplace")
+    try:
+        try:
+            store.bind(name)
+        except DamagedDatabaseError:
+            if store.read_only or store.set_aside() is None:
+                raise
+            _log.warning("%s was damaged; it was kept as %s", database, store.damaged)
+            store.bind(name)
+    except DatabaseError:
+        store.close()
+        raise
+    return store
+
+
+def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
+    try:
+        return SQLiteStore(database, field_weights=field_weights)
+    except ForeignDatabaseError:
+        if not _is_in_our_cache(database):
+            raise
+        # Nobody else has files there. With the second file beside it, an index is recognised as a
+        # damaged one, whatever its header says.
+        with suppress(OSError):
+            kept_path(database).touch()
+        return SQLiteStore(database, field_weights=field_weights)
+    except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
+        raise
+    except DatabaseError as error:
+        # A medium that cannot be written can still be searched.
+        try:
+            store = SQLiteStore(database, read_only=True, field_weights=field_weights)
+        except DatabaseError:
+            raise error from None
+        _log.warning(
+            "%s cannot be written; searching it as it is; make it and its folder writable for you, "
+            "or choose another path",
+            database,
+        )
+        return store
+
+
+def _is_in_our_cache(database: Path) -> bool:
+    from platformdirs import user_cache_path
+
+    ours = os.path.realpath(user_cache_path("pytools-hybrid"))
+    return os.path.dirname(os.path.realpath(database)) == ours  # noqa: PTH120

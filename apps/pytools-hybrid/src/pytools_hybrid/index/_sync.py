@@ -1,0 +1,233 @@
+"""Keeping a store equal to its trees: one scan at a time, and a damaged store made anew."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from toolindex import DamagedDatabaseError, ToolIndexError, finish_in_thread
+from toolscan import Reason
+
+from pytools_hybrid.errors import RootUnreadableError
+from pytools_hybrid.index._aliases import Annotator
+from pytools_hybrid.index._scan import refresh
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from pathlib import PurePosixPath
+
+    from toolindex import SyncReport
+
+    from pytools_hybrid.index._state import Filling
+    from pytools_hybrid.index._store import SQLiteStore
+    from pytools_hybrid.settings import Roots
+
+__all__ = ["SYNC_ERRORS", "TreeSync"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("pytools_hybrid")
+
+SYNC_ERRORS = (ToolIndexError, RootUnreadableError, OSError)
+"""What a refresh may fail with, and may well not the next time."""
+
+_LEASE_SECONDS = 30.0
+_REBUILD_SECONDS = 10.0
+_OTHERS_SECONDS = 2.0
+_REBUILD_PAUSE = 30.0
+
+
+class TreeSync:
+    """Brings a store up to date with trees of files.
+
+    Args:
+        store: The store.
+        roots: The trees.
+        completes: Whether a store that does not hold all of them is to be completed.
+        outside_links: Whether tools count too that symbolic links lead to outside of their tree.
+        max_tools: How many tools the store holds at most.
+
+    Attributes:
+        changed: Set whenever the store was brought up to date.
+        failure: Why it could not be the last time, or None.
+        report: What the last time did, or None before the first.
+        over_limit: How many tools were left out the last time because of `max_tools`.
+        filling: How far the store has been filled, while it does not hold all of the files;
+            otherwise None.
+    """
+
+    def __init__(
+        self,
+        store: SQLiteStore,
+        roots: Roots,
+        *,
+        completes: bool,
+        outside_links: bool = False,
+        max_tools: int | None = None,
+    ) -> None:
+        self.changed: asyncio.Event = asyncio.Event()
+        self.failure: str | None = None
+        self.report: SyncReport | None = None
+        self.over_limit: int = 0
+        self.filling: Filling | None = None
+        self._store = store
+        self._roots = roots
+        self._completes = completes
+        self._outside_links = outside_links
+        self._max_tools = max_tools
+        self._annotator = Annotator(roots)
+        self._lock = asyncio.Lock()
+        self._rebuilding: asyncio.Task[None] | None = None
+        self._rebuilt_at = float("-inf")
+
+    @property
+    def is_first_look(self) -> bool:
+        """Whether the files are being looked at for the first time."""
+        return self.report is None and self._lock.locked()
+
+    async def refresh(
+        self,
+        within: Iterable[PurePosixPath] | None = None,
+        *,
+        trusts_stamps: bool = True,
+        progress: Callable[[int], object] | None = None,
+    ) -> SyncReport:
+        """Make the store equal to the files: all, or those at some paths.
+
+        A store that turns out to be damaged is set aside and made anew.
+
+        Args:
+            within: Those paths, relative to each of the trees.
+            trusts_stamps: Whether a file that looks as it did, by size and times, is not read.
+            progress: Called from a thread with the number of files looked at so far.
+
+        Raises:
+            LeaseHeldError: Another process has been at it for half a minute.
+            DatabaseError: The store cannot be written.
+            RootUnreadableError: A tree cannot be listed; the others are up to date.
+        """
+        async with self._lock:
+            try:
+                # Held until the thread has ended, also when the caller is cancelled: an older
+                # scan must not be applied after a newer one.
+                async with self._store.lease("files").turn(patience=_LEASE_SECONDS):
+                    report = await self._refreshed(within, trusts_stamps, progress)
+            except SYNC_ERRORS as error:
+                self.failure = str(error)
+                if isinstance(error, RootUnreadableError) and len(self._roots) > 1:
+                    # The others have been looked at all the same.
+                    self.changed.set()
+                raise
+            finally:
+                self.filling = None
+        self.failure, self.report = None, report
+        self.over_limit = sum(issue.reason is Reason.OVER_LIMIT for issue in report.issues)
+        self.changed.set()
+        return report
+
+    async def mending(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, and once more on a new store if it finds the store damaged.
+
+        Raises:
+            DatabaseError: The store cannot be mended, or the second call fails too.
+        """
+        try:
+            return await call()
+        except DamagedDatabaseError as error:
+            await self.mend(error)
+            return await call()
+
+    async def mend(self, error: DamagedDatabaseError) -> None:
+        """Set a damaged store aside; what it held is made again by the next refresh.
+
+        Raises:
+            DamagedDatabaseError: It may only be read.
+            DatabaseError: It cannot be set aside.
+        """
+        if self._store.read_only:
+            raise error
+        aside = await finish_in_thread(self._store.set_aside)
+        if aside is not None:
+            _log.warning("%s was damaged; it was kept as %s, made anew", self._store.path, aside)
+
+    async def complete(self) -> None:
+        """Fill a store that does not hold all there is, and wait a while for it.
+
+        Searches that find it so share the work. What failed a moment ago is not tried again.
+        """
+        now = asyncio.get_running_loop().time()
+        if not self._completes or self._store.read_only:
+            return
+        if self._rebuilding is None or self._rebuilding.done():
+            if self._lock.locked():
+                await self._wait_for_others()
+                return
+            if now < self._rebuilt_at + _REBUILD_PAUSE:
+                return
+            self._rebuilt_at = now
+            self._rebuilding = asyncio.create_task(self._rebuild())
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._rebuilt_at + _REBUILD_SECONDS):
+                await asyncio.shield(self._rebuilding)
+
+    async def _wait_for_others(self) -> None:
+        """Wait a moment for a refresh that is under way: it fills a store that is not whole."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_OTHERS_SECONDS), self._lock:
+                pass
+
+    async def aclose(self) -> None:
+        """Stop filling the store."""
+        if self._rebuilding is not None:
+            self._rebuilding.cancel()
+            await asyncio.wait({self._rebuilding})
+
+    async def _rebuild(self) -> None:
+        with suppress(*SYNC_ERRORS):
+            await self.refresh()
+            self._rebuilt_at = float("-inf")
+
+    async def _refreshed(
+        self,
+        within: Iterable[PurePosixPath] | None,
+        trusts_stamps: bool,
+        progress: Callable[[int], object] | None,
+    ) -> SyncReport:
+        loop = asyncio.get_running_loop()
+
+        def note(filling: Filling) -> None:
+            self.filling = filling
+
+        def committed() -> None:
+            # The loop may have been closed meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self.changed.set)
+
+        def scan_and_sync(paths: Iterable[PurePosixPath] | None) -> SyncReport:
+            try:
+                report = refresh(
+                    self._store,
+                    self._roots,
+                    paths,
+                    completes=self._completes,
+                    outside_links=self._outside_links,
+                    trusts_stamps=trusts_stamps,
+                    max_tools=self._max_tools,
+                    progress=progress,
+                    filling=note,
+                    committed=committed,
+                )
+            except RootUnreadableError:
+                # Other roots are as their files are now.
+                self._annotator.annotate(self._store)
+                raise
+            self._annotator.annotate(self._store)
+            return report
+
+        try:
+            return await finish_in_thread(scan_and_sync, within)
+        except DamagedDatabaseError as error:
+            await self.mend(error)
+            return await finish_in_thread(scan_and_sync, None)

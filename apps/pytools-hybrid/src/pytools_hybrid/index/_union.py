@@ -1,0 +1,208 @@
+"""One report of several trees: the only place that knows what the first of two equal ids hides."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from toolscan import FileStamp, Reason, RootNotFoundError, ScanIssue, ScanReport, scan
+
+from pytools_hybrid.errors import RootUnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from toolindex import StoredFiles
+    from toolscan import ToolRecord
+
+    from pytools_hybrid.settings import Roots
+
+__all__ = ["UnionReport", "scan_roots"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionReport:
+    """What a scan of some trees found.
+
+    Attributes:
+        scanned: All of it as one report, with paths as the index has them. What the index holds
+            of a tree that could not be listed is reported as unchanged.
+        unreadable: Why trees could not be listed; at least one could.
+    """
+
+    scanned: ScanReport
+    unreadable: tuple[RootUnreadableError, ...] = ()
+
+
+def scan_roots(
+    roots: Roots,
+    within: Collection[str] | None,
+    *,
+    stored: StoredFiles,
+    known: Mapping[str, FileStamp],
+    hashes: Mapping[str, str],
+    outside_links: bool,
+    progress: Callable[[int], object] | None = None,
+    found: Callable[[ToolRecord], object] | None = None,
+) -> UnionReport:
+    """Scan all trees; of tools with one id only that of the first tree counts.
+
+    The id of a tool is in its path, so trees have the same tool where they have it at the same
+    path: it is enough to look at one path in all trees to know which has the tool now.
+
+    Args:
+        roots: The trees. One that does not exist holds no tools.
+        within: Look only at these paths, relative to each of the trees.
+        stored: What the index holds of these paths.
+        known: The stamps of files, by their paths in the index, that need not be read again.
+        hashes: The hashes of files, by their paths in the index, that need not be parsed again.
+        outside_links: Whether tools count too that symbolic links lead to outside of their tree.
+        progress: Called with the number of files looked at so far.
+        found: Called with each record that counts, as soon as it is read.
+
+    Raises:
+        RootUnreadableError: No tree can be listed.
+    """
+    look = _Looks(
+        None if within is None else tuple(within), outside_links=outside_links, progress=progress
+    )
+    if len(roots) == 1:
+        return UnionReport(scanned=look(roots.paths[0], known, hashes, found))
+    union = _Union(roots)
+    unreadable: list[RootUnreadableError] = []
+    for number, root in enumerate(roots):
+        stamps = {**_below(number, known), **union.hidden_in(root)}
+        counting = None if found is None else union.counting(number, found)
+        try:
+            union.add(number, look(root, stamps, _below(number, hashes), counting))
+        except RootUnreadableError as error:
+            unreadable.append(error)
+            paths = {entry.path: None for entry in stored.entries.values()}
+            union.add(number, ScanReport(unchanged=tuple(_below(number, paths))))
+    if len(unreadable) == len(roots):
+        raise unreadable[0]
+    return UnionReport(scanned=union.report(), unreadable=tuple(unreadable))
+
+
+class _Union:
+    """Takes the reports of trees, the first tree's first."""
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._taken: dict[str, int] = {}
+        self._records: list[ToolRecord] = []
+        self._issues: list[ScanIssue] = []
+        self._unchanged: list[str] = []
+        self._touched: dict[str, FileStamp | None] = {}
+        self._categories: dict[str, str] = {}
+
+    def add(self, number: int, report: ScanReport) -> None:
+        stored = self._roots.stored
+        for record in report.records:
+            if self._takes(number, record.path):
+                self._records.append(replace(record, path=stored(number, record.path)))
+        for path in report.unchanged:
+            if self._takes(number, path):
+                self._unchanged.append(stored(number, path))
+                if path in report.touched:
+                    self._touched[stored(number, path)] = report.touched[path]
+        self._issues += [replace(issue, path=stored(number, issue.path)) for issue in report.issues]
+        self._categories = {**report.categories, **self._categories}
+
+    def counting(
+        self, number: int, found: Callable[[ToolRecord], object]
+    ) -> Callable[[ToolRecord], None]:
+        """Return a function that passes on the records of the next tree that no earlier one has."""
+
+        def pass_on(record: ToolRecord) -> None:
+            if record.path not in self._taken:
+                found(replace(record, path=self._roots.stored(number, record.path)))
+
+        return pass_on
+
+    def hidden_in(self, root: Path) -> dict[str, FileStamp]:
+        """Give the stamps of the files of the next tree that will not count: none need be read."""
+        stamps: dict[str, FileStamp] = {}
+        for path in self._taken:
+            with suppress(OSError):
+                it = (root / path).stat()
+                stamps[path] = FileStamp(it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino)
+        return stamps
+
+    def _takes(self, number: int, path: str) -> bool:
+        """Tell whether a tree is the first that has a tool; it is an issue if not."""
+        first = self._taken.setdefault(path, number)
+        if first == number:
+            return True
+        by = self._roots.shown(self._roots.stored(first, path))
+        detail = f"It is shadowed by {by}, which has the same id and comes first."
+        place = self._roots.stored(number, path)
+        self._issues.append(ScanIssue(path=place, reason=Reason.DUPLICATE_ID, detail=detail))
+        return False
+
+    def report(self) -> ScanReport:
+        return ScanReport(
+            records=tuple(sorted(self._records, key=lambda record: record.id)),
+            issues=tuple(sorted(self._issues, key=lambda issue: issue.path)),
+            unchanged=tuple(sorted(self._unchanged)),
+            touched=self._touched,
+            categories=dict(sorted(self._categories.items())),
+        )
+
+
+def _below(number: int, paths: Mapping[str, T]) -> dict[str, T]:
+    """Give what there is of one tree, by the path below it."""
+    prefix = f"{number}/"
+    return {
+        path.removeprefix(prefix): value for path, value in paths.items() if path.startswith(prefix)
+    }
+
+
+class _Looks:
+    """Scans one tree after the other in the same way, and counts their files together."""
+
+    def __init__(
+        self,
+        within: Collection[str] | None,
+        *,
+        outside_links: bool,
+        progress: Callable[[int], object] | None,
+    ) -> None:
+        self._within = within
+        self._outside_links = outside_links
+        self._progress = progress
+        self._before = self._files = 0
+
+    def __call__(
+        self,
+        root: Path,
+        known: Mapping[str, FileStamp],
+        hashes: Mapping[str, str],
+        found: Callable[[ToolRecord], object] | None,
+    ) -> ScanReport:
+        self._before = self._files
+        try:
+            report = scan(
+                root,
+                within=self._within,
+                known=known,
+                hashes=hashes,
+                outside_links=self._outside_links,
+                progress=self._count,
+                found=found,
+            )
+        except RootNotFoundError:
+            return ScanReport()
+        for issue in report.issues:
+            if not issue.path:
+                raise RootUnreadableError(root, issue.detail)
+        return report
+
+    def _count(self, files: int) -> None:
+        self._files = self._before + files
+        if self._progress is not None:
+            self._progress(self._files)

@@ -1,0 +1,72 @@
+"""Which checks there are, in the order in which one thing rests on another."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.jobs.doctor._commands import Commands
+from pytools_hybrid.jobs.doctor._database import look_at_database
+from pytools_hybrid.jobs.doctor._embedder import look_at_embedder
+from pytools_hybrid.jobs.doctor._environment import full_text_search, python_version, vector_search
+from pytools_hybrid.jobs.doctor._extras import look_at_importing, look_at_reranking
+from pytools_hybrid.jobs.doctor._finding import Check
+from pytools_hybrid.jobs.doctor._roots import look_at_no_root, look_at_root
+from pytools_hybrid.jobs.doctor._server import look_at_server
+from pytools_hybrid.jobs.doctor._settings import look_at_settings
+from pytools_hybrid.jobs.doctor._watcher import look_at_watching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytools_hybrid.settings import Roots, Settings
+
+__all__ = ["checks"]
+
+
+def checks(
+    settings: Settings | SettingsError, *, settings_file: Path | None = None
+) -> Iterator[Check]:
+    """Give the checks for some settings.
+
+    Args:
+        settings: The settings, or why there are none: then only what needs none is checked.
+        settings_file: The settings file that was asked for, if one was.
+    """
+    yield Check("Python", python_version)
+    yield Check("SQLite", full_text_search)
+    yield Check("sqlite-vec", vector_search)
+    yield Check("settings", partial(look_at_settings, settings))
+    if isinstance(settings, SettingsError):
+        yield Check("watcher", partial(look_at_watching, None, is_wanted=True), 20.0)
+        return
+    try:
+        roots, note = settings.resolved_root()
+    except SettingsError as error:
+        yield Check("root", partial(look_at_no_root, error))
+        yield Check("embedder", partial(look_at_embedder, settings, None, None), 120.0)
+        yield Check("watcher", partial(look_at_watching, None, is_wanted=settings.watch), 20.0)
+        return
+    yield from _of_roots(settings, roots, note, settings_file)
+
+
+def _of_roots(
+    settings: Settings, roots: Roots, note: str | None, settings_file: Path | None
+) -> Iterator[Check]:
+    commands = Commands(settings, roots)
+    database = settings.resolved_database(roots)
+    for number in range(len(roots)):
+        name = "root" if len(roots) == 1 else f"root {number + 1}"
+        look = partial(look_at_root, settings, roots, number, database, commands, note=note)
+        yield Check(name, look, 60.0)
+    yield Check("database", partial(look_at_database, database, roots, commands), 60.0)
+    yield Check("embedder", partial(look_at_embedder, settings, database, commands), 120.0)
+    if settings.rerank_model is not None:
+        yield Check("reranking", partial(look_at_reranking, settings.rerank_model), 60.0)
+    watching = partial(look_at_watching, roots, is_wanted=settings.watch, database=database)
+    yield Check("watcher", watching, 30.0)
+    serving = partial(look_at_server, settings, roots, database, settings_file=settings_file)
+    yield Check("MCP server", serving, 60.0)
+    yield Check("import", look_at_importing)

@@ -1,0 +1,36 @@
+"""The commands that findings name, ready to be copied."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytools_hybrid.settings import Roots, Settings
+
+__all__ = ["Commands"]
+
+
+class Commands:
+    """Commands with the flags that make them mean what was checked.
+
+    Args:
+        settings: The settings.
+        roots: The trees that were checked.
+    """
+
+    def __init__(self, settings: Settings, roots: Roots) -> None:
+        self._settings = settings
+        self._roots = roots
+
+    def index(self) -> str:
+        """Bring the index up to date."""
+        flags = [part for root in self._roots for part in ("--root", str(root))]
+        if self._settings.db_path is not None:
+            flags += ["--db", str(self._settings.db_path)]
+        if (
+            self._settings.embedding_model
+            != type(self._settings).model_fields["embedding_model"].default
+        ):
+            flags += ["--embedding-model", self._settings.embedding_model]
+        return shlex.join(["pytools-hybrid", "index", *flags])

@@ -1,0 +1,136 @@
+"""The index file: can it be opened, is it whole, can it be written, and is it free."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolindex import ToolIndex
+
+    from pytools_hybrid.jobs.doctor._commands import Commands
+    from pytools_hybrid.jobs.doctor._finding import Verdict
+    from pytools_hybrid.settings import Roots
+
+__all__ = ["look_at_database", "name_of"]
+
+_FREE_BYTES = 200 << 20
+_LEASE = "files"
+_UPGRADE = "pip install --upgrade pytools-hybrid"
+_OTHER_PATH = "give another path as --db"
+
+
+def look_at_database(
+    database: Path, roots: Roots, commands: Commands, *, patience: float = 5.0
+) -> Verdict:
+    """Check the index; it is opened for reading only.
+
+    Args:
+        database: The file.
+        roots: The trees that it should be of.
+        commands: The commands to name.
+        patience: For how long another process may be bringing it up to date, in seconds.
+    """
+    from toolindex import (
+        DamagedDatabaseError,
+        DatabaseError,
+        ForeignDatabaseError,
+        ForeignRootError,
+        NewerSchemaError,
+        ToolIndex,
+    )
+
+    from pytools_hybrid.index import is_incumbent
+
+    if not os.path.lexists(database):
+        return _absent(database, commands)
+    if is_incumbent(database):
+        return warning(
+            f"{database} is the index of freeact's own search; it is kept under another name when "
+            "ours is made",
+            commands.index(),
+        )
+    try:
+        with ToolIndex(database, read_only=True) as index:
+            index.bind(name_of(roots))
+            return _opened(index, database, commands, patience)
+    except (ForeignDatabaseError, ForeignRootError) as error:
+        return failed(str(error), _OTHER_PATH)
+    except NewerSchemaError as error:
+        return failed(str(error), _UPGRADE)
+    except DamagedDatabaseError as error:
+        return failed(f"{error} (indexing sets it aside and makes it anew)", commands.index())
+    except DatabaseError as error:
+        if "older version" in str(error):
+            return warning(str(error), commands.index())
+        return failed(str(error), f"ls -l {quote(str(database))}")
+
+
+def name_of(roots: Roots) -> str:
+    """Give the name by which an index knows its trees."""
+    return os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
+
+
+def _absent(database: Path, commands: Commands) -> Verdict:
+    # os.path gives an answer where a folder above may not be entered, pathlib raises.
+    folder = next(it for it in database.absolute().parents if os.path.exists(it))  # noqa: PTH110
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        return failed(f"{database} does not exist, and {folder} cannot be written", _OTHER_PATH)
+    if low := _lacks_space(folder):
+        return failed(f"{database} does not exist yet, and {low}", "free some disk space")
+    return warning(f"{database} does not exist yet", commands.index())
+
+
+def _opened(index: ToolIndex, database: Path, commands: Commands, patience: float) -> Verdict:
+    with index.reading() as reader:
+        problem = reader.connection.execute("PRAGMA quick_check(1)").get
+        if problem != "ok":
+            return failed(f"{database} is damaged ({problem})", commands.index())
+        tools = reader.coverage("").tools
+        version = reader.connection.pragma("user_version")
+        is_complete = reader.is_complete()
+    size = database.stat().st_size / 1e6
+    shown = f"{database}: {tools} tools, {size:.1f} MB, schema {version}, whole"
+    if not is_complete:
+        return warning(f"{shown}; not all files have been indexed yet", commands.index())
+    if not _is_writable(database):
+        return warning(
+            f"{shown}; it cannot be written, so it is searched as it is",
+            f"chmod u+w {quote(str(database))}",
+        )
+    if low := _lacks_space(database.parent):
+        return warning(f"{shown}; {low}", "free some disk space")
+    if not _is_free(index, database, patience):
+        return warning(
+            f"{shown}; another process has been bringing it up to date for {patience:g} s",
+            "wait for it, or end it",
+        )
+    return fine(f"{shown}, can be written, free")
+
+
+def _is_writable(database: Path) -> bool:
+    # A log is written beside it.
+    return os.access(database, os.W_OK) and os.access(database.resolve().parent, os.W_OK)
+
+
+def _is_free(index: ToolIndex, database: Path, patience: float) -> bool:
+    """Tell whether nobody holds the right to bring the index up to date, or for a moment only."""
+    # Where the lock's file has never been made nobody can hold it, and none is to be made here.
+    if not database.with_name(f"{database.name}-{_LEASE}.lock").exists():
+        return True
+    lease = index.lease(_LEASE)
+    if not lease.acquire(timeout=patience):
+        return False
+    lease.release()
+    return True
+
+
+def _lacks_space(folder: Path) -> str:
+    free = shutil.disk_usage(folder).free
+    return f"only {free / 1e6:.0f} MB of disk are free" if free < _FREE_BYTES else ""

@@ -1,0 +1,125 @@
+"""The embedding model, asked for a vector; and how many tools have one of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.index import configured_embedder
+from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolindex import Coverage
+
+    from pytools_hybrid.jobs.doctor._commands import Commands
+    from pytools_hybrid.jobs.doctor._finding import Verdict
+    from pytools_hybrid.settings import Settings
+
+__all__ = ["PROBE", "look_at_embedder", "remedy_of"]
+
+PROBE = "merge two pdf files"
+"""What models are asked for a vector of."""
+
+_LOOK = "pytools-hybrid doctor --models"
+_COMMANDS = (
+    re.compile(r'(pip install "[^"]+"(?: "[^"]+")*)'),
+    re.compile(r"run: (.+)$"),
+    re.compile(r"\((ollama serve)\)"),
+)
+_SETTING = re.compile(r"set (PYTOOLS_\w+=\w+)")
+_KEY = re.compile(r"`([A-Z][A-Z0-9_]*(?:KEY|TOKEN|URL|PROJECT|REGION))`")
+
+
+def look_at_embedder(
+    settings: Settings, database: Path | None, commands: Commands | None
+) -> Verdict:
+    """Check the model by a real call, of four words.
+
+    Args:
+        settings: The settings.
+        database: The index, which may not exist.
+        commands: The commands to name.
+    """
+    from toolembed import EmbeddingError
+
+    embedder = configured_embedder(settings)
+    if embedder is None:
+        return fine("none is set: searches go by words")
+    if settings.vec_weight == 0:
+        return fine(f"{settings.embedding_model} is not used: PYTOOLS_VEC_WEIGHT is 0")
+    started = time.perf_counter()
+    try:
+        vector = asyncio.run(embedder.embed_query(PROBE))
+    except EmbeddingError as error:
+        return failed(
+            f"{error} ({_meanwhile(database, embedder.model_id)})",
+            remedy_of(error.reason, model=settings.embedding_model),
+        )
+    milliseconds = 1000 * (time.perf_counter() - started)
+    shown = (
+        f"{embedder.model_id} answers: {len(vector)} dimensions in {milliseconds:.0f} ms, with "
+        "its loading"
+    )
+    coverage = None if database is None else _coverage(database, embedder.model_id)
+    if coverage is None:
+        return fine(shown)
+    if coverage.vectors and coverage.dimensions != len(vector):
+        remedy = commands.index() if commands is not None else None
+        return warning(
+            f"{shown}; the {coverage.vectors} vectors in the index have {coverage.dimensions}, so "
+            "searches go by words until all tools are embedded again",
+            remedy,
+        )
+    counted = f"{coverage.vectors} of {coverage.tools} tools have a vector"
+    if coverage.vectors < coverage.tools:
+        remedy = commands.index() if commands is not None else None
+        return warning(f"{shown}; {counted}", remedy)
+    return fine(f"{shown}; {counted}")
+
+
+def remedy_of(message: str, *, model: str) -> str:
+    """Give the command that the message of a failed call names, or the best there is.
+
+    Args:
+        message: What went wrong; it may repeat the name of the model.
+        model: Its name, which the settings file of a cloned repository may have given.
+    """
+    # All that is looked for has a space in it, or is a name: else a name could be a command.
+    if any(map(str.isspace, model)):
+        return _LOOK
+    for pattern in _COMMANDS:
+        if command := pattern.search(message):
+            return command[1]
+    if setting := _SETTING.search(message):
+        return f"export {setting[1]}"
+    if variable := _KEY.search(message):
+        return f"export {variable[1]}=…"
+    return _LOOK
+
+
+def _meanwhile(database: Path | None, wanted: str) -> str:
+    """Return what searches go by while a model gives no vectors."""
+    from toolembed._static import MODEL_ID
+
+    def vectors(model: str) -> int:
+        coverage = None if database is None else _coverage(database, model)
+        return 0 if coverage is None else coverage.vectors
+
+    if vectors(MODEL_ID) > vectors(wanted):
+        return f"searches go by {MODEL_ID} and words meanwhile"
+    return "searches go by words alone meanwhile"
+
+
+def _coverage(database: Path, model_id: str) -> Coverage | None:
+    from toolindex import ToolIndex, ToolIndexError
+
+    with suppress(ToolIndexError):
+        if database.is_file():
+            with ToolIndex(database, read_only=True) as index, index.reading() as reader:
+                return reader.coverage(model_id)
+    return None

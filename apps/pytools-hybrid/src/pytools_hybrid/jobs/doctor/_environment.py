@@ -1,0 +1,96 @@
+"""What must be installed: Python, a SQLite with full-text search, and its extension for vectors."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import apsw
+
+    from pytools_hybrid.jobs.doctor._finding import Verdict
+
+__all__ = ["full_text_search", "python_version", "vector_search"]
+
+_OLDEST = (3, 11)
+_OURS = ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch")
+_VECTORS = {1: "[1, 0, 0]", 2: "[0, 1, 0]", 3: "[0, 0, 1]"}
+
+
+def python_version(found: tuple[int, ...] = sys.version_info[:3]) -> Verdict:
+    """Check the interpreter, and say which one it is, and which versions of ours it has."""
+    from importlib.metadata import version
+
+    shown = ".".join(map(str, found))
+    if found < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        return failed(
+            f"{shown} at {sys.executable} is older than {oldest}",
+            f"uv tool install --python {oldest} pytools-hybrid",
+        )
+    versions = ", ".join(f"{name} {version(name)}" for name in _OURS)
+    return fine(f"{shown} at {sys.executable}, {versions}")
+
+
+def full_text_search(connect: Callable[[str], apsw.Connection] | None = None) -> Verdict:
+    """Check that SQLite finds a word in another form.
+
+    Args:
+        connect: Opens a database; None for the SQLite that comes with apsw.
+    """
+    import apsw
+
+    try:
+        with closing((connect or apsw.Connection)(":memory:")) as connection:
+            connection.execute("CREATE VIRTUAL TABLE words USING fts5(text, tokenize='porter')")
+            connection.execute("INSERT INTO words VALUES ('merging documents')")
+            sql = "SELECT text FROM words WHERE words MATCH 'merge'"
+            found = connection.execute(sql).fetchall()
+    except apsw.Error as error:
+        return failed(f"full-text search (FTS5) does not work ({error})", _reinstalling("apsw"))
+    if not found:
+        return failed("full-text search (FTS5) finds no words", _reinstalling("apsw"))
+    return fine(f"{apsw.sqlite_lib_version()} (apsw's own), with full-text search (FTS5)")
+
+
+def vector_search() -> Verdict:
+    """Check that the extension finds the nearest of some vectors."""
+    import apsw
+    from toolindex import load_sqlite_vec
+
+    from pytools_hybrid.index import has_numpy
+
+    try:
+        with closing(apsw.Connection(":memory:")) as connection:
+            if problem := load_sqlite_vec(connection):
+                remedy = _reinstalling("sqlite-vec")
+                if has_numpy():
+                    instead = "numpy searches vectors in its place"
+                    return warning(f"cannot be loaded ({problem}); {instead}", remedy)
+                return failed(
+                    f"cannot be loaded ({problem}), and numpy cannot be imported: searches go by "
+                    "words",
+                    f"{remedy} numpy",
+                )
+            connection.execute("CREATE VIRTUAL TABLE near USING vec0(vector float[3])")
+            connection.executemany(
+                "INSERT INTO near (rowid, vector) VALUES (?, ?)", _VECTORS.items()
+            )
+            nearest = connection.execute(
+                "SELECT rowid FROM near WHERE vector MATCH '[0.1, 0.9, 0]' AND k = 1"
+            ).get
+            version = connection.execute("SELECT vec_version()").get
+    except apsw.Error as error:
+        return failed(f"vectors cannot be searched ({error})", _reinstalling("sqlite-vec"))
+    if nearest != 2:
+        return failed("a search of three vectors found the wrong one", _reinstalling("sqlite-vec"))
+    return fine(f"{version}, finds the nearest of three vectors")
+
+
+def _reinstalling(package: str) -> str:
+    return f"{sys.executable} -m pip install --force-reinstall {package}"

@@ -1,0 +1,47 @@
+"""What only some commands and settings need."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from toolembed import without_keys
+
+from pytools_hybrid.jobs.doctor._embedder import remedy_of
+from pytools_hybrid.jobs.doctor._finding import failed, fine
+
+if TYPE_CHECKING:
+    from pytools_hybrid.jobs.doctor._finding import Verdict
+
+__all__ = ["look_at_importing", "look_at_reranking"]
+
+_GENERATOR = "datamodel_code_generator"
+
+
+def look_at_reranking(model: str) -> Verdict:
+    """Check that the language model can be loaded; it is not asked anything, for that may cost.
+
+    Args:
+        model: Its setting.
+    """
+    from pytools_hybrid.search import Reranking
+
+    if problem := asyncio.run(Reranking(model).prepare()):
+        remedy = remedy_of(problem, model=model)
+        return failed(f"{model} cannot be used ({without_keys(problem)})", remedy)
+    return fine(f"{model} can be loaded; it was not asked")
+
+
+def look_at_importing(generator: str = _GENERATOR) -> Verdict:
+    """Tell whether MCP servers can be imported.
+
+    Args:
+        generator: The module that makes models of JSON Schemas.
+    """
+    if find_spec(generator) is None:
+        return fine(
+            "not installed; only `pytools-hybrid import` needs it: "
+            'pip install "pytools-hybrid[import]"'
+        )
+    return fine("MCP servers can be imported")

@@ -1,0 +1,225 @@
+"""Which embedding models could be used on this machine, and what the others lack."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+from toolembed import create_embedder, downloaded_models, ollama_address, without_keys
+from toolembed.providers import OFFLINE, PROVIDERS, has_pydantic_ai, provider_of
+
+from pytools_hybrid.jobs.doctor._embedder import PROBE, remedy_of
+from pytools_hybrid.settings import REMEDIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolembed.providers import Provider
+
+__all__ = ["ModelChoice", "model_choices"]
+
+_OLLAMA_SECONDS = 1.0
+_MOST_OLLAMA_MODELS = 30
+_LOCAL = "sentence-transformers"
+_FIRST_LOCAL_MODEL = f"{_LOCAL}:{PROVIDERS[_LOCAL].models[0]}"
+_FIRST_OLLAMA_MODEL = PROVIDERS["ollama"].models[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """An embedding model, and whether it could be used now.
+
+    Attributes:
+        setting: What to give as `--embedding-model` or `PYTOOLS_EMBEDDING_MODEL`.
+        works: Whether it could.
+        was_asked: Whether that is known from a real call, and not from what is there.
+        message: Why, or what is known of it.
+        remedy: What makes it work; None where it does.
+    """
+
+    setting: str
+    works: bool
+    was_asked: bool = False
+    message: str
+    remedy: str | None = None
+
+
+def model_choices(*, call: bool = False, device: str = "auto") -> Iterator[ModelChoice]:
+    """Tell which models could be used here, each as soon as it is known.
+
+    Names of keys are looked for in the environment; their values are not looked at.
+
+    Args:
+        call: Whether to ask the models of providers for a vector too, which costs money: a call
+            is of four words. Models of this machine are not loaded for it.
+        device: Where models of sentence-transformers are to run.
+    """
+    yield _asked(OFFLINE, "comes with the installation, offline")
+    yield from _local_models(device)
+    yield from _ollama_models(call=call)
+    for name, provider in PROVIDERS.items():
+        if provider.key_variables:
+            yield from _provided(name, provider, call=call)
+
+
+def _asked(setting: str, message: str) -> ModelChoice:
+    """Ask a model for a vector."""
+    from toolembed import EmbeddingError
+
+    embedder = create_embedder(setting, remedies=REMEDIES)
+    if embedder is None:
+        return ModelChoice(setting=setting, works=False, message="is no model")
+    started = time.perf_counter()
+    try:
+        vector = asyncio.run(embedder.embed_query(PROBE))
+    except EmbeddingError as error:
+        return ModelChoice(
+            setting=setting,
+            works=False,
+            was_asked=True,
+            message=str(error),
+            remedy=remedy_of(error.reason, model=setting),
+        )
+    milliseconds = 1000 * (time.perf_counter() - started)
+    return ModelChoice(
+        setting=setting,
+        works=True,
+        was_asked=True,
+        message=f"{message}; {len(vector)} dimensions, {milliseconds:.0f} ms with its loading",
+    )
+
+
+def _provided(name: str, provider: Provider, *, call: bool) -> Iterator[ModelChoice]:
+    models = [f"{name}:{model}" for model in provider.models]
+    first = models[0]
+    if lacking := _lacking(name):
+        yield ModelChoice(
+            setting=first, works=False, message="its package is not installed", remedy=lacking
+        )
+        return
+    key = next((name for name in provider.key_variables if os.environ.get(name)), None)
+    if key is None:
+        names = " or ".join(provider.key_variables)
+        yield ModelChoice(
+            setting=first,
+            works=False,
+            message=f"no key: {names} is not set",
+            remedy=f"export {provider.key_variables[0]}=…",
+        )
+        return
+    for setting in models:
+        if call:
+            yield _asked(setting, f"with {key}")
+        else:
+            message = f"{key} is set; not asked (--call asks, which costs money)"
+            yield ModelChoice(setting=setting, works=True, message=message)
+
+
+def _local_models(device: str) -> Iterator[ModelChoice]:
+    if lacking := _lacking(_LOCAL):
+        yield ModelChoice(
+            setting=_FIRST_LOCAL_MODEL,
+            works=False,
+            message="its package is not installed",
+            remedy=lacking,
+        )
+        return
+    models = downloaded_models()
+    runs = f"runs on {_device()}" if device == "auto" else f"is set to run on {device}"
+    for each in models:
+        message = f"downloaded ({each.size / 1e6:.0f} MB); {runs}; not loaded now"
+        yield ModelChoice(setting=each.model, works=True, message=message)
+    if not models:
+        yield ModelChoice(
+            setting=_FIRST_LOCAL_MODEL,
+            works=False,
+            message=f"not downloaded; {runs}",
+            remedy=f"pytools-hybrid models download {_FIRST_LOCAL_MODEL}",
+        )
+
+
+def _device() -> str:
+    # Of an extra that is absent where types are checked.
+    torch: Any = import_module("torch")
+    if torch.cuda.is_available():
+        return f"CUDA ({torch.cuda.get_device_name(0)})"
+    return "MPS" if torch.backends.mps.is_available() else "the processor"
+
+
+def _ollama_models(*, call: bool) -> Iterator[ModelChoice]:
+    address = ollama_address()
+    server = urlunsplit((*urlsplit(address)[:2], "", "", ""))
+    shown = without_keys(server)
+    suggested = f"ollama:{_FIRST_OLLAMA_MODEL}"
+    try:
+        listed = _json(f"{server}/api/tags")
+        names = [str(each["name"]) for each in listed["models"]][:_MOST_OLLAMA_MODELS]
+        models = [name for name in names if _can_embed(server, name)]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        yield ModelChoice(
+            setting=suggested,
+            works=False,
+            message=f"Ollama does not answer at {shown} ({reason})",
+            remedy="ollama serve, or set OLLAMA_BASE_URL",
+        )
+        return
+    lacking = _lacking("ollama")
+    for name in models:
+        setting = f"ollama:{name.removesuffix(':latest')}"
+        if lacking:
+            message = "there, but the package openai is not installed, by which it is asked"
+            yield ModelChoice(setting=setting, works=False, message=message, remedy=lacking)
+        elif call:
+            yield _asked(setting, f"at {shown}")
+        else:
+            yield ModelChoice(setting=setting, works=True, message=f"at {shown}; not loaded now")
+    if not models:
+        yield ModelChoice(
+            setting=suggested,
+            works=False,
+            message=f"Ollama at {shown} has no embedding model",
+            remedy=f"ollama pull {_FIRST_OLLAMA_MODEL}",
+        )
+
+
+def _can_embed(server: str, name: str) -> bool:
+    details = _json(f"{server}/api/show", {"model": name})
+    if "capabilities" in details:
+        return "embedding" in details["capabilities"]
+    # Older servers do not tell.
+    return "embed" in name or "bert" in str(details.get("details", {}).get("family"))
+
+
+def _json(address: str, body: dict[str, str] | None = None) -> dict[str, Any]:
+    data = None if body is None else json.dumps(body).encode()
+    request = Request(address, data=data, headers={"Content-Type": "application/json"})  # noqa: S310
+    # It is a machine of the user's own: what stands between here and the world has no part in it.
+    opener = build_opener(ProxyHandler({}))
+    with opener.open(request, timeout=_OLLAMA_SECONDS) as answer:
+        answered: dict[str, Any] = json.load(answer)
+    return answered
+
+
+def _lacking(provider: str) -> str | None:
+    """Give the command that installs what a provider needs, or None where it is there."""
+    if has_pydantic_ai() and all(map(_is_installed, provider_of(provider).modules)):
+        return None
+    return REMEDIES.to_install(provider)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        # Of a package inside of one that is not there.
+        return False

@@ -1,0 +1,138 @@
+"""A tree of tools: is it there, what is in it, and what of that is left out."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+from pytools_hybrid.settings import LAYOUTS, nearby_root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolscan import FileStamp, ScanIssue
+
+    from pytools_hybrid.errors import SettingsError
+    from pytools_hybrid.jobs.doctor._commands import Commands
+    from pytools_hybrid.jobs.doctor._finding import Verdict
+    from pytools_hybrid.settings import Roots, Settings
+
+__all__ = ["look_at_no_root", "look_at_root"]
+
+_MOST_UNREAD = 3_000
+_SHOWN_ISSUES = 3
+
+
+def look_at_no_root(error: SettingsError) -> Verdict:
+    """Say that there is nothing to search."""
+    return failed(str(error), "pytools-hybrid doctor --root FOLDER")
+
+
+def look_at_root(
+    settings: Settings,
+    roots: Roots,
+    number: int,
+    database: Path,
+    commands: Commands,
+    *,
+    note: str | None = None,
+) -> Verdict:
+    """Check one tree: read what an index would read, but for what an index holds already.
+
+    Args:
+        settings: The settings.
+        roots: All trees.
+        number: Which of them.
+        database: The index, which may not exist.
+        commands: The commands to name.
+        note: Why the tree was chosen when nobody named it.
+    """
+    from toolscan import Reason, RootNotFoundError, ToolReadError, find_tools, scan
+
+    root = roots.paths[number]
+    shown = f"{root} ({note})" if note else str(root)
+    # os.path gives an answer where a folder above may not be entered, pathlib raises.
+    if os.path.exists(root) and not os.path.isdir(root):  # noqa: PTH110, PTH112
+        return failed(f"{root} is a file", "give the folder that holds the tools as --root")
+    known = _known(database, root, roots)
+    try:
+        os.listdir(root)  # noqa: PTH208 - the scan takes what it cannot list for empty
+        files = len(find_tools(root, outside_links=settings.outside_links))
+        if files > _MOST_UNREAD and len(known) < files / 2:
+            return warning(
+                f"{shown}: {files} files, too many to read them all here; an index tells which "
+                "are left out",
+                commands.index(),
+            )
+        report = scan(root, known=known, outside_links=settings.outside_links)
+    except (RootNotFoundError, FileNotFoundError, NotADirectoryError):
+        return failed(
+            f"{root} does not exist",
+            f"mkdir -p {quote(str(root))}, or give another folder as --root",
+        )
+    except (ToolReadError, PermissionError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return failed(f"{root} cannot be read ({reason})", f"chmod -R u+rX {quote(str(root))}")
+    except OSError as error:
+        return failed(f"{root} cannot be read ({error.strerror})", "give another folder as --root")
+    # What begins with an underscore is left out on purpose.
+    issues = [issue for issue in report.issues if issue.reason is not Reason.PRIVATE]
+    tools = len(report.records) + len(report.unchanged)
+    if not tools:
+        why = f" ({_reasons(issues)})" if issues else ""
+        meant = nearby_root(root)
+        remedy = "pytools-hybrid import servers.json"
+        if issues:
+            remedy = commands.index()
+        elif meant is not None:
+            remedy = f"pytools-hybrid doctor --root {quote(str(meant))}"
+        return warning(f"{shown}: no tools{why}; looked for {LAYOUTS}", remedy)
+    if problem := _misread(root):
+        return warning(
+            f"{shown}: {tools} tools; {problem} (what the index has of it still counts)",
+            "mend that line, then run: " + commands.index(),
+        )
+    if issues:
+        return warning(
+            f"{shown}: {tools} tools; {len(issues)} left out ({_reasons(issues)})",
+            commands.index(),
+        )
+    return fine(f"{shown}: {tools} tools")
+
+
+def _known(database: Path, root: Path, roots: Roots) -> dict[str, FileStamp | None]:
+    """Give the stamps of the files of one tree that an index has read, by path below it."""
+    from toolindex import ToolIndex, ToolIndexError
+    from toolscan import RECORD_VERSION
+
+    with suppress(ToolIndexError):
+        if database.is_file():
+            with ToolIndex(database, read_only=True) as index:
+                stamps = index.stored(reader_version=str(RECORD_VERSION)).stamps
+            located = ((roots.locate(path), stamp) for path, stamp in stamps.items())
+            return {path: stamp for (tree, path), stamp in located if tree == root}
+    return {}
+
+
+def _misread(root: Path) -> str:
+    """Say what is wrong with the tree's `capabilities.toml`, if there is one."""
+    from pytools_hybrid.index import FILE_NAME, CapabilitiesError, parse_capabilities, read_text
+
+    path = root / FILE_NAME
+    try:
+        parse_capabilities(read_text(path), path)
+    except CapabilitiesError as error:
+        return str(error)
+    return ""
+
+
+def _reasons(issues: list[ScanIssue]) -> str:
+    """Say why files are left out: how many for each reason, and the first of them."""
+    counts = Counter(str(issue.reason) for issue in issues)
+    reasons = ", ".join(f"{count} × {reason}" for reason, count in counts.most_common())
+    first = "; ".join(f"{issue.path}: {issue.detail}" for issue in issues[:_SHOWN_ISSUES])
+    return f"{reasons}: {first}"

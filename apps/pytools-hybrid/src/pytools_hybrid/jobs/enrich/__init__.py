@@ -1,0 +1,28 @@
+"""Having a language model write what tools are asked for as, into a file that people review.
+
+`plan_enrichment` looks at what there is to ask, `enrich` asks it, and the answers are in
+`capabilities.toml` of each root, from where every refresh takes them into the index.
+"""
+
+from pytools_hybrid.jobs.enrich._asking import Asker
+from pytools_hybrid.jobs.enrich._document import CapabilityFile, with_capabilities
+from pytools_hybrid.jobs.enrich._plan import EnrichmentPlan, Request, plan_enrichment, price_of
+from pytools_hybrid.jobs.enrich._prompt import Said, SaidOfTool, Subject, capabilities_of, prompt_of
+from pytools_hybrid.jobs.enrich._run import EnrichmentReport, enrich
+
+__all__ = [
+    "Asker",
+    "CapabilityFile",
+    "EnrichmentPlan",
+    "EnrichmentReport",
+    "Request",
+    "Said",
+    "SaidOfTool",
+    "Subject",
+    "capabilities_of",
+    "enrich",
+    "plan_enrichment",
+    "price_of",
+    "prompt_of",
+    "with_capabilities",
+]

@@ -1,0 +1,130 @@
+"""Asking a language model about tools: a few requests at a time, tried again, and what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+from toolembed import Backoff, without_keys
+from toolrank import ModelUsage
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.jobs.enrich._prompt import INSTRUCTIONS, Said, capabilities_of, prompt_of
+from pytools_hybrid.settings import REMEDIES
+from pytools_hybrid.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_ai.models import Model
+    from pydantic_ai.usage import RunUsage
+
+    from pytools_hybrid.index import Capability
+    from pytools_hybrid.jobs.enrich._prompt import Subject
+
+__all__ = ["Answer", "Asker", "NoAnswerError"]
+
+_BACKOFF = Backoff(first=2.0, longest=20.0)
+_TIMEOUT_S = 180.0
+_REASON_LENGTH = 300
+# Too many requests, time-outs and failures of the provider pass; others do not.
+_PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a model said of some tools.
+
+    Attributes:
+        made: By id.
+        spent: What it took.
+    """
+
+    made: Mapping[str, Capability]
+    spent: ModelUsage
+
+
+class NoAnswerError(Exception):
+    """A request without a usable answer.
+
+    Attributes:
+        reason: Why, in one line.
+        spent: What it took all the same.
+    """
+
+    def __init__(self, reason: str, spent: ModelUsage) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.spent = spent
+
+
+class Asker:
+    """Asks one model.
+
+    Args:
+        model: A pydantic-ai model, or the name of one.
+        backoff: How often the model is asked, and after what delays.
+
+    Raises:
+        SettingsError: The model cannot be used: its name, its package or its key.
+    """
+
+    def __init__(self, model: Model | str, *, backoff: Backoff = _BACKOFF) -> None:
+        # On a terminal it would draw a picture among what is said.
+        os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
+        try:
+            from pydantic_ai import Agent
+            from pydantic_ai.models import infer_model
+
+            resolved = infer_model(model)
+        except ImportError as error:
+            raise SettingsError("--model", REMEDIES.what_to_do(str(model), error)) from error
+        except Exception as error:
+            # Unknown names and missing keys have no common root.
+            reason = one_line(without_keys(str(error)), _REASON_LENGTH)
+            raise SettingsError("--model", f"cannot use {model!r}: {reason}") from error
+        # Once more where the answer has another form than asked for.
+        self._agent = Agent(
+            resolved, name="enrich", instructions=INSTRUCTIONS, output_type=Said, retries=1
+        )
+        self._backoff = backoff
+
+    async def ask(self, subjects: Sequence[Subject]) -> Answer:
+        """Ask about some tools.
+
+        Raises:
+            NoAnswerError: The model failed, also when it was asked again.
+        """
+        from pydantic_ai.exceptions import ModelHTTPError
+        from pydantic_ai.usage import RunUsage
+
+        used = RunUsage()
+        prompt = prompt_of(subjects)
+        for failures in count(1):
+            try:
+                async with asyncio.timeout(_TIMEOUT_S):
+                    run = await self._agent.run(prompt, usage=used)
+            except Exception as error:
+                # Providers' errors have no common root; a cancellation is none of them.
+                passes = not isinstance(error, ModelHTTPError) or error.status_code in _PASSING
+                if failures >= self._backoff.tries or not passes:
+                    # Cut last: half a key is one that nobody finds.
+                    said = without_keys(f"{type(error).__name__}: {error}")
+                    raise NoAnswerError(one_line(said, _REASON_LENGTH), _spent(used)) from error
+                await asyncio.sleep(self._backoff.delay(failures))
+            else:
+                return Answer(made=capabilities_of(run.output, subjects), spent=_spent(used))
+        raise AssertionError("the last try returns or raises")
+
+
+def _spent(used: RunUsage) -> ModelUsage:
+    cost = used.cost
+    return ModelUsage(
+        requests=used.requests,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cost_usd=None if cost is None else float(cost),
+    )

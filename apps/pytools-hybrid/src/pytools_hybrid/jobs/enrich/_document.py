@@ -1,0 +1,237 @@
+"""Writing what a model said of tools into `capabilities.toml`, and leaving all else as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import tomllib
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_path
+from toolindex import Lease
+
+from pytools_hybrid.errors import refusal
+from pytools_hybrid.index import (
+    FILE_NAME,
+    Capabilities,
+    CapabilitiesError,
+    Capability,
+    parse_capabilities,
+    read_text,
+)
+from pytools_hybrid.settings import split_tables, statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["CapabilityFile", "with_capabilities"]
+
+_PREAMBLE = """\
+# What people call the tools in this folder, and what they use them for: searched beside what the
+# tools say themselves. Entries with a text_hash were written by `pytools-hybrid enrich`, and are
+# asked for anew when the tool's text changes; without one, an entry is yours and is left alone.
+
+"""
+_PATIENCE_SECONDS = 10.0
+_KEYS = "use_cases", "synonyms", "text_hash"
+
+
+class CapabilityFile:
+    """The file of one root, to which entries are added while others may edit it.
+
+    Args:
+        root: The root.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.path: Path = root / FILE_NAME
+
+    def read(self) -> Capabilities:
+        """Give what it says now.
+
+        Raises:
+            CapabilitiesError: It is broken, or cannot be read.
+        """
+        return parse_capabilities(read_text(self.path), self.path)
+
+    def check(self, ids: Iterable[str]) -> None:
+        """See that entries can be added, before that costs anything.
+
+        Args:
+            ids: Of the tools that will be written of.
+
+        Raises:
+            CapabilitiesError: It is broken, cannot be written, or has one of them at a place where
+                it cannot be changed.
+        """
+        if self.path.is_symlink() and not self.path.exists():
+            # A tree of strangers could have a file made anywhere.
+            raise CapabilitiesError(self.path, "is a link to nothing; remove it")
+        text = read_text(self.path)
+        known = parse_capabilities(text, self.path).entries
+        trial = Capability(synonyms=("trial",), text_hash="trial")
+        with_capabilities(text, {id_: trial for id_ in ids if id_ in known}, self.path)
+        folder = Path(os.path.realpath(self.path)).parent
+        try:
+            # Whether a right is there says little of a medium that is full or only read.
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(text.encode("utf-8"))
+        except OSError as error:
+            raise _cannot_write(self.path, error) from error
+
+    def add(self, made: Mapping[str, Capability]) -> None:
+        """Add entries, or replace those that a model made before; a person's are left alone.
+
+        The file is replaced as a whole, so that a kill leaves it as it was before or after. Of
+        several processes that add to it one at a time does so.
+
+        Raises:
+            CapabilitiesError: It is broken, or cannot be written.
+        """
+        lease = _lease(self.path)
+        # Whoever has held it for longer than that is stuck, and does not change the file.
+        is_mine = lease.acquire(timeout=_PATIENCE_SECONDS)
+        try:
+            self._add(made)
+        finally:
+            if is_mine:
+                lease.release()
+
+    def _add(self, made: Mapping[str, Capability]) -> None:
+        # Read anew each time, and once more in the end: somebody may be editing it meanwhile.
+        while True:
+            text = read_text(self.path)
+            changed = with_capabilities(text, made, self.path)
+            if changed == text:
+                return
+            if read_text(self.path) == text:
+                break
+        try:
+            _replace(Path(os.path.realpath(self.path)), changed)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from error
+
+
+def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> str:
+    """Give the text of a file with entries added or replaced, and all else as it was.
+
+    New entries are sorted by id among those that were made; what people wrote, comments too,
+    keeps its place.
+
+    Raises:
+        CapabilitiesError: The text is broken.
+    """
+    before = parse_capabilities(text, path).entries
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    blocks = [block.text for block in split_tables(text.removeprefix(mark))]
+    keys = [next(iter(tomllib.loads(block)), "") for block in blocks]
+    keys[0] = ""
+    expected = dict(before)
+    for id_, capability in sorted(made.items()):
+        known = before.get(id_)
+        if known is not None and known.text_hash is None:
+            continue
+        expected[id_] = capability
+        written = _written(capability, newline)
+        if known is not None and id_ in keys:
+            place = keys.index(id_)
+            blocks[place] = _rewritten(blocks[place], written)
+        elif known is None:
+            place = _place(id_, keys, expected)
+            blocks[place - 1] = _ended(blocks[place - 1], newline)
+            ending = newline if place < len(blocks) else ""
+            blocks.insert(place, f"[{_quoted(id_)}]{newline}{written}{ending}")
+            keys.insert(place, id_)
+    preamble = "" if text else _PREAMBLE
+    changed = f"{mark}{preamble}{''.join(blocks)}"
+    if dict(parse_capabilities(changed, path).entries) != expected:
+        raise CapabilitiesError(
+            path, "cannot be changed at one place only; write each id as a table of its own"
+        )
+    return changed
+
+
+def _place(id_: str, keys: list[str], entries: Mapping[str, Capability]) -> int:
+    for place, key in enumerate(keys):
+        if place and key > id_ and entries[key].text_hash is not None:
+            return place
+    return len(keys)
+
+
+def _ended(block: str, newline: str) -> str:
+    """Have a block end in an empty line, so that the next table stands apart."""
+    if not block or block.endswith(newline * 2):
+        return block
+    return f"{block}{newline}" if block.endswith(newline) else f"{block}{newline * 2}"
+
+
+def _rewritten(block: str, written: str) -> str:
+    """Put other values into a table; comments on lines of their own stay."""
+    kept: list[str] = []
+    place = None
+    for statement in statements(block):
+        if tomllib.loads(statement).keys() & set(_KEYS):
+            place = len(kept) if place is None else place
+        else:
+            kept.append(statement)
+    kept.insert(len(kept) if place is None else place, written)
+    return "".join(kept)
+
+
+def _written(capability: Capability, newline: str) -> str:
+    # A use case a line: that is what a person reads in a diff.
+    cases = "".join(f"    {_quoted(text)},{newline}" for text in capability.use_cases)
+    synonyms = ", ".join(map(_quoted, capability.synonyms))
+    lines = [
+        f"use_cases = [{newline}{cases}]" if cases else "use_cases = []",
+        f"synonyms = [{synonyms}]",
+    ]
+    if capability.text_hash is not None:
+        lines.append(f"text_hash = {_quoted(capability.text_hash)}")
+    return "".join(f"{line}{newline}" for line in lines)
+
+
+def _lease(path: Path) -> Lease:
+    """Give the right to change a file; its lock lies in the cache, not in a tree of files."""
+    folder = user_cache_path("pytools-hybrid")
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    key = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:12]
+    return Lease(folder / f"{FILE_NAME}-{key}", "enrich")
+
+
+def _cannot_write(path: Path, error: OSError) -> CapabilitiesError:
+    return CapabilitiesError(path, f"cannot be written: {refusal(error)}")
+
+
+def _quoted(text: str) -> str:
+    # A string of JSON is one of TOML, but for a character that only TOML has escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _replace(path: Path, text: str) -> None:
+    content = text.encode("utf-8")
+    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode if mode is not None else 0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

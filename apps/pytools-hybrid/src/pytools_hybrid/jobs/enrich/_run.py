@@ -1,0 +1,134 @@
+"""Carrying an enrichment out: whatever was answered is on the disk before the next is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolrank import ModelUsage
+
+from pytools_hybrid.jobs.enrich._asking import NoAnswerError
+from pytools_hybrid.jobs.enrich._document import CapabilityFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pytools_hybrid.jobs.enrich._asking import Asker
+    from pytools_hybrid.jobs.enrich._plan import EnrichmentPlan, Request
+
+__all__ = ["EnrichmentReport", "enrich"]
+
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnrichmentReport:
+    """What came of it.
+
+    Attributes:
+        written: How many tools are written of.
+        files: The files that were written.
+        missing: Ids of the tools that were asked about in vain.
+        reasons: Why, each reason once.
+        spent: What it took.
+    """
+
+    written: int
+    files: tuple[Path, ...]
+    missing: tuple[str, ...]
+    reasons: tuple[str, ...]
+    spent: ModelUsage
+
+
+async def enrich(
+    plan: EnrichmentPlan, asker: Asker, *, progress: Callable[[int, int], None]
+) -> EnrichmentReport:
+    """Ask what is planned, and write each answer as it comes.
+
+    A request that fails leaves its tools for another time, and the others go on; when nothing but
+    failures comes, the rest is not asked.
+
+    Args:
+        plan: What to ask.
+        asker: Whom.
+        progress: Told how many tools are done, of how many.
+
+    Raises:
+        CapabilitiesError: A file cannot be written, which is found before anything is asked, or
+            somebody broke it meanwhile.
+    """
+    for root in dict.fromkeys(request.root for request in plan.requests):
+        ids = (each.id for it in plan.requests if it.root == root for each in it.subjects)
+        CapabilityFile(root).check(ids)
+    work = _Work(plan, asker, progress)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(_AT_ONCE, len(plan.requests))):
+                tasks.create_task(work.ask_on())
+    except* Exception as errors:  # noqa: BLE001
+        # One after the other is stopped by the same.
+        raise errors.exceptions[0] from None
+    return work.report()
+
+
+class _Work:
+    """The requests that are left, and what has come of the others."""
+
+    def __init__(
+        self, plan: EnrichmentPlan, asker: Asker, progress: Callable[[int, int], None]
+    ) -> None:
+        self._asker = asker
+        self._progress = progress
+        self._total = len(plan.ids)
+        self._left = list(reversed(plan.requests))
+        self._written: dict[str, None] = {}
+        self._files: dict[Path, None] = {}
+        self._missing: list[str] = []
+        self._reasons: dict[str, None] = {}
+        self._spent = ModelUsage()
+        self._failures = 0
+
+    async def ask_on(self) -> None:
+        """Ask one request after the other until none is left."""
+        while self._left:
+            request = self._left.pop()
+            try:
+                answer = await self._asker.ask(request.subjects)
+            except NoAnswerError as error:
+                self._spent += error.spent
+                self._failures += 1
+                self._miss(request, set(), error.reason)
+                if self._failures >= _AT_ONCE and not self._written:
+                    self._give_up()
+            else:
+                self._spent += answer.spent
+                if answer.made:
+                    file = CapabilityFile(request.root)
+                    file.add(answer.made)
+                    self._files[file.path] = None
+                    self._written |= dict.fromkeys(answer.made)
+                self._miss(request, set(answer.made), "the model said nothing of some tools")
+            self._progress(len(self._written) + len(self._missing), self._total)
+
+    def report(self) -> EnrichmentReport:
+        """Give what has come of it so far."""
+        return EnrichmentReport(
+            written=len(self._written),
+            files=tuple(self._files),
+            missing=tuple(self._missing),
+            reasons=tuple(self._reasons),
+            spent=self._spent,
+        )
+
+    def _miss(self, request: Request, made: set[str], reason: str) -> None:
+        missing = [each.id for each in request.subjects if each.id not in made]
+        if missing:
+            self._missing += missing
+            self._reasons[reason] = None
+
+    def _give_up(self) -> None:
+        for request in self._left:
+            self._missing += [subject.id for subject in request.subjects]
+        self._left.clear()

@@ -1,0 +1,42 @@
+"""How well searches find the right tools of one tree, and which configuration is best there.
+
+`read_queries` reads requests with the tools that answer them, `configurations` says what is
+compared, `Evaluator` asks every request in every configuration and measures the answers. `report`,
+`best` and the writers of runs and plots tell what came of it.
+"""
+
+from pytools_hybrid.jobs.evaluate._best import Best, best
+from pytools_hybrid.jobs.evaluate._configurations import Configuration, configurations
+from pytools_hybrid.jobs.evaluate._evaluator import EvaluationReport, Evaluator
+from pytools_hybrid.jobs.evaluate._figures import DEPTH, Figures, Latency, recall_depths
+from pytools_hybrid.jobs.evaluate._gold import UnknownGold
+from pytools_hybrid.jobs.evaluate._outputs import check_outputs
+from pytools_hybrid.jobs.evaluate._plot import require_plotting, write_plot
+from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery, QueriesFileError, read_queries
+from pytools_hybrid.jobs.evaluate._report import as_json, as_text, title
+from pytools_hybrid.jobs.evaluate._runs import run_paths, write_runs
+
+__all__ = [
+    "DEPTH",
+    "Best",
+    "Configuration",
+    "EvaluationQuery",
+    "EvaluationReport",
+    "Evaluator",
+    "Figures",
+    "Latency",
+    "QueriesFileError",
+    "UnknownGold",
+    "as_json",
+    "as_text",
+    "best",
+    "check_outputs",
+    "configurations",
+    "read_queries",
+    "recall_depths",
+    "require_plotting",
+    "run_paths",
+    "title",
+    "write_plot",
+    "write_runs",
+]

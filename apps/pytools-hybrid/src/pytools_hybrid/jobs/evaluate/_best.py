@@ -1,0 +1,100 @@
+"""Which configuration to use, and whether that is more than chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.jobs.evaluate._figures import DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolrank.metrics import Difference
+
+    from pytools_hybrid.jobs.evaluate._figures import Figures
+
+__all__ = ["BEST_BY", "Best", "best"]
+
+BEST_BY = f"ndcg@{DEPTH}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The configuration to use, compared with the one that comes nearest to being better.
+
+    Attributes:
+        chosen: What to use; anything but what searches do already only if it is better beyond
+            chance.
+        other: What it is compared with.
+        difference: By how much the chosen one is above the other, query by query; below 0 where
+            the other has more, and it may be chance.
+    """
+
+    chosen: Figures
+    other: Figures
+    difference: Difference
+
+    @property
+    def is_beyond_chance(self) -> bool:
+        """Whether the interval of the difference lies above 0."""
+        return self.difference.interval.low > 0
+
+    def __str__(self) -> str:
+        name, value = self.chosen.configuration.name, self.chosen.evaluation.mean(BEST_BY)
+        other, mean = self.other.configuration.name, self.difference.mean
+        low, high = self.difference.interval.low, self.difference.interval.high
+        already = "it is what a search does with your settings"
+        if mean == 0:
+            return (
+                f"{name} ({BEST_BY} {value:.3f}) is as good as any: {already}. "
+                f"{other} has the same."
+            )
+        if mean < 0:
+            return (
+                f"Keep {name} ({BEST_BY} {value:.3f}): {already}. {other} is {-mean:.3f} above it, "
+                f"but the 95 % interval of that difference is {-high:+.3f} to {-low:+.3f}, which "
+                "holds 0: these queries cannot tell the two apart for sure."
+            )
+        chosen = self.chosen.configuration.selected_by
+        how = (
+            f"select it with {' '.join(f'{key}={setting}' for key, setting in chosen.items())}"
+            if chosen
+            else already
+        )
+        verdict = (
+            "more than the choice of queries explains"
+            if self.is_beyond_chance
+            else "which holds 0: these queries cannot tell the two apart for sure"
+        )
+        return (
+            f"{name} is best here ({BEST_BY} {value:.3f}): {how}. It is {mean:.3f} above {other}; "
+            f"the 95 % interval of that difference is {low:+.3f} to {high:+.3f}, {verdict}."
+        )
+
+
+def best(figures: Sequence[Figures]) -> Best | None:
+    """Find what to use by NDCG@10; None where there is nothing to compare.
+
+    Nobody changes settings for what may be chance: only a configuration whose interval of the
+    difference to what searches do already is above 0 is preferred to that.
+
+    Args:
+        figures: The configurations' figures; of several, one is what searches do already.
+    """
+    if len(figures) < 2:
+        return None
+    first, second, *_ = sorted(
+        figures,
+        key=lambda each: (-each.evaluation.mean(BEST_BY), bool(each.configuration.selected_by)),
+    )
+    current = next(each for each in figures if not each.configuration.selected_by)
+    if first is current:
+        return _compared(current, second)
+    change = _compared(first, current)
+    return change if change.is_beyond_chance else _compared(current, first)
+
+
+def _compared(chosen: Figures, other: Figures) -> Best:
+    difference = chosen.evaluation.difference(other.evaluation, BEST_BY)
+    return Best(chosen=chosen, other=other, difference=difference)

@@ -1,0 +1,230 @@
+"""Asks every query in every configuration, of indexes that are thrown away afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import apsw
+from toolindex import finish_in_thread, kept_path
+from toolrank import Hit
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.index import configured_embedder
+from pytools_hybrid.jobs.evaluate._figures import DEPTH, Figures, measure
+from pytools_hybrid.jobs.evaluate._gold import UnknownGold, unknown_gold
+from pytools_hybrid.search import ToolSearch
+from pytools_hybrid.terminal import Progress, print_sync, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolscan import ScanIssue
+
+    from pytools_hybrid.jobs.evaluate._configurations import Configuration
+    from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
+    from pytools_hybrid.search import SearchResponse
+    from pytools_hybrid.settings import Roots, Settings
+
+__all__ = ["EvaluationReport", "Evaluator"]
+
+# The first searches of a process load the model and the vectors; a server pays for it once.
+_WARM_UP = ("warm up", "warm up twice", "warm up three times", "warm up four times")
+
+# Copied at a time, with room for others in between.
+_PAGES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationReport:
+    """What an evaluation found.
+
+    Attributes:
+        queries: How many queries were asked.
+        tools: How many tools there were to find.
+        model: The embedding model, as the settings name it.
+        recall_at: The depths of recall.
+        by: The key that groups the queries, or None.
+        figures: The figures of each configuration.
+        unknown: The gold ids that are not in the index.
+    """
+
+    queries: int
+    tools: int
+    model: str
+    recall_at: tuple[int, ...]
+    by: str | None
+    figures: tuple[Figures, ...]
+    unknown: UnknownGold
+
+
+class Evaluator:
+    """Evaluates searches of a tree, or of several as one, and tells on stderr how far it is.
+
+    Every configuration searches its own copy of the index, so that none profits from vectors that
+    another has kept, and nothing that is asked here is in anybody's record of use.
+
+    Args:
+        settings: The settings; their database is of no account.
+        roots: The trees of tools.
+        database: The index to bring up to date and to copy, or None for a temporary one.
+    """
+
+    def __init__(self, settings: Settings, roots: Roots, *, database: Path | None = None) -> None:
+        self._settings = settings
+        self._roots = roots
+        self._database = database
+        # One for all configurations: a model may take a gigabyte, and a minute to load.
+        self._embedder = configured_embedder(settings)
+
+    async def evaluate(
+        self,
+        queries: Sequence[EvaluationQuery],
+        compared: Sequence[Configuration],
+        *,
+        recall_at: tuple[int, ...],
+        by: str | None = None,
+    ) -> EvaluationReport:
+        """Index the tree, ask every query in every configuration, and measure the answers.
+
+        Args:
+            queries: The queries, at least one.
+            compared: The configurations, at least one.
+            recall_at: The depths of recall.
+            by: The key that grouped the queries, if any.
+
+        Raises:
+            SettingsError: No gold tool at all is in the index.
+            EmbeddingError: The model gave no vectors, and a configuration needs them.
+            DatabaseError: The index cannot be read or written.
+            RootUnreadableError: A tree cannot be listed.
+        """
+        with TemporaryDirectory(prefix="pytools-hybrid-", ignore_cleanup_errors=True) as folder:
+            database = self._database or Path(folder, "index.db")
+            async with self._opened(self._settings, database) as tools:
+                with_vectors = any(tools.uses_vectors(each.mode) for each in compared)
+                issues = await self._index(tools, with_vectors=with_vectors)
+                count, unknown = await finish_in_thread(_look_up, tools, queries, issues)
+                self._tell(unknown)
+                figures: list[Figures] = []
+                for configuration in compared:
+                    with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own:
+                        copy = Path(own, "index.db")
+                        await finish_in_thread(_copy, tools, copy)
+                        figures.append(await self._ask(configuration, queries, copy, recall_at))
+        return EvaluationReport(
+            queries=len(queries),
+            tools=count,
+            model=self._settings.embedding_model,
+            recall_at=recall_at,
+            by=by,
+            figures=tuple(figures),
+            unknown=unknown,
+        )
+
+    def _opened(self, settings: Settings, database: Path) -> ToolSearch:
+        settings = settings.model_copy(update={"db_path": database})
+        return ToolSearch(self._roots, settings, embedder=self._embedder, refresh=False)
+
+    async def _index(self, tools: ToolSearch, *, with_vectors: bool) -> Sequence[ScanIssue]:
+        if tools.index.store.read_only:
+            say(f"{tools.index.store.path} cannot be written: evaluating what it holds")
+            return ()
+        report, embedded = await tools.index.refresh(), 0
+        if with_vectors:
+            with Progress("embedding") as progress:
+                embedded = await tools.index.embed_pending(progress)
+        print_sync(report, self._database or Path("a temporary index"), embedded=embedded)
+        for tool_id, reason in (await tools.index.refused()).items() if with_vectors else ():
+            say(f"  no vector for {tool_id}: {reason}")
+        return report.issues
+
+    def _tell(self, unknown: UnknownGold) -> None:
+        if unknown.count == unknown.total:
+            raise SettingsError(
+                "--queries",
+                f"no gold id is among the tools of {self._roots}; "
+                f"ids are as pytools-hybrid search --output json prints them:{unknown}",
+            )
+        if unknown.count:
+            for line in f"warning: {unknown.sentence}:{unknown}".splitlines():
+                say(line)
+
+    async def _ask(
+        self,
+        configuration: Configuration,
+        queries: Sequence[EvaluationQuery],
+        database: Path,
+        recall_at: Sequence[int],
+    ) -> Figures:
+        limit = max(DEPTH, *recall_at)
+        responses: dict[str, SearchResponse] = {}
+        milliseconds: list[float] = []
+        async with self._opened(configuration.settings, database) as tools:
+            for text in _WARM_UP:
+                await tools.search(text, mode=configuration.mode, limit=1)
+            with Progress(configuration.name) as progress:
+                for done, query in enumerate(queries):
+                    progress(done, len(queries))
+                    # Asked again, it would be answered from memory.
+                    if query.text not in responses:
+                        started = time.perf_counter()
+                        response = await tools.search(
+                            query.text, mode=configuration.mode, limit=limit
+                        )
+                        milliseconds.append(1000 * (time.perf_counter() - started))
+                        responses[query.text] = response
+        notes = Counter(note for response in responses.values() for note in response.notes)
+        for note, count in notes.items():
+            say(f"{configuration.name}: {count} of {len(responses)} searches: {note}")
+        return measure(
+            configuration,
+            queries,
+            {
+                query.id: [
+                    Hit(id=str(found.entry.id), score=found.score)
+                    for found in responses[query.text].tools
+                ]
+                for query in queries
+            },
+            recall_at=recall_at,
+            milliseconds=milliseconds,
+            degraded=sum(bool(response.lost) for response in responses.values()),
+        )
+
+
+def _look_up(
+    tools: ToolSearch, queries: Sequence[EvaluationQuery], issues: Sequence[ScanIssue]
+) -> tuple[int, UnknownGold]:
+    """Count the tools, and find the gold ids that are not among them."""
+    gold = {id_ for query in queries for id_ in query.gold}
+    issues = [replace(it, path=tools.roots.locate(it.path)[1]) for it in issues]
+    with tools.index.store.reading() as reader:
+        return reader.coverage("").tools, unknown_gold(queries, reader.entries([*gold]), issues)
+
+
+def _copy(tools: ToolSearch, target: Path) -> None:
+    """Copy the index as it is now, whatever others do to it meanwhile."""
+    # On a medium that cannot be written nothing changes either, and no lock can be had.
+    options = "mode=ro&immutable=1" if tools.index.store.read_only else "mode=ro"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    for path, copied in (
+        (tools.index.store.path, target),
+        (kept_path(tools.index.store.path), kept_path(target)),
+    ):
+        if not path.exists():
+            continue
+        # Not with another SQLite than the index itself: to close it there would drop our locks.
+        source = apsw.Connection(f"{path.as_uri()}?{options}", flags=flags)
+        with (
+            closing(source),
+            closing(apsw.Connection(str(copied))) as copy,
+            copy.backup("main", source, "main") as backup,
+        ):
+            while not backup.done:
+                backup.step(_PAGES)

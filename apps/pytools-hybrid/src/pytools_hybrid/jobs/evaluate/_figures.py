@@ -1,0 +1,130 @@
+"""What one configuration's answers are worth, and how long they took."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from toolrank.metrics import evaluate
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.search import MAX_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from toolrank import Hit
+    from toolrank.metrics import Evaluation
+
+    from pytools_hybrid.jobs.evaluate._configurations import Configuration
+    from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
+
+__all__ = ["DEPTH", "MEASURES", "MRR", "Figures", "Latency", "measure", "recall_depths"]
+
+DEPTH = 10
+"""How many places every measure but recall looks at, whatever depths recall is wanted for."""
+
+MRR = f"mrr@{DEPTH}"
+MEASURES = (f"ndcg@{DEPTH}", MRR, "hit@3", f"completeness@{DEPTH}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """How long searches took, the embedding of the query included.
+
+    Attributes:
+        p50: The milliseconds within which half of them were answered.
+        p95: The milliseconds within which 95 % of them were answered.
+    """
+
+    p50: float
+    p95: float
+
+    @classmethod
+    def of(cls, milliseconds: Iterable[float]) -> Latency:
+        """Sum some searches up, at least one: percentiles by nearest rank."""
+        ordered = sorted(milliseconds)
+        p50, p95 = (ordered[math.ceil(share * len(ordered)) - 1] for share in (0.50, 0.95))
+        return cls(p50=p50, p95=p95)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What came of all queries in one configuration.
+
+    Attributes:
+        configuration: How was searched.
+        answers: By query id, the tools found, best first.
+        evaluation: The measures of each query.
+        latency: How long the searches took.
+        failures: The ids of the queries of which no right tool is among the first ten.
+        degraded: How many searches lost a channel.
+        groups: By group, the ids of its queries; empty without a breakdown.
+    """
+
+    configuration: Configuration
+    answers: Mapping[str, Sequence[Hit]]
+    evaluation: Evaluation
+    latency: Latency
+    failures: tuple[str, ...]
+    degraded: int = 0
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def mean_within(self, group: str, measure: str) -> float:
+        """Give a measure's mean over one group's queries."""
+        values = self.evaluation.values[measure]
+        ids = self.groups[group]
+        return math.fsum(values[id_] for id_ in ids) / len(ids)
+
+
+def measure(
+    configuration: Configuration,
+    queries: Sequence[EvaluationQuery],
+    answers: Mapping[str, Sequence[Hit]],
+    *,
+    recall_at: Sequence[int],
+    milliseconds: Iterable[float],
+    degraded: int,
+) -> Figures:
+    """Hold the answers against what is right.
+
+    Args:
+        configuration: How was searched.
+        queries: What was asked, at least one.
+        answers: By query id, the tools found, best first.
+        recall_at: The depths of recall.
+        milliseconds: How long each search took.
+        degraded: How many searches lost a channel.
+    """
+    run = {id_: [hit.id for hit in hits] for id_, hits in answers.items()}
+    qrels = {query.id: query.gold for query in queries}
+    evaluation = evaluate(run, qrels, [*(f"recall@{k}" for k in recall_at), *MEASURES])
+    groups: dict[str, list[str]] = {}
+    for query in queries:
+        if query.group:
+            groups.setdefault(query.group, []).append(query.id)
+    return Figures(
+        configuration=configuration,
+        answers=answers,
+        evaluation=evaluation,
+        latency=Latency.of(milliseconds),
+        failures=tuple(id_ for id_, value in evaluation.values[MRR].items() if value == 0),
+        degraded=degraded,
+        groups=dict(sorted(groups.items())),
+    )
+
+
+def recall_depths(text: str) -> tuple[int, ...]:
+    """Read the depths of recall, as `1,3,5,10`.
+
+    Raises:
+        SettingsError: Anything else than numbers that a search can be limited to.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
+        raise SettingsError("--limit-k", f"{text!r} is not a list of numbers as 1,3,5,10")
+    depths = sorted({int(part) for part in parts})
+    if depths[0] < 1 or depths[-1] > MAX_LIMIT:
+        raise SettingsError("--limit-k", f"{text!r} leaves the range of 1 to {MAX_LIMIT}")
+    return tuple(depths)

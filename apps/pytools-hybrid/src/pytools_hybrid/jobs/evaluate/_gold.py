@@ -1,0 +1,96 @@
+"""Right tools that the index does not have: how many, which, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolscan import DEFAULT_LAYOUTS, InvalidToolIdError, ToolId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from toolscan import ScanIssue
+
+    from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
+
+__all__ = ["UnknownGold", "unknown_gold"]
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownGold:
+    """Ids that are given as right and are not in the index.
+
+    They stay in every measure as tools that are never found: a query for a tool that is left out
+    is a query that search does not answer.
+
+    Attributes:
+        count: How many different ids.
+        total: How many different ids there are, known or not.
+        queries: How many queries name any of them.
+        examples: The first of them, each with the reason.
+    """
+
+    count: int
+    total: int
+    queries: int
+    examples: Mapping[str, str]
+
+    @property
+    def sentence(self) -> str:
+        """How many there are, and that their queries count."""
+        are, them = ("is", "it") if self.count == 1 else ("are", "them")
+        which = (
+            f"query that names {them} counts"
+            if self.queries == 1
+            else f"{self.queries} queries that name {them} count"
+        )
+        return (
+            f"{self.count} of {self.total} gold ids {are} not in the index; "
+            f"the {which} all the same"
+        )
+
+    def __str__(self) -> str:
+        listed = "".join(f"\n  {id_}: {reason}" for id_, reason in self.examples.items())
+        more = self.count - len(self.examples)
+        return listed + (f"\n  … and {more} more" if more else "")
+
+
+def unknown_gold(
+    queries: Iterable[EvaluationQuery], known: Iterable[str], issues: Sequence[ScanIssue]
+) -> UnknownGold:
+    """Find the gold ids that are not in the index, and say why as far as the scan can tell.
+
+    Args:
+        queries: The queries.
+        known: The ids that are in the index.
+        issues: What the scan of the tree left out.
+    """
+    known = frozenset(known)
+    asked = list(queries)
+    every = dict.fromkeys(id_ for query in asked for id_ in query.gold)
+    unknown = [id_ for id_ in every if id_ not in known]
+    left_out = {issue.path: issue.detail for issue in issues}
+    return UnknownGold(
+        count=len(unknown),
+        total=len(every),
+        queries=sum(not known.issuperset(query.gold) for query in asked),
+        examples={id_: _why(id_, left_out) for id_ in unknown[:_EXAMPLES]},
+    )
+
+
+def _why(id_: str, left_out: Mapping[str, str]) -> str:
+    try:
+        tool = ToolId.parse(id_)
+    except InvalidToolIdError as error:
+        return str(error)
+    for layout in DEFAULT_LAYOUTS:
+        if layout.source == tool.source:
+            path = layout.path_of(tool.category, tool.name)
+            if path in left_out:
+                return f"{path} was left out: {left_out[path]}"
+            return f"the tree has no tool at {path}"
+    sources = " and ".join(layout.source for layout in DEFAULT_LAYOUTS)
+    return f"there is no source {tool.source!r}, only {sources}"

@@ -1,0 +1,36 @@
+"""What the usage record says: in figures for people, or record by record for programs.
+
+`usage_report` makes figures of the records that `toolindex.UsageLog` keeps; `as_text`, `as_json`,
+`days_as_csv` and `write_plot` show them. `searches_table` and `outcomes_table` give the records
+themselves, which `table_as_csv` and `table_as_json` write.
+"""
+
+from pytools_hybrid.jobs.usage_report._figures import (
+    DayFigures,
+    ToolFigures,
+    UsageReport,
+    usage_report,
+)
+from pytools_hybrid.jobs.usage_report._plot import write_plot
+from pytools_hybrid.jobs.usage_report._tables import (
+    outcomes_table,
+    searches_table,
+    table_as_csv,
+    table_as_json,
+)
+from pytools_hybrid.jobs.usage_report._text import as_json, as_text, days_as_csv
+
+__all__ = [
+    "DayFigures",
+    "ToolFigures",
+    "UsageReport",
+    "as_json",
+    "as_text",
+    "days_as_csv",
+    "outcomes_table",
+    "searches_table",
+    "table_as_csv",
+    "table_as_json",
+    "usage_report",
+    "write_plot",
+]

@@ -1,0 +1,59 @@
+"""A picture of the usage record: searches, what came of them, and their times, day by day."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytools_hybrid.jobs.usage_report._figures import UsageReport
+
+__all__ = ["write_plot"]
+
+
+def write_plot(path: Path, report: UsageReport) -> None:
+    """Write a PNG with three panels, one day beside the other.
+
+    Args:
+        path: The file; an existing one is replaced.
+        report: The figures.
+    """
+    # Not pyplot: it keeps figures for a window, and looks for a display.
+    from matplotlib.figure import Figure
+
+    days = report.days
+    places = range(len(days))
+    figure = Figure(figsize=(9, 8), layout="constrained")
+    searches, rates, latency = figure.subplots(3, 1, sharex=True)
+    nothing = [day.without_results for day in days]
+    found = [day.searches - day.without_results for day in days]
+    searches.bar(places, found, label="with results", color="tab:blue")
+    searches.bar(places, nothing, bottom=found, label="without", color="tab:orange")
+    searches.set(ylabel="searches", title="Usage of pytools-hybrid")
+    rates.plot(
+        places, [_percent(day.share_judged) for day in days], "o-", label="led to an outcome"
+    )
+    rates.plot(
+        places,
+        [_percent(day.acceptance_rate) for day in days],
+        "s-",
+        label="first result succeeded",
+    )
+    rates.set(ylabel="%", ylim=(-2, 102))
+    latency.plot(places, [day.latency_p50_ms for day in days], "o-", label="p50")
+    latency.plot(places, [day.latency_p95_ms for day in days], "s-", label="p95")
+    latency.set(ylabel="milliseconds", xlabel="day (UTC)")
+    latency.set_ylim(bottom=0)
+    # Every day gets its bar, and as many names as fit.
+    step = max(1, len(days) // 12)
+    latency.set_xticks(places[::step], [str(day.day) for day in days][::step], rotation=30)
+    for panel in (searches, rates, latency):
+        panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        panel.grid(alpha=0.3)
+    # Its other options have no types.
+    figure.savefig(path, format="png", dpi=120)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share

@@ -1,0 +1,140 @@
+"""The figures in words, as JSON, and day by day as CSV."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytools_hybrid.jobs.usage_report._tables import Table, table_as_csv
+from pytools_hybrid.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytools_hybrid.jobs.usage_report._figures import DayFigures, ToolFigures, UsageReport
+
+__all__ = ["as_json", "as_text", "days_as_csv"]
+
+_DAYS = 14
+_TOOLS = 15
+_QUERY_LENGTH = 70
+_DAY_HEADINGS = ("day (UTC)", "searches", "no result", "outcome", "first ok", "p50", "p95")
+_TOOL_HEADINGS = ("tool", "outcomes", "success", "found", "p50", "p95")
+_DAY_COLUMNS = (
+    "day", "searches", "without_results", "degraded", "judged", "accepted", "first_accepted",
+    "latency_p50_ms", "latency_p95_ms",
+)  # fmt: skip
+
+
+def as_text(report: UsageReport) -> str:
+    """Write the figures for people."""
+    total = report.total
+    modes = ", ".join(f"{count} {mode}" for mode, count in report.modes.items())
+    lines = [
+        f"searches               {total.searches}" + (f" ({modes})" if modes else ""),
+        f"without results        {_of(total.without_results, total.searches)}",
+        f"without a channel      {_of(total.degraded, total.searches)}",
+        f"led to an outcome      {_of(total.judged, total.searches)}",
+        f"a result succeeded     {_of(total.accepted, total.judged)} of these",
+        f"the first succeeded    {_of(total.first_accepted, total.judged)} of these",
+        f"time of a search       p50 {_ms(total.latency_p50_ms)}, p95 {_ms(total.latency_p95_ms)}",
+        f"outcomes               {report.outcomes}",
+    ]
+    if report.days:
+        lines += ["", *_columns(_DAY_HEADINGS, [_day(day) for day in report.days[-_DAYS:]])]
+        lines += _more(len(report.days) - _DAYS, "earlier days: --output csv has them all")
+    if report.tools:
+        lines += ["", *_columns(_TOOL_HEADINGS, [_tool(tool) for tool in report.tools[:_TOOLS]])]
+        lines += _more(len(report.tools) - _TOOLS, "more tools: --output json has them all")
+    if report.queries_without_results:
+        lines += ["", "queries without results"]
+        lines += [
+            f"{count:>5} × {one_line(query, _QUERY_LENGTH)}"
+            for query, count in report.queries_without_results
+        ]
+    return "\n".join(lines)
+
+
+def as_json(report: UsageReport) -> dict[str, Any]:
+    """Give the figures as values of JSON."""
+    return {
+        "total": _day_row(report.total),
+        "share_without_results": report.total.share_without_results,
+        "share_judged": report.total.share_judged,
+        "acceptance_rate": report.total.acceptance_rate,
+        "modes": report.modes,
+        "days": [_day_row(day) for day in report.days],
+        "outcomes": report.outcomes,
+        "tools": [
+            {
+                "tool_id": tool.tool_id,
+                "outcomes": tool.outcomes,
+                "successes": tool.successes,
+                "success_rate": tool.success_rate,
+                "found": tool.found,
+                "latency_p50_ms": tool.latency_p50_ms,
+                "latency_p95_ms": tool.latency_p95_ms,
+            }
+            for tool in report.tools
+        ],
+        "queries_without_results": [
+            {"query": query, "count": count} for query, count in report.queries_without_results
+        ],
+    }
+
+
+def days_as_csv(report: UsageReport) -> str:
+    """Write the figures of each day as CSV."""
+    return table_as_csv(Table(_DAY_COLUMNS, [_day_row(day) for day in report.days]))
+
+
+def _day_row(figures: DayFigures) -> dict[str, Any]:
+    row = {column: getattr(figures, column) for column in _DAY_COLUMNS}
+    return row | {"day": None if figures.day is None else figures.day.isoformat()}
+
+
+def _day(day: DayFigures) -> tuple[str, ...]:
+    return (
+        str(day.day),
+        str(day.searches),
+        str(day.without_results),
+        str(day.judged),
+        _percent(day.acceptance_rate),
+        _ms(day.latency_p50_ms),
+        _ms(day.latency_p95_ms),
+    )
+
+
+def _tool(tool: ToolFigures) -> tuple[str, ...]:
+    return (
+        tool.tool_id,
+        str(tool.outcomes),
+        _percent(tool.success_rate),
+        str(tool.found),
+        _ms(tool.latency_p50_ms),
+        _ms(tool.latency_p95_ms),
+    )
+
+
+def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Write a table: the first column from the left, the others from the right."""
+    table = [headings, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table
+    ]
+
+
+def _more(number: int, what: str) -> list[str]:
+    return [f"… and {number} {what}"] if number > 0 else []
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part} ({_percent(part / whole)})" if whole else str(part)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def _ms(milliseconds: float | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds:.1f} ms"

@@ -1,0 +1,57 @@
+"""Searching an index: from a request to ranked tools, with reasons."""
+
+from pytools_hybrid.search._answering import Answering
+from pytools_hybrid.search._describe import DetailLevel, ToolDescription, short
+from pytools_hybrid.search._engine import Searcher
+from pytools_hybrid.search._explain import ChannelScore, breakdown, reason
+from pytools_hybrid.search._lookup import (
+    MAX_NAME,
+    MAX_NAMES,
+    CategoryCount,
+    check_categories,
+    nearest_first,
+)
+from pytools_hybrid.search._placement import Placement
+from pytools_hybrid.search._query_vectors import QueryEmbedder
+from pytools_hybrid.search._rerank import Reranking
+from pytools_hybrid.search._tool_search import ToolSearch
+from pytools_hybrid.search._types import (
+    MAX_LIMIT,
+    FoundTool,
+    MatchType,
+    RerankReport,
+    Scope,
+    SearchMode,
+    SearchRequest,
+    SearchResponse,
+    cut_query,
+)
+
+__all__ = [
+    "MAX_LIMIT",
+    "MAX_NAME",
+    "MAX_NAMES",
+    "Answering",
+    "CategoryCount",
+    "ChannelScore",
+    "DetailLevel",
+    "FoundTool",
+    "MatchType",
+    "Placement",
+    "QueryEmbedder",
+    "RerankReport",
+    "Reranking",
+    "Scope",
+    "SearchMode",
+    "SearchRequest",
+    "SearchResponse",
+    "Searcher",
+    "ToolDescription",
+    "ToolSearch",
+    "breakdown",
+    "check_categories",
+    "cut_query",
+    "nearest_first",
+    "reason",
+    "short",
+]

@@ -1,0 +1,151 @@
+"""What a ranked tool is worth: how sure it is an answer, and whether it says what another says."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolrank import Evidence, Fingerprint, confidence, name_key, name_share, query_terms
+
+from pytools_hybrid.search._types import MatchType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence, Set
+
+    from toolindex import StoreReader, ToolEntry
+    from toolrank import Contribution, Query, RankedHit
+
+__all__ = ["confidences", "fingerprints", "match_type"]
+
+# "Get details" says too little to tell that two tools are the same.
+_TELLING_WORDS = 5
+_WORD = re.compile(r"[^\W_]+")
+
+
+def fingerprints(entries: Mapping[str, ToolEntry]) -> Callable[[str], Fingerprint | None]:
+    """Compare the tools of one name, whose descriptions and parameters say enough to compare."""
+    keys = {id_: name_key(entry.id.name) for id_, entry in entries.items()}
+    counts = Counter(keys.values())
+
+    def fingerprint(id_: str) -> Fingerprint | None:
+        if counts[keys[id_]] == 1:
+            return None
+        entry = entries[id_]
+        words = _WORD.findall(entry.description.casefold())
+        if len(words) < _TELLING_WORDS:
+            return None
+        parameters = (f"{p.name}: {p.annotation}" for p in entry.parameters)
+        return Fingerprint(frozenset({keys[id_], *parameters}), frozenset(words))
+
+    return fingerprint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A request, or a part of one, and what its words say of the tools found.
+
+    Attributes:
+        text: What is asked.
+        terms: How many terms it has.
+        coverage: Which share of them a tool has, by id; None where the words were not looked up.
+        scale: What scores of likeness are divided by; None where likeness was not looked up.
+    """
+
+    text: str
+    terms: int
+    coverage: Mapping[str, float] | None
+    scale: float | None
+
+    @classmethod
+    def of(cls, text: str, ids: Sequence[str], channels: Set[str], reader: StoreReader) -> _Asked:
+        """Ask a store's reader what the channels that ran need to know."""
+        return cls(
+            text=text,
+            terms=len(query_terms(text)),
+            coverage=reader.lexical_coverage(text, ids) if "bm25" in channels else None,
+            scale=reader.lexical_scale(text) if "fuzzy" in channels else None,
+        )
+
+
+def confidences(
+    hits: Sequence[RankedHit], query: Query, channels: Set[str], reader: StoreReader
+) -> list[float]:
+    """Return the confidence in each hit as an answer to the request, or to the part it answers.
+
+    Args:
+        hits: The hits.
+        query: The request with its parts.
+        channels: The channels that ran; one that did not give a hit says that it is far off,
+            unless it could not judge it.
+        reader: The state of the store that was searched.
+    """
+    of_parts: list[list[str]] = [[] for _ in query.parts]
+    for hit in hits:
+        if hit.explanation is not None and hit.explanation.part is not None:
+            of_parts[hit.explanation.part].append(hit.id)
+    asked = [
+        _Asked.of(each.text, ids, channels, reader)
+        for each, ids in zip(
+            (query, *query.parts), ([hit.id for hit in hits], *of_parts), strict=True
+        )
+    ]
+    return [_confidence(hit, channels, asked) for hit in hits]
+
+
+def match_type(hit: RankedHit) -> MatchType:
+    """Return what a hit was found by: for the request, or for the part that brought it up."""
+    if hit.explanation is not None and hit.explanation.pinned:
+        return MatchType.EXACT
+    given = hit.contributions or hit.part_contributions
+    by = {each.retriever for each in given}
+    if "fuzzy" in by:
+        return MatchType.FUZZY
+    if "bm25" in by:
+        return MatchType.BOTH if _is_near(given) else MatchType.WORDS
+    return MatchType.MEANING
+
+
+def _confidence(hit: RankedHit, channels: Set[str], asked: Sequence[_Asked]) -> float:
+    explanation = hit.explanation
+    is_exact = explanation is not None and explanation.pinned
+    if explanation is not None:
+        # Not in place: the caller judges the next hit by the same set.
+        channels = channels - frozenset(explanation.unjudged)
+    has_meaning = "vector" in channels
+    name = hit.id.rpartition(":")[2]
+    given = [(hit.contributions, asked[0])]
+    if explanation is not None and explanation.part is not None:
+        given.append((hit.part_contributions, asked[1 + explanation.part]))
+    return max(
+        confidence(
+            Evidence(
+                coverage=None if words.coverage is None else words.coverage.get(hit.id, 0.0),
+                terms=words.terms,
+                # It counts, and costs, by words alone.
+                named=0.0 if has_meaning else name_share(words.text, name),
+                strength=None if words.scale is None else _strength(contributions, words.scale),
+                contrast=_contrast(contributions) if has_meaning else None,
+                is_exact=is_exact,
+            )
+        )
+        for contributions, words in given
+    )
+
+
+def _strength(contributions: Sequence[Contribution], scale: float) -> float:
+    found = (each.score for each in contributions if each.retriever == "fuzzy")
+    return next(found, 0.0) / scale if scale else 0.0
+
+
+def _contrast(contributions: Sequence[Contribution]) -> float:
+    found = (each.score - each.rivals for each in contributions if each.retriever == "vector")
+    return next(found, 0.0)
+
+
+def _is_near(contributions: Sequence[Contribution]) -> bool:
+    # The list of the vectors holds every tool, near or far.
+    return any(
+        each.retriever == "vector" and each.score > each.background for each in contributions
+    )

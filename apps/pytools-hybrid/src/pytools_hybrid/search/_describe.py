@@ -1,0 +1,194 @@
+"""One tool in as much detail as is asked for, read from its file without importing it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import toolscan
+from pydantic import BaseModel
+
+from pytools_hybrid.text import readable
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+    from toolindex import ToolEntry, ToolUsage
+    from toolscan import ToolRecord
+
+    from pytools_hybrid.settings import Roots
+
+__all__ = ["DetailLevel", "ToolDescription", "describe", "short"]
+
+_SUMMARY_CHARACTERS = 120
+_OUTSIDE = (
+    "its file lies outside of the root, where a symbolic link leads: no more of it is shown "
+    "unless PYTOOLS_OUTSIDE_LINKS is true"
+)
+
+
+class DetailLevel(StrEnum):
+    """How much is told of a tool; each level tells what the one before does, and more."""
+
+    SUMMARY = "summary"
+    SCHEMA = "schema"
+    FULL = "full"
+
+
+class ToolDescription(BaseModel):
+    """A tool; what its level of detail does not hold is None.
+
+    Attributes:
+        id: `source:category:name`.
+        name: The last part of it.
+        namespace: The parts before it: `source:category`.
+        summary: The first sentence of its docstring, at most 120 characters.
+        signature: The function to call.
+        input_schema: JSON Schema (2020-12) of what it takes.
+        output_schema: JSON Schema of what it returns, None also where it does not say.
+        required: The parameters that a call must give.
+        defaults: The source text of the defaults of others.
+        types: The annotations of all, as they are written.
+        description: The whole docstring.
+        examples: What the docstring shows.
+        tags: What the module declares.
+        stub: Import line, classes and signature, to act on.
+        path: The source file.
+        usage: What is known of its outcomes: how many, how many successes, latencies.
+        notes: Why something is missing here.
+    """
+
+    id: str
+    name: str
+    namespace: str
+    summary: str
+    signature: str | None = None
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    required: list[str] | None = None
+    defaults: dict[str, str] | None = None
+    types: dict[str, str] | None = None
+    description: str | None = None
+    examples: list[str] | None = None
+    tags: list[str] | None = None
+    stub: str | None = None
+    path: str | None = None
+    usage: dict[str, Any] | None = None
+    notes: list[str] | None = None
+
+
+def describe(
+    entry: ToolEntry,
+    roots: Roots,
+    *,
+    detail: DetailLevel,
+    usage: ToolUsage | None = None,
+    outside_links: bool = False,
+) -> ToolDescription:
+    """Describe a tool.
+
+    Schemas and the stub are made from the file as it is now; where it cannot be read, the index
+    has to do. Of a file outside of its root no more than the summary is told.
+
+    Args:
+        entry: The tool.
+        roots: The trees.
+        detail: How much to tell.
+        usage: What is known of its use.
+        outside_links: Whether the file may lie outside of its root, where symbolic links lead.
+    """
+    source, category, name = entry.id.source, entry.id.category, entry.id.name
+    described = ToolDescription(
+        id=str(entry.id),
+        name=name,
+        namespace=f"{source}:{category}",
+        summary=short(readable(entry.summary), _SUMMARY_CHARACTERS),
+    )
+    if detail is DetailLevel.SUMMARY:
+        return described
+    record, problem = _read(entry, roots, outside_links=outside_links)
+    if problem == _OUTSIDE:
+        return described.model_copy(update={"notes": [problem]})
+    parameters = record.parameters if record else entry.parameters
+    named = [(it.alias or it.name, it) for it in parameters]
+    described = described.model_copy(
+        update={
+            "signature": readable(record.signature if record else entry.signature),
+            "input_schema": _readable(toolscan.input_schema(record)) if record else None,
+            "output_schema": _readable(toolscan.output_schema(record)) if record else None,
+            "required": [name for name, it in named if it.required],
+            "defaults": {
+                name: readable(it.default) for name, it in named if it.default is not None
+            },
+            "types": {name: readable(it.annotation) for name, it in named if it.annotation},
+            "notes": [problem] if problem else None,
+        }
+    )
+    if detail is DetailLevel.SCHEMA:
+        return described
+    description = readable(record.description if record else entry.description)
+    return described.model_copy(
+        update={
+            "description": description,
+            "examples": list(toolscan.docstring_examples(description)),
+            "tags": list(record.tags if record else entry.tags),
+            "stub": readable(toolscan.stub(record)) if record else None,
+            "path": roots.shown(entry.path),
+            "usage": _usage(usage),
+        }
+    )
+
+
+def short(text: str, length: int) -> str:
+    """Cut a text to a length, between words where that keeps half of it, never in a character.
+
+    A character is what a reader takes for one, such as a flag or a letter with its accents
+    (extended grapheme clusters, Unicode Standard Annex 29).
+    """
+    text = " ".join(text.split())
+    if len(text) <= length:
+        return text
+    from apsw import unicode
+
+    end = 0
+    while (after := unicode.grapheme_next_break(text, end)) < length:
+        end = after
+    space = text.rfind(" ", length // 2, end + 1)
+    return f"{text[: space if space > 0 else end].rstrip()}…"
+
+
+def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolRecord | None, str]:
+    """Read a tool's file, or say why it was not read."""
+    root, path = roots.locate(entry.path)
+    try:
+        return toolscan.read_tool(path, root, outside_links=outside_links), ""
+    except (toolscan.ToolScanError, OSError) as error:
+        outside = toolscan.Reason.OUTSIDE_ROOT
+        if isinstance(error, toolscan.ToolReadError) and error.issue.reason is outside:
+            return None, _OUTSIDE
+        return None, f"its file cannot be read now, so this is what the index knows: {error}"
+
+
+def _readable(schema: JsonValue) -> JsonValue:
+    """Clean what a schema says to its reader; its values are what a call must write."""
+    if isinstance(schema, list):
+        return [_readable(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: readable(value)
+        if key in {"description", "title"} and isinstance(value, str)
+        else _readable(value)
+        for key, value in schema.items()
+    }
+
+
+def _usage(usage: ToolUsage | None) -> dict[str, Any]:
+    if usage is None:
+        return {"observations": 0}
+    return {
+        "observations": usage.observations,
+        "successes": usage.successes,
+        "success_rate": round(usage.success_rate, 3),
+        "latency_p50_ms": usage.latency_p50_ms,
+        "latency_p95_ms": usage.latency_p95_ms,
+    }

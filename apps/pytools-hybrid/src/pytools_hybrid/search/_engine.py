@@ -1,0 +1,472 @@
+"""A query against one state of the store: candidates, fusion, details, and what was lost."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache, partial
+from itertools import islice
+from threading import Lock
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from toolindex import ToolFilter
+from toolrank import (
+    PART_DEPTH,
+    Channel,
+    Hit,
+    HybridRanker,
+    Query,
+    group_duplicates,
+    linear_fusion,
+    reciprocal_rank_fusion,
+    split_request,
+    usage_prior,
+)
+
+from pytools_hybrid.search._confidence import confidences, fingerprints, match_type
+from pytools_hybrid.search._newcomers import Newcomers, nearest, unembedded
+from pytools_hybrid.search._types import (
+    FoundTool,
+    QueryVector,
+    SearchMode,
+    SearchRequest,
+    SearchResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from toolindex import Candidate, Coverage, StoreReader, ToolOutcomes, ToolStore
+    from toolrank import Fusion, RankedHit
+
+    from pytools_hybrid.search._newcomers import Encode
+
+__all__ = ["Searcher"]
+
+_CACHED_RESULTS = 512
+# All of these were chosen by ablation: docs/decisions/0008.
+_UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
+_PART_SHARE = 0.3
+_CATEGORY_WEIGHT = 0.3
+_LINEAR: Fusion = partial(linear_fusion, units=_UNITS)
+_DEPTH = 100
+# To fill the list again where near-identical tools have been put together.
+_SPARE = 5
+# One word in forty may differ.
+_SAME = 0.95
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Searcher:
+    """Answers requests from a store, remembering answers until the store changes.
+
+    Args:
+        store: What to search.
+        bm25_weight: The weight of words in hybrid mode.
+        vec_weight: The weight of meaning in hybrid mode.
+        fusion: How the channels' rankings become one.
+        rrf_k: The constant k where they do so by rank.
+    """
+
+    def __init__(
+        self,
+        store: ToolStore,
+        *,
+        bm25_weight: float,
+        vec_weight: float,
+        fusion: Literal["linear", "rrf"],
+        rrf_k: float = 60.0,
+    ) -> None:
+        self._store = store
+        self._bm25_weight = bm25_weight
+        self._vec_weight = vec_weight
+        self._fuse = _LINEAR if fusion == "linear" else partial(reciprocal_rank_fusion, rrf_k=rrf_k)
+        # An answer is a function of its key: no time after which it goes bad.
+        self._answers: OrderedDict[object, _Ranked] = OrderedDict()
+        self._newcomers = Newcomers()
+        self._used: tuple[tuple[int, int] | None, _Usage] = None, _Usage({}, {})
+        self._lock = Lock()
+
+    def uses_vectors(self, mode: SearchMode) -> bool:
+        """Tell whether a search of this mode asks the vector channel."""
+        return mode is SearchMode.VECTOR or (mode is SearchMode.HYBRID and self._vec_weight > 0)
+
+    def answer(
+        self,
+        request: SearchRequest,
+        *,
+        model_id: str | None,
+        vector: QueryVector | None,
+        why: str,
+        encode: Encode | None = None,
+    ) -> SearchResponse:
+        """Answer a request from the state that the store has now.
+
+        Args:
+            request: The request.
+            model_id: The model whose vectors are wanted, or None for none.
+            vector: The query's vector: that model's, or another's in its place.
+            why: Why there is no vector, or another's; empty where that needs no word.
+            encode: Embeds tools, as the query's vector was, at once: those that the request is
+                about and that have no vector yet get one for this answer. None where that would
+                take time, or cost something.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+            RetrievalError: A search table is missing.
+        """
+        lost: list[str] = []
+        notes: list[str] = []
+        misfit = False
+        with self._store.reading() as reader:
+            wanted = model_id if self.uses_vectors(request.mode) else None
+            length = None if vector is None else len(vector.values)
+            coverage = reader.coverage(
+                vector.model_id if vector else model_id or "", dimensions=length
+            )
+            if coverage.tools and vector is not None:
+                before = reader.coverage(vector.model_id)
+                misfit = coverage.vectors == 0 and before.vectors > 0
+                missing = _unsearchable(coverage.vectors, before, vector)
+                if missing and (encode is None or misfit):
+                    vector, why = None, why or missing
+                elif vector.model_id != wanted:
+                    notes.append(f"searched with vectors of {vector.model_id} ({why})")
+                elif coverage.vectors < coverage.tools:
+                    reason = f" ({why})" if why else ""
+                    notes.append(
+                        f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
+                    )
+            if vector is not None:
+                vector = _with_usable_parts(vector)
+                if any(values is None for _, values in vector.parts):
+                    notes.append("a part of the request was searched by words alone: no vector")
+            if coverage.tools and vector is None and why:
+                lost.append(f"vector channel lost ({why}): searched by words")
+            ranked = self._ranked(reader, _Asked(request, vector, wanted, coverage, encode))
+            response = SearchResponse(
+                tools=ranked.tools,
+                unembedded=ranked.unembedded,
+                generation=reader.generation(),
+                coverage=coverage,
+                channels=tuple(self._weights(request.mode, has_vector=vector is not None)),
+                model="" if vector is None else vector.model_id,
+                is_complete=reader.is_complete(),
+                misfit=misfit,
+                fuller_models=() if wanted is None else _fuller(reader, wanted, length),
+            )
+        return replace(response, notes=(*lost, *notes), lost=tuple(lost))
+
+    def corrected(self, text: str, *, known: Callable[[str], bool]) -> str:
+        """Give a request with its misspelt words as the tools spell them.
+
+        Args:
+            text: The request.
+            known: Tells that a word, in lower case, is right though no tool has it.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+            RetrievalError: A search table is missing.
+        """
+        with self._store.reading() as reader:
+            found = reader.corrections(text)
+        corrections = {word: right for word, right in found.items() if not known(word)}
+        if not corrections:
+            return text
+        return _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
+
+    def _ranked(self, reader: StoreReader, asked: _Asked) -> _Ranked:
+        vector = asked.vector
+        key = (
+            asked.request,
+            (vector.model_id, len(vector.values)) if vector else None,
+            # Those of a model that fails at times may be missing.
+            tuple(values is not None for _, values in vector.parts) if vector else (),
+            asked.encode is None,
+            reader.generation(),
+            reader.usage_generation(),
+        )
+        with self._lock:
+            if (answer := self._answers.get(key)) is not None:
+                self._answers.move_to_end(key)
+                return answer
+        answer = self._rank(reader, asked)
+        with self._lock:
+            self._answers[key] = answer
+            if len(self._answers) > _CACHED_RESULTS:
+                self._answers.popitem(last=False)
+        return answer
+
+    def _rank(self, reader: StoreReader, asked: _Asked) -> _Ranked:
+        request, vector = asked.request, asked.vector
+        named = {hit.id: hit.score for hit in reader.named(request.text, where=request.where)}
+        query = _query(request, vector)
+        words = _Words("bm25", cache(reader.lexical), request.where)
+        new = _unembedded(reader, words, query, asked)
+        own: Mapping[str, Sequence[float]] = {}
+        if new and vector is not None and asked.encode is not None:
+            own = self._newcomers.vectors(reader.entries(new), new, asked.encode)
+        channels = self._channels(reader, asked, words, own)
+        usage = self._usage(reader)
+        ranker = HybridRanker(
+            channels,
+            fuse=self._fuse,
+            part_share=_PART_SHARE,
+            group=_category,
+            group_weight=_CATEGORY_WEIGHT,
+            name=_name,
+            usage=usage.factors,
+        )
+        depth = request.limit + _SPARE + len(named)
+        while True:
+            hits = ranker.rank(query, limit=depth, pinned=list(named))
+            if len(named) > 1:
+                # Of several that are called the same, the one that fits best is first.
+                hits = sorted(hits, key=lambda hit: _place(hit, named))
+            entries = reader.entries([hit.id for hit in hits])
+            # An id that is not among the entries of the same state is damaged.
+            known = [hit for hit in hits if hit.id in entries]
+            distinct = group_duplicates(known, fingerprint=fingerprints(entries), similarity=_SAME)
+            if len(distinct) >= request.limit or len(hits) < depth:
+                break
+            depth *= 4
+        ran = {channel.retriever.name for channel in channels}
+        sureness = confidences(distinct, query, ran, reader)
+        # The best fused score is 1 for every request, so alone it only orders an answer.
+        unit = sureness[0] / distinct[0].score if distinct and distinct[0].score else 0.0
+        found = (
+            FoundTool(
+                entry=entries[hit.id],
+                score=hit.score * unit,
+                match_type=match_type(hit),
+                confidence=confidence,
+                duplicates=hit.duplicates,
+                contributions=hit.contributions,
+                explanation=hit.explanation,
+                outcomes=usage.outcomes.get(hit.id),
+            )
+            for hit, confidence in zip(distinct, sureness, strict=True)
+        )
+        sure = (tool for tool in found if tool.confidence >= request.min_confidence)
+        return _Ranked(tuple(islice(sure, request.limit)), new)
+
+    def _channels(
+        self,
+        reader: StoreReader,
+        asked: _Asked,
+        words: _Words,
+        own: Mapping[str, Sequence[float]],
+    ) -> list[Channel]:
+        request, vector, coverage = asked.request, asked.vector, asked.coverage
+        weights = self._weights(request.mode, has_vector=vector is not None)
+        channels: list[Channel] = []
+        if "bm25" in weights:
+            channels.append(Channel(words, weights["bm25"]))
+        if "fuzzy" in weights:
+            alike = _Words("fuzzy", reader.fuzzy, request.where)
+            channels.append(Channel(alike, weights["fuzzy"]))
+        if "vector" in weights and vector is not None:
+            meaning = _Meaning(reader, request.where, vector.model_id, own)
+            length = len(vector.values)
+            # The best of a few tools says little about the best of all, unless they are those that
+            # fit best by words: docs/decisions/0017.
+            share = coverage.vectors / max(coverage.tools, 1) if asked.encode is None else 1.0
+            weight = weights["vector"] * share**2
+            judges = (
+                partial(_judged, reader, own, model_id=vector.model_id, dimensions=length)
+                if coverage.vectors < coverage.tools
+                else None
+            )
+            # The few tools that pass a filter may all be good, or none.
+            everything = replace(meaning, where=ToolFilter())
+            unfiltered = None if meaning == everything else everything
+            channels.append(
+                Channel(meaning, weight, absent="last", judges=judges, unfiltered=unfiltered)
+            )
+        return channels
+
+    def _usage(self, reader: StoreReader) -> _Usage:
+        # Of both, for another database may have counted as far as this one.
+        state = reader.generation(), reader.usage_generation()
+        known, usage = self._used
+        if known != state:
+            outcomes = reader.outcomes()
+            factors = {id_: usage_prior(it.successes, it.failures) for id_, it in outcomes.items()}
+            usage = _Usage(outcomes, factors)
+            self._used = state, usage
+        return usage
+
+    def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[str, float]:
+        """Give the channels that a search asks, with their say."""
+        if mode is SearchMode.FUZZY:
+            return {"fuzzy": 1.0}
+        if mode is SearchMode.HYBRID and has_vector:
+            both = {"bm25": self._bm25_weight, "vector": self._vec_weight}
+            return {name: weight for name, weight in both.items() if weight}
+        if mode is SearchMode.VECTOR and has_vector:
+            return {"vector": 1.0}
+        # A request must not go unanswered because its only channel is lost.
+        return {"bm25": self._bm25_weight or 1.0}
+
+
+class _Asked(NamedTuple):
+    """A request, and all else that its answer depends on besides the state of the store.
+
+    Attributes:
+        request: The request.
+        vector: Its vector, or None for a search without.
+        wanted: The model whose vectors should be searched, or None for none.
+        coverage: The tools that there are, and those that a vector can find.
+        encode: As for `Searcher.answer`.
+    """
+
+    request: SearchRequest
+    vector: QueryVector | None
+    wanted: str | None
+    coverage: Coverage
+    encode: Encode | None
+
+
+class _Ranked(NamedTuple):
+    """The tools that were found, and those that the request is about without a vector."""
+
+    tools: tuple[FoundTool, ...]
+    unembedded: tuple[str, ...]
+
+
+class _Usage(NamedTuple):
+    """The outcomes of tools, and the factors for their scores that follow, by id."""
+
+    outcomes: Mapping[str, ToolOutcomes]
+    factors: Mapping[str, float]
+
+
+class _AsksWords(Protocol):
+    """What a store's reader has for each way to look at words."""
+
+    def __call__(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A store's candidates by words as a channel of the ranker."""
+
+    name: str
+    ask: _AsksWords
+    where: ToolFilter
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        return _hits(self.ask(query.text, where=self.where, depth=depth))
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """A store's candidates by the vectors of a model as a channel of the ranker.
+
+    Some tools may bring vectors of their own, which the store does not have yet.
+    """
+
+    reader: StoreReader
+    where: ToolFilter
+    model_id: str
+    own: Mapping[str, Sequence[float]] = field(default_factory=dict[str, "Sequence[float]"])
+
+    @property
+    def name(self) -> str:
+        return "vector"
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        if query.vector is None:
+            return []
+        found = _hits(
+            self.reader.nearest(query.vector, model_id=self.model_id, where=self.where, depth=depth)
+        )
+        if not self.own:
+            return found
+        found.extend(nearest(query.vector, self.own))
+        return sorted(found, key=lambda hit: (-hit.score, hit.id))[:depth]
+
+
+def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
+    # Those of our own store are hits already, and there are hundreds for every search.
+    return [
+        found if isinstance(found, Hit) else Hit(id=found.id, score=found.score)
+        for found in candidates
+    ]
+
+
+def _unembedded(reader: StoreReader, words: _Words, query: Query, asked: _Asked) -> tuple[str, ...]:
+    model_id = asked.vector.model_id if asked.vector else asked.wanted
+    if model_id is None or asked.coverage.vectors >= asked.coverage.tools:
+        return ()
+    # As deep as the ranker looks by default, which then need not look again.
+    depths = [(query, _DEPTH), *((part, PART_DEPTH) for part in query.parts)]
+    found = [[hit.id for hit in words.retrieve(each, depth=depth)] for each, depth in depths]
+    length = None if query.vector is None else len(query.vector)
+    return unembedded(reader, found, model_id=model_id, dimensions=length)
+
+
+def _judged(
+    reader: StoreReader,
+    own: Mapping[str, Sequence[float]],
+    ids: Collection[str],
+    *,
+    model_id: str,
+    dimensions: int,
+) -> set[str]:
+    has = reader.with_vectors(ids, model_id=model_id, dimensions=dimensions)
+    return {*has, *(id_ for id_ in ids if id_ in own)}
+
+
+def _query(request: SearchRequest, vector: QueryVector | None) -> Query:
+    if vector is None:
+        parts = tuple(Query(text=part) for part in split_request(request.text))
+        return Query(text=request.text, parts=parts)
+    parts = tuple(Query(text=text, vector=values) for text, values in vector.parts)
+    return Query(text=request.text, vector=vector.values, parts=parts)
+
+
+def _name(id_: str) -> str:
+    return id_.rpartition(":")[2]
+
+
+@lru_cache(maxsize=1 << 16)
+def _category(id_: str) -> str:
+    return id_.rpartition(":")[0]
+
+
+def _place(hit: RankedHit, named: Mapping[str, float]) -> tuple[float, float]:
+    if hit.id not in named or hit.explanation is None:
+        return 0.0, 0.0
+    return -named[hit.id], -hit.explanation.merged
+
+
+def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | None:
+    if vectors:
+        return None
+    if not before.vectors:
+        return "no tool has a vector yet"
+    return (
+        f"{vector.model_id} gave {len(vector.values)} dimensions, the index has "
+        f"{before.dimensions}; `pytools-hybrid index` embeds all tools again"
+    )
+
+
+def _with_usable_parts(vector: QueryVector) -> QueryVector:
+    """Leave out the vectors of parts that are of another length than that of the request."""
+    length = len(vector.values)
+    parts = tuple(
+        (text, values if values is not None and len(values) == length else None)
+        for text, values in vector.parts
+    )
+    return replace(vector, parts=parts)
+
+
+def _fuller(reader: StoreReader, wanted: str, dimensions: int | None) -> tuple[str, ...]:
+    coverage = reader.coverage(wanted, dimensions=dimensions)
+    if coverage.vectors >= coverage.tools:
+        return ()
+    counts = {model: reader.coverage(model).vectors for model in reader.models() if model != wanted}
+    fuller = [model for model, vectors in counts.items() if vectors > coverage.vectors]
+    return tuple(sorted(fuller, key=lambda model: (-counts[model], model)))

@@ -1,0 +1,50 @@
+"""What the usage record keeps of a search."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, cast
+
+from toolindex import SearchRecord, ToolFilter
+
+if TYPE_CHECKING:
+    from pytools_hybrid.search._types import SearchRequest, SearchResponse
+
+__all__ = ["search_record"]
+
+# Whoever filters by a thousand tags is not remembered by them.
+_FILTER_VALUES = 20
+_VALUE_CHARACTERS = 200
+
+
+def search_record(
+    request: SearchRequest, response: SearchResponse, *, at: float, milliseconds: float
+) -> SearchRecord:
+    """Make the record of a search.
+
+    Args:
+        request: What was asked.
+        response: What was answered.
+        at: When, in seconds since 1970.
+        milliseconds: How long it took.
+    """
+    where = {
+        name: [
+            each[:_VALUE_CHARACTERS]
+            for each in sorted(cast("frozenset[str]", value))[:_FILTER_VALUES]
+        ]
+        if isinstance(value, frozenset)
+        else value
+        for name, value in asdict(request.where).items()
+        if value != getattr(ToolFilter(), name)
+    }
+    return SearchRecord(
+        id=response.search_id,
+        at=at,
+        query=request.text,
+        mode=request.mode.value,
+        parameters={"limit": request.limit, **where},
+        results=tuple(str(found.entry.id) for found in response.tools),
+        latency_ms=milliseconds,
+        degraded=response.lost,
+    )

@@ -1,0 +1,180 @@
+"""Reranking: a language model's say on the order of the first tools that a search found."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from toolembed import Backoff, CircuitBreaker
+from toolembed.providers import current_name
+from toolrank import (
+    Candidate,
+    LLMReranker,
+    RankedHit,
+    RankingArgumentError,
+    clear_lead,
+)
+
+from pytools_hybrid.search._types import MatchType, RerankReport
+from pytools_hybrid.settings import REMEDIES
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from toolrank import RerankOutcome
+
+    from pytools_hybrid.search._types import FoundTool, SearchRequest, SearchResponse
+
+__all__ = ["Reranking"]
+
+_CANDIDATES = 10
+_AT_ONCE = 4
+# The text of a tool is cut behind them.
+_PARAMETERS_LENGTH = 200
+_REASON_LENGTH = 300
+# How long a model that failed is left alone.
+_BACKOFF = Backoff(first=1.0, longest=120.0)
+
+
+class Reranking:
+    """Has a language model order the first tools of an answer.
+
+    The model is not asked where the request names its first tool or the lead is clear; the same
+    question is asked once. Whatever it does or fails to do, every
+    tool is there. A model that fails is left alone for a while, so that searches do not wait
+    for it one after the other.
+
+    Args:
+        model: A pydantic-ai model, or the name of one. Nothing is imported or connected before
+            the first use.
+        certain: It is not asked where the first score is above this.
+        gap: Nor where the first is more than this above the third.
+        timeout_s: How long an answer may take.
+    """
+
+    def __init__(
+        self,
+        model: Model | str,
+        *,
+        certain: float = 1.0,
+        gap: float = 1.0,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._model = current_name(model) if isinstance(model, str) else model
+        self._certain, self._gap = certain, gap
+        self._name = model if isinstance(model, str) else model.model_name
+        self._timeout_s = timeout_s
+        # What asks the model, or why nothing can.
+        self._reranker: LLMReranker | str | None = None
+        self._preparing = asyncio.Lock()
+        # Providers refuse who asks too much at once, and that would count as a failure.
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._breaker = CircuitBreaker(_BACKOFF)
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._name
+
+    def widened(self, request: SearchRequest) -> SearchRequest:
+        """Give the request to search for in place of one, so that there is enough to order."""
+        return replace(request, limit=max(request.limit, _CANDIDATES))
+
+    async def prepare(self) -> str:
+        """Load what the model needs, which takes a second, without holding others up.
+
+        Returns:
+            Why the model cannot be used, or an empty string.
+        """
+        prepared = await self._prepared()
+        return prepared if isinstance(prepared, str) else ""
+
+    async def rerank(self, request: SearchRequest, response: SearchResponse) -> SearchResponse:
+        """Give an answer in the model's order, cut to the request's limit.
+
+        Scores stay with the places, all else with the tools. Where the model was no help, the
+        order is as it was, and the answer's notes and its report say why.
+
+        Args:
+            request: What was asked for.
+            response: The answer to `widened` of it.
+        """
+        started = time.perf_counter()
+        outcome, failure = await self._outcome(request.text, response.tools)
+        tools, notes = response.tools, response.notes
+        if outcome is not None:
+            found = {str(tool.entry.id): place for place, tool in enumerate(tools)}
+            places = [found[hit.id] for hit in outcome.hits]
+            tools = tuple(
+                replace(tools[before], score=hit.score, moved_from=_moved(before, now))
+                for now, (before, hit) in enumerate(zip(places, outcome.hits, strict=True))
+            )
+        if failure:
+            notes = (*notes, f"not reranked by {self._name} ({failure}): ranked as without it")
+        usage = {} if outcome is None else asdict(outcome.usage)
+        report = RerankReport(
+            model=self._name,
+            applied=outcome is not None and outcome.applied,
+            reason=failure or (outcome.reason if outcome else self._why_not(response.tools)),
+            milliseconds=1000 * (time.perf_counter() - started),
+            **usage,
+        )
+        return replace(response, tools=tools[: request.limit], notes=notes, rerank=report)
+
+    async def _outcome(
+        self, text: str, tools: tuple[FoundTool, ...]
+    ) -> tuple[RerankOutcome | None, str]:
+        """Give what the model made of the tools, if it was asked, and what failed, if anything."""
+        if self._why_not(tools):
+            return None, ""
+        if wait := self._breaker.remaining:
+            return None, f"it failed and is left alone for another {wait:.0f} s"
+        prepared = await self._prepared()
+        if isinstance(prepared, str):
+            return None, prepared
+        async with self._turns:
+            outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
+        if outcome.usage.requests:
+            (self._breaker.succeeded if outcome.applied else self._breaker.failed)()
+        return outcome, "" if outcome.applied else outcome.reason
+
+    async def _prepared(self) -> LLMReranker | str:
+        async with self._preparing:
+            if self._reranker is None:
+                try:
+                    self._reranker = await asyncio.to_thread(self._load)
+                except RankingArgumentError as error:
+                    self._reranker = self._why_unusable(error)
+            return self._reranker
+
+    def _why_unusable(self, error: RankingArgumentError) -> str:
+        if isinstance(error.__cause__, ImportError):
+            return REMEDIES.what_to_do(self._name, error.__cause__)
+        return " ".join(str(error).split())[:_REASON_LENGTH]
+
+    def _why_not(self, tools: tuple[FoundTool, ...]) -> str:
+        """Return why the model need not be asked, or an empty string if it must be."""
+        if len(tools) < 2:
+            return "fewer than two tools"
+        if tools[0].match_type is MatchType.EXACT:
+            return "the request names the first tool"
+        return clear_lead([it.score for it in tools], certain=self._certain, gap=self._gap)
+
+    def _load(self) -> LLMReranker:
+        return LLMReranker(
+            self._model, when="always", candidates=_CANDIDATES, timeout_s=self._timeout_s
+        )
+
+
+def _moved(before: int, now: int) -> int | None:
+    return before + 1 if before != now else None
+
+
+def _candidate(tool: FoundTool) -> Candidate:
+    entry = tool.entry
+    names = ", ".join(parameter.name for parameter in entry.parameters)[:_PARAMETERS_LENGTH]
+    return Candidate(
+        hit=RankedHit(id=str(entry.id), score=tool.score, contributions=tool.contributions),
+        text=f"{entry.id}({names}): {entry.description}",
+    )

@@ -1,0 +1,528 @@
+"""The product as one object: an index that is kept up to date, and searches of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+from toolembed import without_keys
+from toolindex import (
+    FilterError,
+    OutcomeRecord,
+    ToolFilter,
+)
+
+from pytools_hybrid.errors import SettingsError, UnknownToolError
+from pytools_hybrid.index import Index, Recording, left_out
+from pytools_hybrid.search._answering import Answering
+from pytools_hybrid.search._describe import DetailLevel, describe
+from pytools_hybrid.search._engine import Searcher
+from pytools_hybrid.search._explain import doubt, unknown
+from pytools_hybrid.search._lookup import categories, find_tool
+from pytools_hybrid.search._placement import PLACES, Placement, compared_with, placed
+from pytools_hybrid.search._record import search_record
+from pytools_hybrid.search._rerank import Reranking
+from pytools_hybrid.search._types import (
+    MAX_LIMIT,
+    FoundTool,
+    Scope,
+    SearchMode,
+    SearchRequest,
+    SearchResponse,
+    cut_query,
+    why_empty,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+    from types import TracebackType
+
+    from toolembed import LimitedEmbedder
+    from toolindex import StoreReader, ToolEntry
+
+    from pytools_hybrid.search._describe import ToolDescription
+    from pytools_hybrid.search._lookup import CategoryCount
+    from pytools_hybrid.settings import Roots, RootsLike, Settings
+
+__all__ = ["ToolSearch"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+
+class ToolSearch:
+    """Searches a tree of tools, or several as one.
+
+    Use it as an async context manager, which opens its index and brings that up to date. It can
+    be entered again after it was left.
+
+    Args:
+        root: As for `Index`.
+        settings: As for `Index`.
+        embedder: As for `Index`.
+        refresh: As for `Index`.
+        follow: As for `Index`.
+
+    Attributes:
+        index: The index that it searches, with all that keeps it up to date.
+        settings: The settings.
+        roots: The trees.
+        policy: The tools that may be found, listed and described, by the settings' patterns; it
+            is laid over every filter.
+
+    Raises:
+        SettingsError: A setting cannot work, or nothing says where the tools are.
+        DatabaseError: (on entering) The index can be neither written nor read.
+    """
+
+    def __init__(
+        self,
+        root: RootsLike | None = None,
+        settings: Settings | None = None,
+        *,
+        embedder: LimitedEmbedder | None = None,
+        refresh: bool = True,
+        follow: bool = False,
+    ) -> None:
+        self.index: Index = Index(root, settings, embedder=embedder, refresh=refresh, follow=follow)
+        self.settings: Settings = self.index.settings
+        self.roots: Roots = self.index.roots
+        self.policy: ToolFilter = ToolFilter(
+            include=self.settings.include, exclude=self.settings.exclude
+        )
+        model = self.settings.rerank_model
+        self._reranking = (
+            None
+            if model is None
+            else Reranking(
+                model, certain=self.settings.rerank_certain, gap=self.settings.rerank_gap
+            )
+        )
+        self._follows = follow
+        self._preparing: asyncio.Task[None] | None = None
+        self._answers: Answering | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.index.__aenter__()
+        if self._follows:
+            self._preparing = asyncio.create_task(self.prepare_reranking())
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._answers = None
+        if self._preparing is not None:
+            self._preparing.cancel()
+        await self.index.__aexit__(exc_type, exc, traceback)
+
+    @property
+    def _answering(self) -> Answering:
+        store = self.index.store
+        if self._answers is None:
+            settings = self.settings
+            searcher = Searcher(
+                store,
+                bm25_weight=settings.bm25_weight,
+                vec_weight=settings.vec_weight,
+                fusion=settings.fusion,
+                rrf_k=settings.rrf_k,
+            )
+            self._answers = Answering(store, searcher, self.index.recorder, self.index.embedder)
+        return self._answers
+
+    async def search(
+        self,
+        query: str,
+        *,
+        mode: SearchMode = SearchMode.HYBRID,
+        scope: Scope = Scope.ALL,
+        where: ToolFilter | None = None,
+        limit: int | None = None,
+        threshold: float | None = None,
+        rerank: bool | None = None,
+        top_k: int | None = None,
+    ) -> SearchResponse:
+        """Find the tools that fit a request, best first.
+
+        Args:
+            query: The request in plain language; any string is answered.
+            mode: Words and meaning together, or one of them.
+            scope: Whose tools.
+            where: Which tools, besides.
+            limit: How many at most, 1 to `MAX_LIMIT`; None for what the settings say.
+            threshold: Leave tools out that are less sure to answer the request, from 0 for
+                all to 1; `toolrank.RECOMMENDED_CONFIDENCE` finds nothing for most requests that
+                no tool answers. None for what the settings say.
+            rerank: Whether a language model puts the first tools in order; None for whether
+                the settings name one.
+            top_k: Another name for `limit`.
+
+        Raises:
+            ValueError: The limit or the threshold is out of range, or there is no such mode or
+                scope.
+            SettingsError: The settings name no model to rerank with.
+            DatabaseError: The index cannot be read.
+            RetrievalError: A search table is missing.
+        """
+        if None not in (limit, top_k) and limit != top_k:
+            raise ValueError("top_k is another name for limit, and they differ; give one of them")
+        limit = top_k if limit is None else limit
+        limit = self.settings.limit if limit is None else limit
+        threshold = self.settings.threshold if threshold is None else threshold
+        _check(query, limit, threshold)
+        reranking = self._reranking if rerank is None or rerank else None
+        if rerank and reranking is None:
+            raise SettingsError("--rerank / PYTOOLS_RERANK_MODEL", "names no model to rerank with")
+        started, at = time.perf_counter(), time.time()
+        request = self._request(query, mode, scope, where, limit=limit, min_confidence=threshold)
+        wide = request if reranking is None else reranking.widened(request)
+
+        def answer() -> Coroutine[None, None, SearchResponse]:
+            return self._answering.answer(wide, self.index.vectors.failure)
+
+        response = await self.index.sync.mending(answer)
+        wanted = [*response.unembedded, *(tool.id for tool in response.tools)]
+        await self.index.vectors.want(wanted)
+        if not response.is_complete and not (response.tools and self.index.sync.filling):
+            # It is new: the file was removed or damaged, or has not been filled yet.
+            await self.index.sync.complete()
+            response = await answer()
+        if response.misfit and self.index.vectors.is_outdated:
+            # Whoever follows the files then embeds all tools again, in the new length.
+            self.index.sync.changed.set()
+        if reranking is not None:
+            response = _without_keys(await reranking.rerank(request, response))
+        notes = (*self._stale_notes(response), *self._limit_notes())
+        early = ""
+        if not response.tools:
+            is_failing = self.index.sync.failure is not None
+            why = await asyncio.to_thread(
+                why_empty,
+                request,
+                response,
+                root=self.roots,
+                count=await self._findable(response),
+                syncs=self.settings.sync,
+                fails=is_failing,
+                filling=self.index.sync.filling,
+                is_filtered=request.where != self._under_policy(None),
+            )
+            notes = (*notes, why)
+            is_kept_up = self.settings.sync and not self.index.store.read_only and not is_failing
+            if not response.is_complete and is_kept_up:
+                early = why
+        # First, if another model was used than the one that is set.
+        first = response.notes[:1] if self._is_stood_in(response, request.mode) else ()
+        notes = tuple(filter(None, (doubt(response), unknown(response, request.where), *notes)))
+        response = replace(
+            response,
+            tools=tuple(self._located(found) for found in response.tools),
+            notes=(
+                *self._vector_notes(request.mode),
+                *first,
+                *notes,
+                *response.notes[len(first) :],
+            ),
+            search_id=uuid.uuid4().hex,
+            early=early,
+        )
+        milliseconds = 1000 * (time.perf_counter() - started)
+        if response.tool_count:
+            # Of an index without tools there is nothing to learn, and a record would keep it alive.
+            self.index.recorder.search(
+                search_record(request, response, at=at, milliseconds=milliseconds)
+            )
+        return response
+
+    async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+        """Give the terms of a request that some tools have, with what each adds to their scores.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        return await self.index.look(lambda reader: reader.terms(cut_query(query), ids))
+
+    async def place(
+        self,
+        query: str,
+        name: str,
+        *,
+        mode: SearchMode = SearchMode.HYBRID,
+        scope: Scope = Scope.ALL,
+        where: ToolFilter | None = None,
+        limit: int | None = None,
+        threshold: float | None = None,
+    ) -> Placement:
+        """Say where a tool stands for a request, and why it does not stand higher.
+
+        Args:
+            query: The request.
+            name: The tool, as `find` takes it.
+            mode: As for `search`.
+            scope: As for `search`.
+            where: As for `search`.
+            limit: How many tools were asked for: one that is not among them is compared with the
+                last one that is.
+            threshold: As for `search`.
+
+        Raises:
+            UnknownToolError: No tool is called that.
+            AmbiguousToolError: Several are.
+            DatabaseError: The index cannot be read.
+        """
+        id_ = str((await self.find(name)).id)
+        asked = self._request(query, mode, scope, where, limit=PLACES, min_confidence=0.0)
+
+        def answer() -> Coroutine[None, None, SearchResponse]:
+            return self._answering.answer(asked, self.index.vectors.failure)
+
+        response = await self.index.sync.mending(answer)
+        shown = self.settings.limit if limit is None else limit
+        other = compared_with(id_, response.tools, shown=shown)
+        ids = [id_] if other is None else [id_, str(other.entry.id)]
+        return placed(
+            id_,
+            response.tools,
+            other=other,
+            terms=await self.terms(query, ids),
+            searched=response.channels,
+            passes=await self.index.look(
+                lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
+            ),
+            min_confidence=self.settings.threshold if threshold is None else threshold,
+        )
+
+    async def prepare_reranking(self) -> None:
+        """Load the language model that the settings name, so that no search waits for that.
+
+        One that cannot be used is told in the log, and with every answer.
+        """
+        if self._reranking is not None and (problem := await self._reranking.prepare()):
+            _log.warning("results are not reranked: %s", without_keys(problem))
+
+    async def categories(self) -> tuple[CategoryCount, ...]:
+        """Give the categories that have tools to find, by source and name, with their counts.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        return await self.index.look(lambda reader: categories(reader, self.policy))
+
+    async def entries(self, where: ToolFilter | None = None) -> tuple[ToolEntry, ...]:
+        """Give the tools that can be found, by id.
+
+        Args:
+            where: Which of them; None for all.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        allowed = self._under_policy(where)
+
+        def listed(reader: StoreReader) -> tuple[ToolEntry, ...]:
+            ids = reader.ids(allowed)
+            entries = reader.entries(ids)
+            return tuple(entries[id_] for id_ in ids if id_ in entries)
+
+        return await self.index.look(listed)
+
+    async def probe(self) -> SearchResponse:
+        """Ask each channel once, and return an answer, for its model and its notes.
+
+        Nothing is recorded. An answer without notes means that all channels are whole.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
+        asked = SearchRequest(text="tool", limit=1)
+        answer = await self._answering.answer(asked, self.index.vectors.failure)
+        return replace(answer, notes=(*self._vector_notes(asked.mode), *answer.notes))
+
+    async def find(self, name: str) -> ToolEntry:
+        """Find the tool that somebody means by an id, of ours or in another system's spelling.
+
+        Args:
+            name: As `mcptools:github:create_issue`, `github__create_issue`,
+                `github.create_issue`, or a bare name that only one tool has.
+
+        Raises:
+            UnknownToolError: No tool is called that.
+            AmbiguousToolError: Several are.
+            DatabaseError: The index cannot be read.
+        """
+        try:
+            return await self.index.look(lambda reader: find_tool(reader, name, self.policy))
+        except UnknownToolError as error:
+            if self.index.sync.is_first_look:
+                raise UnknownToolError(name, error.candidates, is_early=True) from None
+            raise
+
+    async def describe(
+        self, name: str, detail: DetailLevel = DetailLevel.SCHEMA
+    ) -> ToolDescription:
+        """Describe a tool.
+
+        Args:
+            name: What `find` takes.
+            detail: How much to tell.
+
+        Raises:
+            UnknownToolError: No tool is called that.
+            AmbiguousToolError: Several are.
+            DatabaseError: The index cannot be read.
+        """
+        entry, detail = await self.find(name), DetailLevel(detail)
+        usage = None
+        if detail is DetailLevel.FULL:
+            await self.index.recorder.flush_unless_failing()
+            usage = await self.index.sync.mending(
+                lambda: asyncio.to_thread(self.index.store.usage.of_tool, str(entry.id))
+            )
+        return await asyncio.to_thread(
+            describe,
+            entry,
+            self.roots,
+            detail=detail,
+            usage=usage,
+            outside_links=self.settings.outside_links,
+        )
+
+    async def record_outcome(
+        self,
+        tool_id: str,
+        *,
+        success: bool,
+        latency_ms: float | None = None,
+        search_id: str | None = None,
+    ) -> Recording:
+        """Write down what came of using a tool.
+
+        Args:
+            tool_id: The tool, as `find` takes it.
+            success: Whether it did what it was called for.
+            latency_ms: How long it took, if that is known.
+            search_id: The search that it was taken from, if that is known.
+
+        Returns:
+            Whether it is written now, will be, or is not kept at all.
+
+        Raises:
+            UsageError: A latency that is negative or not finite.
+            UnknownToolError: No tool is called that.
+            AmbiguousToolError: Several are.
+        """
+        entry = await self.find(tool_id)
+        outcome = OutcomeRecord(
+            at=time.time(),
+            tool_id=str(entry.id),
+            success=success,
+            latency_ms=latency_ms,
+            search_id=search_id,
+        )
+        if not self.settings.usage_log:
+            return Recording.OFF
+        if self.index.store.read_only:
+            return Recording.READ_ONLY
+        self.index.recorder.outcome(outcome)
+        return Recording.WRITTEN if await self.index.recorder.flush() else Recording.PENDING
+
+    def uses_vectors(self, mode: SearchMode) -> bool:
+        """Tell whether a search of this mode asks the vector channel."""
+        return self._answering.uses_vectors(SearchMode(mode))
+
+    async def _findable(self, response: SearchResponse) -> int:
+        if self.policy == ToolFilter():
+            return response.tool_count
+        return sum(category.tools for category in await self.categories())
+
+    def _request(
+        self,
+        query: str,
+        mode: SearchMode,
+        scope: Scope,
+        where: ToolFilter | None,
+        *,
+        limit: int,
+        min_confidence: float,
+    ) -> SearchRequest:
+        where = self._under_policy(where)
+        if Scope(scope) is not Scope.ALL:
+            where = replace(where, source=Scope(scope).value)
+        return SearchRequest(
+            text=cut_query(query),
+            mode=SearchMode(mode),
+            where=where,
+            limit=limit,
+            min_confidence=min_confidence,
+        )
+
+    def _located(self, found: FoundTool) -> FoundTool:
+        root, relative = self.roots.locate(found.entry.path)
+        return replace(found, root=root, path=root / relative)
+
+    def _under_policy(self, where: ToolFilter | None) -> ToolFilter:
+        where, policy = where or ToolFilter(), self.policy
+        if where.include and policy.include:
+            raise FilterError("include", "is in the settings already; only exclude can be given")
+        return replace(
+            where,
+            include=where.include or policy.include,
+            exclude={*where.exclude, *policy.exclude},
+        )
+
+    def _is_stood_in(self, response: SearchResponse, mode: SearchMode) -> bool:
+        """Return whether the model that is set should have been used and was not."""
+        embedder = self.index.embedder
+        return (
+            embedder is not None and self.uses_vectors(mode) and response.model != embedder.model_id
+        )
+
+    def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:
+        if self.index.embedder is None or not self.uses_vectors(mode):
+            return ()
+        return self.index.store.vector_notes()
+
+    def _limit_notes(self) -> tuple[str, ...]:
+        most, count = self.settings.max_tools, self.index.sync.over_limit
+        return () if most is None or not count else (left_out(count, most),)
+
+    def _stale_notes(self, response: SearchResponse) -> tuple[str, ...]:
+        if self.index.sync.failure is not None:
+            return (f"the index may be out of date ({self.index.sync.failure})",)
+        if self.index.store.read_only:
+            return ("the index may be out of date: it cannot be written",)
+        if not response.is_complete:
+            # Where nothing was found, that is said anyway.
+            is_told = not response.tools or not self.settings.sync
+            far = self.index.sync.filling or "the index does not hold all tools yet"
+            return () if is_told else (f"more may be found in a moment: {far}",)
+        if self.index.sync.is_first_look:
+            return ("the index may be out of date: the files are still being looked at",)
+        return ()
+
+
+def _without_keys(response: SearchResponse) -> SearchResponse:
+    """Hide the keys that a provider may have repeated, in words that toolrank passes on."""
+    report = response.rerank
+    return replace(
+        response,
+        notes=tuple(map(without_keys, response.notes)),
+        rerank=report and replace(report, reason=without_keys(report.reason)),
+    )
+
+
+def _check(query: object, limit: object, threshold: object) -> None:
+    # Programs without a type checker call this too.
+    if not isinstance(query, str):
+        raise ValueError(f"the query must be text, got {query!r}")
+    if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise ValueError(f"limit must be a whole number from 1 to {MAX_LIMIT}, got {limit!r}")
+    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must be a number from 0 to 1, got {threshold!r}")

@@ -1,0 +1,336 @@
+"""The values of a search: the request, the query's vector, the tools found, the answer."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from toolindex import Coverage, ToolFilter
+from toolrank import query_terms
+
+if TYPE_CHECKING:
+    from toolindex import ToolEntry, ToolOutcomes
+    from toolrank import Contribution, Explanation
+
+    from pytools_hybrid.index import Filling
+    from pytools_hybrid.settings import Roots
+
+__all__ = [
+    "MAX_LIMIT",
+    "FoundTool",
+    "MatchType",
+    "QueryVector",
+    "RerankReport",
+    "Scope",
+    "SearchMode",
+    "SearchRequest",
+    "SearchResponse",
+    "cut_query",
+    "why_empty",
+]
+
+MAX_LIMIT = 50
+# No request is as long; what is pasted after it is not read.
+_QUERY_CHARACTERS = 20_000
+_NO_COVERAGE = Coverage(tools=0, vectors=0, dimensions=0)
+
+
+class _Choice(StrEnum):
+    """One of a few words; any other is an error that names them."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        what = cls.__name__.removeprefix("Search").lower()
+        raise ValueError(f"there is no {what} {value!r}; there are {', '.join(cls)}")
+
+
+class SearchMode(_Choice):
+    """Which channels a search uses."""
+
+    HYBRID = "hybrid"
+    BM25 = "bm25"
+    VECTOR = "vector"
+    FUZZY = "fuzzy"
+
+
+class Scope(_Choice):
+    """Which source's tools a search may return."""
+
+    ALL = "all"
+    GENTOOLS = "gentools"
+    MCPTOOLS = "mcptools"
+
+
+class MatchType(StrEnum):
+    """What a tool was found by."""
+
+    EXACT = "exact"
+    """The request is its name."""
+
+    WORDS = "words"
+    """It has words of the request."""
+
+    MEANING = "meaning"
+    """It means what the request means."""
+
+    BOTH = "both"
+    """Words and meaning."""
+
+    FUZZY = "fuzzy"
+    """It has words that are spelt like those of the request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """What is searched; equal requests to one state of the index have equal answers.
+
+    Attributes:
+        text: The request in plain language.
+        mode: Which channels.
+        where: Which tools.
+        limit: How many at most.
+        min_confidence: How sure it must be that a tool answers the request, in [0, 1].
+    """
+
+    text: str
+    mode: SearchMode = SearchMode.HYBRID
+    where: ToolFilter = field(default_factory=ToolFilter)
+    limit: int = 5
+    min_confidence: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryVector:
+    """The query as a model sees it.
+
+    Attributes:
+        model_id: The model.
+        values: One float per dimension.
+        text: What was embedded: the request, its misspelt words corrected.
+        parts: The parts of a compound request, each with its own vector, or None where the model
+            gave none: that part is searched by words.
+    """
+
+    model_id: str
+    values: Sequence[float] = field(repr=False)
+    text: str = ""
+    parts: tuple[tuple[str, Sequence[float] | None], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTool:
+    """One result.
+
+    Attributes:
+        entry: The tool as the index has it.
+        score: In [0, 1]; falls down the results of a search. The first's is its confidence,
+            so that scores of different searches can be compared; the others' are lower in
+            proportion as they fit less.
+        match_type: What it was found by.
+        confidence: In [0, 1]; how sure it is that the tool answers the request, or the part of
+            it that it answers best. It means about the same for every search and mode, and less
+            where a filter leaves few tools to compare with.
+        duplicates: Ids of tools that say the same, left out for this one.
+        contributions: What each channel gave.
+        explanation: How the score came about.
+        outcomes: The outcomes of using it, or None where none are known.
+        moved_from: Its place before a language model moved it, from 1, or None where none did.
+        root: The tree that it lies in, as `ToolSearch` was given it.
+        path: Its file, below that tree.
+    """
+
+    entry: ToolEntry
+    score: float
+    match_type: MatchType
+    confidence: float = 0.0
+    duplicates: tuple[str, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
+    explanation: Explanation | None = None
+    outcomes: ToolOutcomes | None = None
+    moved_from: int | None = None
+    root: Path = Path()
+    path: Path = Path()
+
+    @property
+    def id(self) -> str:
+        """Its id, `source:category:name`."""
+        return str(self.entry.id)
+
+    @property
+    def name(self) -> str:
+        """The last part of its id, as "create_issue"."""
+        return self.entry.id.name
+
+    @property
+    def category(self) -> str:
+        """The middle part of its id, as "github"."""
+        return self.entry.id.category
+
+    @property
+    def source(self) -> str:
+        """The first part of its id, "mcptools" or "gentools"."""
+        return self.entry.id.source
+
+    @property
+    def signature(self) -> str:
+        """The function to call, on one line."""
+        return self.entry.signature
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a sentence."""
+        return self.entry.summary
+
+    @property
+    def description(self) -> str:
+        """Its whole docstring."""
+        return self.entry.description
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankReport:
+    """What became of asking a language model, and what that cost.
+
+    Attributes:
+        model: The model that was to be asked.
+        applied: Whether the order is the model's; if not, it is that of the search.
+        reason: Why, in one line.
+        requests: How many requests were made to the model; 0 where none was needed, or where an
+            earlier answer was remembered.
+        input_tokens: The tokens that those requests sent, as far as the provider told.
+        output_tokens: The tokens that the model wrote.
+        cost_usd: What the provider takes for them, or None where its price is not known.
+        milliseconds: How long the search waited for it.
+    """
+
+    model: str
+    applied: bool
+    reason: str
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    milliseconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as values of JSON."""
+        return {**asdict(self), "milliseconds": round(self.milliseconds, 1)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResponse(Sequence[FoundTool]):
+    """The answer to one search: the tools, best first, and what there is to say of them.
+
+    It is a sequence of its tools, so that `for hit in response` and `response[0]` do what they
+    look like, and an answer without any is false.
+
+    Attributes:
+        tools: Best first.
+        notes: What the reader should know of the answer: channels that were lost and why,
+            vectors still missing, and what to try when nothing was found.
+        lost: Those of the notes that tell of a lost channel.
+        generation: The state of the index that answered.
+        coverage: How many tools that state has, and how many of them have a vector of the model
+            that was used, or would have been.
+        channels: The names of the channels that ran: "bm25", "vector", "fuzzy".
+        model: The embedding model whose vectors were searched; empty where words alone were.
+        rerank: What a language model made of the order, or None where none was to be asked.
+        is_complete: Whether the whole tree has been indexed since the database was made.
+        misfit: Whether the query's vector is of another length than those of the index.
+        fuller_models: Models that could find more tools than the one that was asked, best first.
+        unembedded: Ids of tools that fit by their words and have no vector yet, best first.
+        search_id: How the usage record names this search.
+        early: A sentence that nothing was found because the index is still being filled, with how
+            far it is; empty where that is not so.
+    """
+
+    tools: tuple[FoundTool, ...]
+    notes: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    generation: int = 0
+    coverage: Coverage = _NO_COVERAGE
+    channels: tuple[str, ...] = ()
+    model: str = ""
+    rerank: RerankReport | None = None
+    is_complete: bool = True
+    misfit: bool = False
+    fuller_models: tuple[str, ...] = ()
+    unembedded: tuple[str, ...] = ()
+    search_id: str = ""
+    early: str = ""
+
+    @overload
+    def __getitem__(self, index: int) -> FoundTool: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[FoundTool, ...]: ...
+    def __getitem__(self, index: int | slice) -> FoundTool | tuple[FoundTool, ...]:
+        return self.tools[index]
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    @property
+    def tool_count(self) -> int:
+        """How many tools the state of the index has that answered."""
+        return self.coverage.tools
+
+
+def cut_query(query: str) -> str:
+    """Cut what is too long, also after normalisation, which makes 18 letters of some."""
+    query = query[:_QUERY_CHARACTERS]
+    normal = unicodedata.normalize("NFKC", query)
+    return normal[:_QUERY_CHARACTERS] if len(normal) > _QUERY_CHARACTERS else query
+
+
+def why_empty(
+    request: SearchRequest,
+    response: SearchResponse,
+    *,
+    root: Roots,
+    count: int,
+    syncs: bool,
+    fails: bool,
+    filling: Filling | None,
+    is_filtered: bool,
+) -> str:
+    """Say why nothing was found, and what to try.
+
+    Args:
+        request: What was asked.
+        response: The empty answer.
+        root: The trees.
+        count: How many tools may be found at all.
+        syncs: Whether the index follows the files.
+        fails: Whether that has failed the last time, which is told elsewhere.
+        filling: How far an index that is being filled has come, if that is known.
+        is_filtered: Whether who asked wanted some of the tools only.
+    """
+    if not response.is_complete and fails:
+        return f"the tools of {root} could not be indexed: pytools-hybrid doctor says more"
+    if not response.is_complete and syncs:
+        far = "" if filling is None else f" ({filling})"
+        return f"the tools of {root} are still being indexed{far}: ask again in a moment"
+    if response.tool_count and not count:
+        return "no tool may be found: include and exclude of the settings leave none"
+    if count == 0:
+        from pytools_hybrid.settings import no_tools
+
+        remedy = "" if syncs else "; syncing is off: run pytools-hybrid index"
+        return f"{no_tools(root)}{remedy}"
+    if not query_terms(request.text):
+        return "the query holds no words: describe what the tool should do"
+    if request.min_confidence > 0:
+        return (
+            f"none of the {count} tools is likely enough to do this (confidence of at least "
+            f"{request.min_confidence:g}): ask for less confidence, or try other words"
+        )
+    if is_filtered:
+        return (
+            f"none of the {count} tools passes the filters and fits: ask for less, and mind that "
+            "names of categories and tags are compared as they are written"
+        )
+    return f"none of the {count} tools fits: try other words"

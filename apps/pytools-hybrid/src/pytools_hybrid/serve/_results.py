@@ -1,0 +1,82 @@
+"""Answers as agents get them: the tools of a response, and what else there is to say of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from pytools_hybrid.search import MatchType  # noqa: TC001 - the type of a field
+from pytools_hybrid.text import readable
+
+if TYPE_CHECKING:
+    from pytools_hybrid.search import FoundTool, SearchResponse
+    from pytools_hybrid.settings import Roots
+
+__all__ = ["ToolResult", "answer_meta", "tool_results"]
+
+# Each is a token of every answer.
+_DIGITS = 3
+
+
+class ToolResult(BaseModel):
+    """A tool that was found."""
+
+    name: str = Field(description="As in 'create_issue'")
+    category: str = Field(description="As in 'github'")
+    source: str = Field(description="'mcptools' or 'gentools'")
+    description: str = Field(description="Docstring, or its summary")
+    score: float = Field(ge=0, le=1, description="The first's confidence; others as they fit")
+    confidence: float = Field(ge=0, le=1, description="How sure it is that the tool does this")
+    match_type: MatchType = Field(description="What it was found by")
+    path: str = Field(description="Source file")
+    id: str = Field(description="source:category:name")
+    signature: str = Field(description="Of the function to call")
+
+
+def tool_results(
+    response: SearchResponse, roots: Roots, *, detail: Literal["full", "summary"] = "full"
+) -> list[ToolResult]:
+    """Give the tools of a response, best first.
+
+    Args:
+        response: The answer to a search.
+        roots: The trees as they were named, relative where they are: paths begin with them.
+        detail: Whole docstrings, or their summaries.
+    """
+    return [_result(found, roots, detail) for found in response.tools]
+
+
+def answer_meta(response: SearchResponse) -> dict[str, Any]:
+    """Give what a response says besides its tools, as values of JSON."""
+    meta: dict[str, Any] = {
+        "search_id": response.search_id,
+        "generation": response.generation,
+        "coverage": {"tools": response.coverage.tools, "vectors": response.coverage.vectors},
+        "channels": list(response.channels),
+        "model": response.model,
+        "lost": list(response.lost),
+        "notes": list(response.notes),
+        "duplicates": {
+            str(it.entry.id): list(it.duplicates) for it in response.tools if it.duplicates
+        },
+    }
+    if response.rerank is not None:
+        meta["rerank"] = response.rerank.as_dict()
+    return meta
+
+
+def _result(found: FoundTool, roots: Roots, detail: Literal["full", "summary"]) -> ToolResult:
+    entry = found.entry
+    return ToolResult(
+        name=entry.id.name,
+        category=entry.id.category,
+        source=entry.id.source,
+        description=readable(entry.description if detail == "full" else entry.summary),
+        score=round(found.score, _DIGITS),
+        confidence=round(found.confidence, _DIGITS),
+        match_type=found.match_type,
+        path=roots.shown(entry.path),
+        id=str(entry.id),
+        signature=readable(entry.signature),
+    )

@@ -1,0 +1,28 @@
+"""The HTTP side of the server: a JSON API, its OpenAPI document and metrics, beside MCP at /mcp.
+
+`create_app` makes the application of an open `ToolSearch`, `serve_http` runs it until cancelled,
+and `check_exposure` refuses settings that would let strangers in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytools_hybrid.serve.http._security import check_exposure
+
+if TYPE_CHECKING:
+    from pytools_hybrid.serve.http._app import create_app
+    from pytools_hybrid.serve.http._serve import AddressError, serve_http
+
+__all__ = ["AddressError", "check_exposure", "create_app", "serve_http"]
+
+_HOMES = {"create_app": "_app", "AddressError": "_serve", "serve_http": "_serve"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    # Settings are checked at every start, also of a server that speaks over stdio alone.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,118 @@
+"""The application: the JSON API and MCP's streamable HTTP, behind one gate."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from pytools_hybrid.serve.http._ending import AnswerWhenCut
+from pytools_hybrid.serve.http._hosts import HostRule
+from pytools_hybrid.serve.http._json import json_response
+from pytools_hybrid.serve.http._limits import BodyLimit, Slots
+from pytools_hybrid.serve.http._metrics import CountRequests, Metrics
+from pytools_hybrid.serve.http._openapi import openapi_document
+from pytools_hybrid.serve.http._parameters import NoQuery, read_query
+from pytools_hybrid.serve.http._problems import exception_handlers
+from pytools_hybrid.serve.http._searches import Searches
+from pytools_hybrid.serve.http._security import Gate
+from pytools_hybrid.serve.http._sessions import SessionLimit
+from pytools_hybrid.serve.http._status import Status
+from pytools_hybrid.serve.http._tools import Tools
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from mcp.server.mcpserver import MCPServer
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.settings import Settings
+
+__all__ = ["create_app"]
+
+_MCP_PATH = "/mcp"
+_MCP_BODY = 1024 * 1024
+_BODY = 64 * 1024
+# Each is a task and some memory until its client goes or has been silent for half an hour.
+_MCP_SESSIONS = 900
+_MCP_SESSIONS_BEING_OPENED = 100
+
+
+def create_app(
+    search: ToolSearch | None,
+    follower: Follower | None,
+    server: MCPServer[None],
+    settings: Settings,
+) -> Starlette:
+    """Make the application of an open `ToolSearch`.
+
+    Args:
+        search: What searches, or None: then there is MCP alone, and the server's status.
+        follower: What runs beside it; None if that is.
+        server: What answers at `/mcp`.
+        settings: The address, the token and the names that it answers to.
+    """
+    metrics = Metrics()
+    status = Status(search, metrics)
+    document = openapi_document(has_index=search is not None, has_token=settings.token is not None)
+
+    async def openapi(request: Request) -> Response:
+        read_query(NoQuery, request)
+        return json_response(document)
+
+    routes = [
+        Route("/health", status.health),
+        Route("/metrics", status.metrics),
+        Route("/openapi.json", openapi),
+    ]
+    if search is not None and follower is not None:
+        routes += _over_the_index(search, follower, metrics)
+    mcp = server.streamable_http_app(
+        streamable_http_path=_MCP_PATH,
+        max_request_body_size=_MCP_BODY,
+        max_sessions=_MCP_SESSIONS + _MCP_SESSIONS_BEING_OPENED,
+        # The gate looks at all requests, and knows the names that are allowed.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        host=settings.host,
+    )
+    token = settings.token.get_secret_value() if settings.token is not None else None
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        async with mcp.router.lifespan_context(mcp):
+            yield
+
+    app = Starlette(
+        routes=[*routes, *mcp.routes],
+        middleware=[
+            Middleware(CountRequests, metrics=metrics),
+            Middleware(AnswerWhenCut),
+            Middleware(Gate, hosts=HostRule(settings.host, settings.allowed_hosts), token=token),
+            Middleware(BodyLimit, largest=_BODY, of_paths={_MCP_PATH: _MCP_BODY}),
+            Middleware(SessionLimit, path=_MCP_PATH, most=_MCP_SESSIONS),
+        ],
+        exception_handlers=exception_handlers(),
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _over_the_index(search: ToolSearch, follower: Follower, metrics: Metrics) -> list[Route]:
+    searches = Searches(search, follower, Slots(), metrics)
+    tools = Tools(search, follower)
+    return [
+        Route("/search", searches.short),
+        Route("/api/v1/tools/search", searches.filtered),
+        # Ids are made of names of files, and any other string is to get an answer too.
+        Route("/api/v1/tools/{id:path}", tools.describe),
+        Route("/api/v1/stats", tools.statistics),
+        Route("/api/v1/outcomes", tools.report, methods=["POST"]),
+    ]

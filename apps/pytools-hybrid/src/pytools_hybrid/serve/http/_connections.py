@@ -1,0 +1,152 @@
+"""Connections: how many there are, how long they wait for a request, and what is no request.
+
+Anybody who can reach the address can open connections and stay silent. Only connections on which a
+request was accepted keep their place; of the others, the oldest makes room for a new one.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pytools_hybrid.serve.http._descriptors import MOST_CONNECTIONS
+from pytools_hybrid.serve.http._problems import ProblemError
+from pytools_hybrid.serve.http._security import LET_IN
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["ImpatientProtocol", "Places"]
+
+_HEADERS_SECONDS = 20.0
+
+
+class Places:
+    """How many connections a server has room for, and which of them must leave first.
+
+    Args:
+        most: How many there may be at once.
+    """
+
+    def __init__(self, most: int = MOST_CONNECTIONS) -> None:
+        self.most = most
+        # The oldest comes first.
+        self._strangers: dict[ImpatientProtocol, None] = {}
+
+    def enter(self, newest: ImpatientProtocol, among: int) -> bool:
+        """Make room for a connection, which is a stranger until one of its requests is accepted.
+
+        Args:
+            newest: The connection.
+            among: How many there are, this one included.
+
+        Returns:
+            Whether there is room.
+        """
+        if among > self.most:
+            oldest = next(iter(self._strangers), None)
+            if oldest is None:
+                return False
+            self.leave(oldest)
+            oldest.transport.abort()
+        self._strangers[newest] = None
+        return True
+
+    def leave(self, connection: ImpatientProtocol) -> None:
+        """Forget a stranger that has gone, or is no longer one."""
+        self._strangers.pop(connection, None)
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP/1.1, where the headers of a request must come within some seconds.
+
+    Args:
+        arguments: Those of uvicorn's protocol.
+        places: The places of the server's connections.
+        options: Further ones of uvicorn's protocol.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def __init__(
+        self,
+        *arguments: Any,  # noqa: ANN401 - as there
+        places: Places,
+        **options: Any,  # noqa: ANN401 - as there
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self._places = places
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request, or refuse a connection too many."""
+        super().connection_made(transport)
+        if self._places.enter(self, len(self.connections)):
+            self._expect_headers()
+        else:
+            detail = "too many connections are open; come again"
+            self._refuse(ProblemError(503, detail, headers={"Retry-After": "1"}))
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come; only whole headers put the deadline off."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self._expect_headers()
+        else:
+            self._forget_deadline()
+
+    def handle_events(self) -> None:
+        """Start the requests that have come; the gate reports when it accepts one."""
+        super().handle_events()
+        # uvicorn says that there always is one, and has None before the first request.
+        if self.scope is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            self.scope.setdefault("state", {})[LET_IN] = self._stay
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        self._refuse(ProblemError(400, "this is no request of HTTP/1.1"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._forget_deadline()
+        self._places.leave(self)
+        super().connection_lost(exc)
+
+    def _stay(self) -> None:
+        self._places.leave(self)
+
+    def _refuse(self, problem: ProblemError) -> None:
+        # uvicorn says that there always is one, and has None before the first request.
+        if self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            # What is at work on a request whose body broke must not answer as well.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        # There may be no path yet.
+        response = problem.response({"path": ""})
+        head = h11.Response(
+            status_code=response.status_code,
+            reason=HTTPStatus(problem.status).phrase.encode(),
+            headers=[*response.raw_headers, (b"connection", b"close")],
+        )
+        # Nothing can be sent after an answer, and no body in answer to HEAD.
+        with suppress(h11.LocalProtocolError):
+            for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event))
+        self.transport.close()
+
+    def _expect_headers(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(_HEADERS_SECONDS, self._give_up)
+
+    def _forget_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.transport.close()

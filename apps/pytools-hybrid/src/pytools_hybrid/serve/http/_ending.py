@@ -1,0 +1,45 @@
+"""Requests that are cut when the server ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.serve.http._problems import ProblemError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["AnswerWhenCut"]
+
+
+class AnswerWhenCut:
+    """Tells clients whose request is cut to come again; a stream that has begun just ends.
+
+    Args:
+        app: What answers otherwise.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noted)
+        except asyncio.CancelledError:
+            # Only the end of the server cancels requests; a client that goes does not.
+            if not has_begun:
+                headers = {"Retry-After": "1", "Connection": "close"}
+                problem = ProblemError(503, "the server is ending; ask again", headers=headers)
+                await problem.response(scope)(scope, receive, send)

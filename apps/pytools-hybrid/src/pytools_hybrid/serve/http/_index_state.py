@@ -1,0 +1,23 @@
+"""The state of the index, as several answers tell it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytools_hybrid.search import ToolSearch
+
+__all__ = ["index_state"]
+
+
+async def index_state(search: ToolSearch) -> dict[str, Any]:
+    """Give the generation and the coverage of an index, as values of JSON.
+
+    Raises:
+        DatabaseError: The index cannot be read.
+    """
+    state = await search.index.state()
+    return {
+        "generation": state.generation,
+        "coverage": {"tools": state.coverage.tools, "vectors": state.coverage.vectors},
+    }

@@ -1,0 +1,144 @@
+"""What is answered, as the OpenAPI document describes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from pytools_hybrid.index import Recording  # noqa: TC001 - the type of a field
+from pytools_hybrid.serve._results import ToolResult
+
+__all__ = [
+    "ChannelScoreModel",
+    "CoverageModel",
+    "FoundToolModel",
+    "HealthModel",
+    "OutcomeModel",
+    "SearchAnswerModel",
+    "SearchMetadataModel",
+    "StatisticsModel",
+    "ToolUsageModel",
+]
+
+
+class CoverageModel(BaseModel):
+    """How much of the index the embedding model's vectors can find."""
+
+    tools: int
+    vectors: int
+
+
+class ChannelScoreModel(BaseModel):
+    """What one channel says of a tool."""
+
+    rank: int = Field(description="Its place in the channel's own list, from 1")
+    score: float = Field(description="The channel's score, on the channel's own scale")
+    contribution: float = Field(
+        description="The score less that of tools which merely resemble the request"
+    )
+
+
+class FoundToolModel(ToolResult):
+    """A tool that was found, and why."""
+
+    duplicates: list[str] = Field(description="Ids of tools that say the same and were left out")
+    tags: list[str] = Field(description="Those that the tool declares")
+    success_rate: float | None = Field(
+        ge=0, le=1, description="The share of successes among its outcomes; null without any"
+    )
+    avg_latency_ms: float | None = Field(
+        ge=0, description="The mean latency of its successes; null without any"
+    )
+    score_breakdown: dict[str, ChannelScoreModel] = Field(description="By channel")
+    reason: str = Field(description="Why it was found, in a line")
+
+
+class SearchMetadataModel(BaseModel):
+    """What else there is to say of an answer."""
+
+    result_count: int
+    used_llm_rerank: bool = Field(description="Whether the order is a language model's")
+    filters_applied: dict[str, Any] = Field(description="Those that were asked for")
+    search_id: str | None = Field(description="To report outcomes with")
+    generation: int = Field(description="The state of the index that answered")
+    coverage: CoverageModel
+    channels: list[str] = Field(description="Those that ran")
+    model: str = Field(
+        description="The embedding model whose vectors were searched; empty if only words were"
+    )
+    lost: list[str] = Field(description="Channels that were lost, and why")
+    notes: list[str] = Field(description="What a reader should know")
+    latency_ms: float = Field(
+        description="How long the search took, with waiting for other searches"
+    )
+    rerank: dict[str, Any] | None = Field(description="What the language model was asked, and cost")
+
+
+class SearchAnswerModel(BaseModel):
+    """The tools found, best first."""
+
+    query: str
+    results: list[FoundToolModel]
+    metadata: SearchMetadataModel
+
+
+class ToolUsageModel(BaseModel):
+    """What is known of a tool from its use."""
+
+    tool_id: str
+    observations: int
+    successes: int
+    success_rate: float
+    latency_p50_ms: float | None
+    latency_p95_ms: float | None
+    last_used_at: float = Field(description="Seconds since 1970")
+
+
+class QueryCountModel(BaseModel):
+    """How often a query was asked."""
+
+    query: str
+    count: int
+
+
+class StatisticsModel(BaseModel):
+    """The usage record in numbers."""
+
+    searches: int
+    without_results: int
+    share_without_results: float | None
+    queries_without_results: list[QueryCountModel]
+    judged: int = Field(description="Searches that have an outcome")
+    first_accepted: int = Field(description="Of those, with a success of the first result")
+    acceptance_rate: float | None
+    latency_p50_ms: float | None
+    latency_p95_ms: float | None
+    degraded: int = Field(description="Searches that went without a channel")
+    tools: list[ToolUsageModel] = Field(description="The most used first")
+    coverage: CoverageModel
+    generation: int
+
+
+class HealthModel(BaseModel):
+    """How the server is; without the token, only its status."""
+
+    status: str = Field(
+        description="ok, starting (files are looked at for the first time), stale, failing"
+    )
+    generation: int | None = None
+    coverage: CoverageModel | None = None
+    channels: Annotated[
+        list[str] | None, Field(description="Those that a search would ask now")
+    ] = None
+    notes: list[str] | None = None
+
+
+class OutcomeModel(BaseModel):
+    """What became of a report."""
+
+    tool_id: str = Field(description="The tool's full id")
+    recorded: bool = Field(description="Whether it is written down")
+    state: Recording = Field(
+        description="written; pending while the index cannot be written; off or read-only: not kept"
+    )

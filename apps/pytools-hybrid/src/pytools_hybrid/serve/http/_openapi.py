@@ -1,0 +1,253 @@
+"""The OpenAPI document, made from the models that requests are checked with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from pydantic.json_schema import models_json_schema
+
+from pytools_hybrid.search import ToolDescription
+from pytools_hybrid.serve.http._models import (
+    HealthModel,
+    OutcomeModel,
+    SearchAnswerModel,
+    StatisticsModel,
+)
+from pytools_hybrid.serve.http._parameters import (
+    EXAMPLE_ID,
+    DescribeQuery,
+    NoQuery,
+    OutcomeReport,
+    SearchQuery,
+    StatisticsQuery,
+    ToolSearchQuery,
+)
+from pytools_hybrid.serve.http._problems import MEDIA_TYPE, ProblemDetails
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+    from pydantic.json_schema import JsonSchemaMode
+
+__all__ = ["openapi_document"]
+
+_REF = "#/components/schemas/{model}"
+_DOCUMENT = {"type": "object", "description": "This document"}
+_TEXT = {"type": "string", "description": "Prometheus' text format"}
+_PROBLEMS = {
+    400: "The body is no JSON",
+    404: "There is nothing of that name",
+    408: "The body did not come in time",
+    409: "Several tools are called that, or the server is not set up for it",
+    413: "The body is too large",
+    415: "The body is not application/json",
+    422: "The request is wrong; errors says where",
+    503: "Too much is asked at once, or the index cannot be read; ask again",
+}
+_ALWAYS = {
+    401: "The token is missing or wrong",
+    403: "Pages of that origin may not ask",
+    421: "The server does not answer to that host",
+    500: "The server failed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Operation:
+    """One thing that can be asked."""
+
+    id: str
+    summary: str
+    query: type[BaseModel] = NoQuery
+    body: type[BaseModel] | None = None
+    path_parameter: str | None = None
+    answers: Mapping[int, tuple[str, type[BaseModel] | dict[str, Any]]]
+    media_type: str = "application/json"
+    problems: tuple[int, ...] = (422,)
+
+
+_STATUS = {
+    ("/health", "get"): _Operation(
+        id="health",
+        summary="Tell how the server is; without the token, only its status",
+        answers={200: ("How it is", HealthModel), 503: ("It cannot search", HealthModel)},
+    ),
+    ("/metrics", "get"): _Operation(
+        id="metrics",
+        summary="Give what is counted, for Prometheus",
+        answers={200: ("The figures", _TEXT)},
+        media_type="text/plain",
+        problems=(422, 503),
+    ),
+    ("/openapi.json", "get"): _Operation(
+        id="openapi", summary="Give this document", answers={200: ("OpenAPI 3.1", _DOCUMENT)}
+    ),
+}
+_OVER_THE_INDEX = {
+    ("/search", "get"): _Operation(
+        id="search",
+        summary="Find tools by what they do",
+        query=SearchQuery,
+        answers={200: ("Tools, best first", SearchAnswerModel)},
+        problems=(422, 503),
+    ),
+    ("/api/v1/tools/search", "get"): _Operation(
+        id="search_tools",
+        summary="Find tools by what they do, with filters",
+        query=ToolSearchQuery,
+        answers={200: ("Tools, best first", SearchAnswerModel)},
+        problems=(404, 409, 422, 503),
+    ),
+    ("/api/v1/tools/{id}", "get"): _Operation(
+        id="describe_tool",
+        summary="Describe a tool",
+        query=DescribeQuery,
+        path_parameter="The tool's id, or as other systems write it: github__create_issue",
+        answers={200: ("The tool", ToolDescription)},
+        problems=(404, 409, 422, 503),
+    ),
+    ("/api/v1/stats", "get"): _Operation(
+        id="statistics",
+        summary="Sum the usage record up",
+        query=StatisticsQuery,
+        answers={200: ("The usage record in numbers", StatisticsModel)},
+        problems=(422, 503),
+    ),
+    ("/api/v1/outcomes", "post"): _Operation(
+        id="report_outcome",
+        summary="Report what came of using a tool",
+        body=OutcomeReport,
+        answers={
+            200: ("Read, but not kept: the usage record is off, or read-only", OutcomeModel),
+            201: ("Written", OutcomeModel),
+            202: ("Noted, to be written when the index can be", OutcomeModel),
+        },
+        problems=(400, 404, 408, 409, 413, 415, 422, 503),
+    ),
+}
+
+
+def openapi_document(*, has_index: bool, has_token: bool) -> dict[str, Any]:
+    """Describe the JSON API.
+
+    Args:
+        has_index: Whether there are the paths that need an index.
+        has_token: Whether requests must carry the server's token.
+    """
+    operations = {**_STATUS, **(_OVER_THE_INDEX if has_index else {})}
+    schemas = _Schemas()
+    paths: dict[str, dict[str, Any]] = {}
+    for (path, method), operation in operations.items():
+        paths.setdefault(path, {})[method] = _operation(operation, schemas, has_token=has_token)
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "pytools-hybrid",
+            "version": version("pytools-hybrid"),
+            "summary": "Finds Python tools by what they do.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {"schemas": schemas.all()},
+    }
+    if has_token:
+        scheme = {"type": "http", "scheme": "bearer", "description": "The server's --token"}
+        document["components"]["securitySchemes"] = {"token": scheme}
+        document["security"] = [{"token": []}]
+        paths["/health"]["get"]["security"] = [{}, {"token": []}]
+    return document
+
+
+class _Schemas:
+    """The schemas of models, each once."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, Any] = {}
+
+    def of(self, model: type[BaseModel], mode: JsonSchemaMode = "serialization") -> dict[str, Any]:
+        """Give the reference to a model's schema."""
+        references, definitions = models_json_schema([(model, mode)], ref_template=_REF)
+        self._schemas |= definitions["$defs"]
+        return next(iter(references.values()))
+
+    def all(self) -> dict[str, Any]:
+        """Give the schemas by name."""
+        return dict(sorted(self._schemas.items()))
+
+
+def _operation(operation: _Operation, schemas: _Schemas, *, has_token: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
+    parameters = _parameters(operation)
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        schema = schemas.of(operation.body, "validation")
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema}},
+        }
+    responses = {
+        str(status): {
+            "description": text,
+            "content": {
+                operation.media_type: {
+                    "schema": answer if isinstance(answer, dict) else schemas.of(answer)
+                }
+            },
+        }
+        for status, (text, answer) in operation.answers.items()
+    }
+    problems = {status: _PROBLEMS[status] for status in operation.problems}
+    problems |= {status: why for status, why in _ALWAYS.items() if has_token or status != 401}
+    problem = schemas.of(ProblemDetails)
+    for status, why in problems.items():
+        content = {MEDIA_TYPE: {"schema": problem}}
+        responses.setdefault(str(status), {"description": why, "content": content})
+    described["responses"] = dict(sorted(responses.items()))
+    return described
+
+
+def _parameters(operation: _Operation) -> list[dict[str, Any]]:
+    schema = operation.query.model_json_schema(ref_template=_REF)
+    definitions = schema.get("$defs", {})
+    parameters: list[dict[str, Any]] = []
+    if operation.path_parameter is not None:
+        parameters.append(
+            {
+                "name": "id",
+                "in": "path",
+                "required": True,
+                "description": operation.path_parameter,
+                "schema": {"type": "string", "minLength": 1, "examples": [EXAMPLE_ID]},
+            }
+        )
+    for name, described in schema["properties"].items() if "properties" in schema else ():
+        parameter: dict[str, Any] = {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", ()),
+            "description": described["description"],
+            "schema": _plain(described, definitions),
+        }
+        if parameter["schema"].get("type") == "array":
+            parameter |= {"style": "form", "explode": True}
+        parameters.append(parameter)
+    return parameters
+
+
+def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the schema of a parameter that is left out instead of being null."""
+    plain: dict[str, Any] = {}
+    for alternative in schema.get("anyOf", []):
+        if alternative.get("type") != "null":
+            plain |= alternative
+    plain |= {key: value for key, value in schema.items() if key not in {"anyOf", "description"}}
+    if (reference := plain.pop("$ref", None)) is not None:
+        plain = definitions[reference.rpartition("/")[2]] | plain
+    dropped = {"title", "description"}
+    if plain.get("default") is None:
+        dropped.add("default")
+    return {key: value for key, value in plain.items() if key not in dropped}

@@ -1,0 +1,155 @@
+"""Errors as clients get them: problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from toolembed import ToolEmbedError
+from toolindex import FilterError, ToolIndexError, UsageError
+from toolrank import ToolRankError
+
+from pytools_hybrid.errors import (
+    AmbiguousToolError,
+    IndexNotReadyError,
+    PytoolsError,
+    UnknownCategoryError,
+    UnknownToolError,
+)
+from pytools_hybrid.serve.http._json import json_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Scope
+
+__all__ = ["MEDIA_TYPE", "FieldError", "ProblemDetails", "ProblemError", "exception_handlers"]
+
+MEDIA_TYPE = "application/problem+json"
+
+_log = logging.getLogger("pytools_hybrid")
+
+_RETRY_SECONDS = 5
+
+
+class FieldError(BaseModel):
+    """One thing that is wrong with a request."""
+
+    detail: str = Field(description="What is wrong, and what is allowed")
+    parameter: Annotated[str | None, Field(description="The parameter of the query")] = None
+    pointer: Annotated[str | None, Field(description="The place in the body, a JSON pointer")] = (
+        None
+    )
+
+
+class ProblemDetails(BaseModel):
+    """Why a request was not answered (RFC 9457)."""
+
+    type: str = Field(description="about:blank: the status says which problem it is")
+    title: str = Field(description="The status in words")
+    status: int = Field(description="The status")
+    detail: str = Field(description="What is wrong, and what to do")
+    instance: str = Field(description="The path that was asked for")
+    errors: Annotated[list[FieldError] | None, Field(description="Each thing that is wrong")] = None
+    candidates: Annotated[list[str] | None, Field(description="Names that may have been meant")] = (
+        None
+    )
+
+
+class ProblemError(Exception):
+    """A request that is answered with an error.
+
+    Attributes:
+        status: The status.
+        detail: What is wrong, and what to do.
+        errors: Each thing that is wrong, where there may be several.
+        candidates: Names that may have been meant.
+        headers: Further headers of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        candidates: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = errors
+        self.candidates = candidates
+        self.headers = headers
+
+    def response(self, scope: Scope) -> Response:
+        """Give the response to a request."""
+        details = ProblemDetails(
+            type="about:blank",
+            title=HTTPStatus(self.status).phrase,
+            status=self.status,
+            detail=self.detail,
+            instance=quote(scope["path"], errors="replace"),
+            errors=list(self.errors) or None,
+            candidates=list(self.candidates) or None,
+        )
+        return json_response(
+            details.model_dump(exclude_none=True),
+            status=self.status,
+            media_type=MEDIA_TYPE,
+            headers=self.headers,
+        )
+
+
+def exception_handlers() -> dict[Any, Callable[[Request, Exception], Response]]:
+    """Give what makes a response of each exception that leaves an endpoint."""
+    of_libraries = (ToolEmbedError, ToolIndexError, ToolRankError)
+    kinds = (ProblemError, HTTPException, PytoolsError, *of_libraries, Exception)
+    return dict.fromkeys(kinds, _respond)
+
+
+def _respond(request: Request, error: Exception) -> Response:
+    return _problem(request, error).response(request.scope)
+
+
+def _problem(request: Request, error: Exception) -> ProblemError:
+    match error:
+        case ProblemError():
+            return error
+        case HTTPException(status_code=404):
+            return ProblemError(404, "nothing is here; /openapi.json lists what is")
+        case HTTPException(status_code=405):
+            methods = sorted((error.headers or {}).get("Allow", "").split(", "))
+            allowed = ", ".join(methods)
+            return ProblemError(
+                405, f"{request.method} is not for this; use {allowed}", headers={"Allow": allowed}
+            )
+        case HTTPException():
+            return ProblemError(error.status_code, error.detail, headers=error.headers)
+        case UnknownToolError() | UnknownCategoryError():
+            return ProblemError(404, str(error), candidates=error.candidates)
+        case AmbiguousToolError():
+            return ProblemError(409, str(error), candidates=error.candidates)
+        case IndexNotReadyError():
+            return ProblemError(503, str(error), headers={"Retry-After": str(_RETRY_SECONDS)})
+        case PytoolsError():
+            # Also one that nobody thought of here: each says what to do.
+            return ProblemError(409, str(error))
+        case FilterError() | UsageError():
+            return ProblemError(422, str(error))
+        case ToolEmbedError() | ToolIndexError() | ToolRankError():
+            _log.warning("%s: %s", request.url.path, error)
+            return ProblemError(
+                503,
+                "the index cannot be read now; the server's log says why",
+                headers={"Retry-After": str(_RETRY_SECONDS)},
+            )
+        case _:
+            return ProblemError(500, "the server failed; its log says why")

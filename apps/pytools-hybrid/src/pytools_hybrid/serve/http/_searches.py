@@ -1,0 +1,210 @@
+"""The endpoints that search."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from toolindex import ToolFilter
+
+from pytools_hybrid.errors import IndexNotReadyError
+from pytools_hybrid.search import Scope, SearchMode, breakdown, check_categories, reason
+from pytools_hybrid.serve._results import tool_results
+from pytools_hybrid.serve.http._index_state import index_state
+from pytools_hybrid.serve.http._json import json_response
+from pytools_hybrid.serve.http._parameters import SearchQuery, ToolSearchQuery, read_query
+from pytools_hybrid.serve.http._problems import ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import FoundTool, SearchResponse, ToolSearch
+    from pytools_hybrid.serve.http._limits import Slots
+    from pytools_hybrid.serve.http._metrics import Metrics
+
+__all__ = ["Searches"]
+
+_LANGUAGES = {"python", "py", "python3"}
+
+
+def _use(found: FoundTool) -> dict[str, Any]:
+    outcomes = found.outcomes
+    latency = None if outcomes is None else outcomes.mean_latency_ms
+    return {
+        "tags": list(found.entry.tags),
+        "success_rate": None if outcomes is None else round(outcomes.success_rate, 6),
+        "avg_latency_ms": None if latency is None else round(latency, 3),
+    }
+
+
+class Searches:
+    """Answers searches.
+
+    Args:
+        search: What searches.
+        follower: What runs beside it, and brings the index up to date first.
+        slots: How many search at once.
+        metrics: Where they are counted.
+    """
+
+    def __init__(
+        self, search: ToolSearch, follower: Follower, slots: Slots, metrics: Metrics
+    ) -> None:
+        self._search = search
+        self._follower = follower
+        self._slots = slots
+        self._metrics = metrics
+
+    async def short(self, request: Request) -> Response:
+        """Answer `GET /search`."""
+        asked = read_query(SearchQuery, request)
+        response, milliseconds = await self._found(
+            request,
+            asked.q,
+            mode=asked.mode,
+            scope=asked.scope,
+            limit=asked.limit if "limit" in asked.model_fields_set else None,
+            threshold=asked.threshold if "threshold" in asked.model_fields_set else None,
+        )
+        given = asked.model_dump(mode="json", exclude={"q", "limit", "mode"}, exclude_defaults=True)
+        return self._answer(asked.q, response, filters=given, milliseconds=milliseconds)
+
+    async def filtered(self, request: Request) -> Response:
+        """Answer `GET /api/v1/tools/search`."""
+        asked = read_query(ToolSearchQuery, request)
+        where = ToolFilter(
+            categories=asked.category or (),
+            tags=asked.tags or (),
+            max_latency_ms=asked.max_latency_ms,
+            min_success_rate=asked.min_success_rate,
+            unknown=asked.unknown,
+        )
+        if asked.use_llm and self._search.settings.rerank_model is None:
+            raise ProblemError(
+                409, "no language model to rerank with: start the server with --rerank"
+            )
+        given = asked.model_dump(
+            mode="json", exclude={"query", "top_k", "use_llm"}, exclude_defaults=True
+        )
+        if asked.language is not None and asked.language.lower() not in _LANGUAGES:
+            return await self._none_in(asked, given)
+        response, milliseconds = await self._found(
+            request,
+            asked.query,
+            where=where,
+            limit=asked.top_k if "top_k" in asked.model_fields_set else None,
+            threshold=asked.threshold,
+            rerank=asked.use_llm,
+        )
+        return self._answer(asked.query, response, filters=given, milliseconds=milliseconds)
+
+    async def _found(
+        self,
+        request: Request,
+        query: str,
+        *,
+        limit: int | None,
+        mode: SearchMode = SearchMode.HYBRID,
+        scope: Scope = Scope.ALL,
+        where: ToolFilter | None = None,
+        threshold: float | None = None,
+        rerank: bool | None = None,
+    ) -> tuple[SearchResponse, float]:
+        async with self._slots.taken():
+            await self._follower.ready()
+            if await request.is_disconnected():
+                raise ProblemError(408, "the client has gone")
+            if where is not None:
+                await self._check_categories(tuple(where.categories))
+            started = time.perf_counter()
+            try:
+                response = await self._search.search(
+                    query,
+                    mode=mode,
+                    scope=scope,
+                    where=where,
+                    limit=limit,
+                    threshold=threshold,
+                    rerank=rerank,
+                )
+            except Exception:
+                self._metrics.searched(mode.value, "failed", time.perf_counter() - started)
+                raise
+            seconds = time.perf_counter() - started
+        outcome = "found" if response.tools else "empty"
+        # Only this channel can be lost: the others need nothing but the index.
+        lost = ("vector",) if response.lost else ()
+        self._metrics.searched(mode.value, outcome, seconds, lost=lost)
+        if response.early:
+            raise IndexNotReadyError(response.early)
+        return response, 1000 * seconds
+
+    def _answer(
+        self,
+        query: str,
+        response: SearchResponse,
+        *,
+        filters: Mapping[str, Any],
+        milliseconds: float,
+    ) -> Response:
+        shown = tool_results(response, self._search.roots)
+        results = [
+            result.model_dump()
+            | {
+                "duplicates": list(found.duplicates),
+                **_use(found),
+                "score_breakdown": {
+                    name: asdict(score) for name, score in breakdown(found).items()
+                },
+                "reason": reason(found),
+            }
+            for result, found in zip(shown, response.tools, strict=True)
+        ]
+        rerank = response.rerank
+        metadata = {
+            "result_count": len(results),
+            "used_llm_rerank": rerank is not None and rerank.applied,
+            "filters_applied": dict(filters),
+            "search_id": response.search_id,
+            "generation": response.generation,
+            "coverage": {"tools": response.coverage.tools, "vectors": response.coverage.vectors},
+            "channels": list(response.channels),
+            "model": response.model,
+            "lost": list(response.lost),
+            "notes": list(response.notes),
+            "latency_ms": round(milliseconds, 3),
+            "rerank": rerank.as_dict() if rerank is not None else None,
+        }
+        return json_response({"query": query, "results": results, "metadata": metadata})
+
+    async def _none_in(self, asked: ToolSearchQuery, given: Mapping[str, Any]) -> Response:
+        note = f"all tools are written in Python, none in {asked.language!r}: leave language out"
+        metadata = {
+            "result_count": 0,
+            "used_llm_rerank": False,
+            "filters_applied": dict(given),
+            "search_id": None,
+            **await index_state(self._search),
+            "channels": [],
+            "model": "",
+            "lost": [],
+            "notes": [note],
+            "latency_ms": 0.0,
+            "rerank": None,
+        }
+        return json_response({"query": asked.query, "results": [], "metadata": metadata})
+
+    async def _check_categories(self, asked: Sequence[str]) -> None:
+        """Refuse a category that does not exist, where any does.
+
+        Raises:
+            UnknownCategoryError: With the nearest that do.
+        """
+        if not asked or self._search.index.sync.filling is not None:
+            return
+        check_categories(asked, {count.category for count in await self._search.categories()})

@@ -1,0 +1,111 @@
+"""Who may ask: the address to bind to, names that the server answers to, and the token."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.serve.http._hosts import HostRule, NetworkLocation, is_loopback, parse_allowed
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from pytools_hybrid.serve.http._problems import ProblemError
+    from pytools_hybrid.settings import Settings
+
+__all__ = ["LET_IN", "PUBLIC", "Gate", "check_exposure"]
+
+PUBLIC = "pytools.public"
+"""The key of a scope that says that the request came without the token."""
+
+LET_IN = "pytools.let_in"
+"""The key, in a scope's state, of what to call when a request of the connection is accepted."""
+
+_HEALTH = "/health"
+
+
+def check_exposure(settings: Settings) -> None:
+    """Refuse to be reached from other machines without a token.
+
+    Raises:
+        SettingsError: The address is not a loopback one, and there is no token; or a name that
+            is to be allowed is none.
+    """
+    if settings.transport != "http":
+        return
+    for name in settings.allowed_hosts:
+        parse_allowed(name)
+    if settings.token is None and not is_loopback(settings.host):
+        raise SettingsError(
+            "--host / PYTOOLS_HOST",
+            f"{settings.host} can be reached from other machines: set a token, PYTOOLS_TOKEN, or "
+            "leave the address at 127.0.0.1",
+        )
+
+
+class Gate:
+    """Lets requests pass that are addressed to this server and have its token.
+
+    Args:
+        app: What is behind it.
+        hosts: The names that it answers to.
+        token: What clients must send, or None where all may ask.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: HostRule, token: str | None) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._token = token.encode() if token is not None else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer with what is wrong with it."""
+        if scope["type"] == "http" and (problem := self._problem(scope)) is not None:
+            response = problem.response(scope)
+            # Else a body that nobody reads would keep the connection for as long as it lasts.
+            response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+            return
+        if scope["type"] == "http" and PUBLIC not in scope:
+            scope.get("state", {}).get(LET_IN, _nobody_waits)()
+        await self._app(scope, receive, send)
+
+    def _problem(self, scope: Scope) -> ProblemError | None:
+        from pytools_hybrid.serve.http._problems import ProblemError
+
+        hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
+        host = NetworkLocation.parse(hosts[0]) if len(hosts) == 1 else None
+        if host is None or not self._hosts.allows_host(host):
+            return ProblemError(
+                421, "this server does not answer to that Host; allow it with --allowed-host"
+            )
+        if not all(self._hosts.allows_origin(origin, host) for origin in origins):
+            return ProblemError(
+                403, "pages of that Origin may not ask; allow its host with --allowed-host"
+            )
+        if self._token is None or self._has_token(scope):
+            return None
+        if scope["path"] == _HEALTH and not _values(scope, b"authorization"):
+            scope[PUBLIC] = True
+            return None
+        return ProblemError(
+            401,
+            "send the server's token, as 'Authorization: Bearer TOKEN'",
+            headers={"WWW-Authenticate": 'Bearer realm="pytools"'},
+        )
+
+    def _has_token(self, scope: Scope) -> bool:
+        given = _values(scope, b"authorization")
+        if self._token is None or len(given) != 1:
+            return False
+        scheme, _, token = given[0].partition(" ")
+        is_right = hmac.compare_digest(token.strip().encode("latin-1"), self._token)
+        return is_right and scheme.lower() == "bearer"
+
+
+def _nobody_waits() -> None:
+    return
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]

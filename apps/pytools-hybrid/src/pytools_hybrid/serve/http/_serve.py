@@ -1,0 +1,169 @@
+"""Running the application: from binding its address to the end of its last request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import uvicorn
+
+from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.serve.http._app import create_app
+from pytools_hybrid.serve.http._connections import ImpatientProtocol, Places
+from pytools_hybrid.serve.http._descriptors import NEW_AT_ONCE, room_for_connections
+from pytools_hybrid.serve.http._security import check_exposure
+from pytools_hybrid.terminal import say
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from mcp.server.mcpserver import MCPServer
+    from starlette.applications import Starlette
+
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.settings import Settings
+
+__all__ = ["AddressError", "serve_http"]
+
+_GRACE_SECONDS = 0.5
+_GOODBYE_SECONDS = 0.2
+_BACKLOG = 2048
+_KEEP_ALIVE_SECONDS = 75
+# A query of 2,000 characters, each of four bytes that are written as %XX.
+_HEADER_BYTES = 64 * 1024
+
+
+class AddressError(PytoolsError):
+    """The server cannot listen at its address.
+
+    Attributes:
+        host: The address.
+        port: The port.
+    """
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        super().__init__(
+            f"cannot listen at {host}, port {port}: {reason}. Choose others with --host and "
+            "--port; --port 0 takes a free one."
+        )
+        self.host = host
+        self.port = port
+
+
+async def serve_http(
+    search: ToolSearch | None,
+    follower: Follower | None,
+    settings: Settings,
+    server: MCPServer[None],
+) -> None:
+    """Serve over HTTP until cancelled; what is being answered then has half a second.
+
+    Args:
+        search: What searches, or None for MCP alone.
+        follower: What runs beside it; None if that is.
+        settings: The settings.
+        server: What answers at `/mcp`.
+
+    Raises:
+        SettingsError: The address can be reached by others, and there is no token.
+        AddressError: The address is taken, or not this machine's.
+    """
+    check_exposure(settings)
+    listener = await _listener(settings.host, settings.port)
+    with listener:
+        app = create_app(search, follower, server, settings)
+        running = _Server(_config(app), url=_url(settings.host, listener))
+        serving = asyncio.create_task(running.serve([listener]))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            if not serving.cancelled():
+                await running.stop(serving)
+            raise
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to its caller, and says where it listens."""
+
+    def __init__(self, config: uvicorn.Config, *, url: str) -> None:
+        super().__init__(config)
+        self._url = url
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin, and say so."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            # Those that come at once wait in the system's queue, not in ours.
+            listener.listen(_BACKLOG)
+        say(f"serving on {self._url} (MCP at {self._url}/mcp, the API at {self._url}/openapi.json)")
+
+    async def stop(self, serving: asyncio.Task[None]) -> None:
+        """End what is served; streams that clients hold open are cut."""
+        # It would tell at length that streams without an end were cut.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self.should_exit = True
+        await asyncio.wait({serving})
+        if cut := set(self.server_state.tasks):
+            await asyncio.wait(cut, timeout=_GOODBYE_SECONDS)
+
+
+def _config(app: Starlette) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app,
+        # Declared as a class, and only ever called.
+        http=cast(
+            "type[ImpatientProtocol]",
+            partial(ImpatientProtocol, places=Places(room_for_connections())),
+        ),
+        ws="none",
+        lifespan="on",
+        loop="asyncio",
+        log_config=None,
+        # Anybody can cause its warnings, by what is no HTTP or wants to be a WebSocket.
+        log_level=logging.ERROR,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=NEW_AT_ONCE,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+    )
+    # Declared as whole seconds, and only ever waited for.
+    config.timeout_graceful_shutdown = cast("int", _GRACE_SECONDS)
+    return config
+
+
+async def _listener(host: str, port: int) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    listener = None
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listener = socket.socket(family, kind, protocol)
+        if os.name == "posix":
+            # Else the address would be taken for a minute after the last server.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except (OSError, OverflowError, UnicodeError) as error:
+        if listener is not None:
+            listener.close()
+        raise AddressError(host, port, getattr(error, "strerror", None) or str(error)) from error
+    return listener
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    port = listener.getsockname()[1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,73 @@
+"""The endpoints that tell how the server is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.responses import Response
+from toolindex import ToolIndexError
+
+from pytools_hybrid.search import SearchMode
+from pytools_hybrid.serve.http._index_state import index_state
+from pytools_hybrid.serve.http._json import json_response
+from pytools_hybrid.serve.http._parameters import NoQuery, read_query
+from pytools_hybrid.serve.http._security import PUBLIC
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.http._metrics import Metrics
+
+__all__ = ["Status"]
+
+_UNAVAILABLE = 503
+
+
+class Status:
+    """Tells how the server is.
+
+    Args:
+        search: What it searches, or None where it only lists.
+        metrics: What it has counted.
+    """
+
+    def __init__(self, search: ToolSearch | None, metrics: Metrics) -> None:
+        self._search = search
+        self._metrics = metrics
+
+    async def health(self, request: Request) -> Response:
+        """Answer `GET /health`."""
+        read_query(NoQuery, request)
+        content: dict[str, Any] = {"status": "ok"}
+        status = 200
+        if self._search is not None:
+            try:
+                content = await self._of_index(self._search)
+            except ToolIndexError as error:
+                content, status = {"status": "failing", "notes": [str(error)]}, _UNAVAILABLE
+        if request.scope.get(PUBLIC):
+            content = {"status": content["status"]}
+        headers = {"Retry-After": "5"} if status == _UNAVAILABLE else None
+        return json_response(content, status=status, headers=headers)
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer `GET /metrics`."""
+        read_query(NoQuery, request)
+        if self._search is not None:
+            state = await index_state(self._search)
+            self._metrics.indexed(**state["coverage"], generation=state["generation"])
+        return Response(self._metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+    async def _of_index(self, search: ToolSearch) -> dict[str, Any]:
+        state = await index_state(search)
+        has_vectors = search.uses_vectors(SearchMode.HYBRID) and state["coverage"]["vectors"] > 0
+        failure = search.index.sync.failure
+        status = "starting" if search.index.sync.is_first_look else "ok"
+        return {
+            "status": status if failure is None else "stale",
+            **state,
+            "channels": ["bm25", *(["vector"] if has_vectors else []), "fuzzy"],
+            "notes": [] if failure is None else [f"the index may be out of date ({failure})"],
+        }

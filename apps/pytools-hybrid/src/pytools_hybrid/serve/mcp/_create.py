@@ -1,0 +1,79 @@
+"""Which tools a server has, by its profile."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pytools_hybrid.serve.mcp._server import ToolServer
+
+if TYPE_CHECKING:
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.mcp._server import Follow
+    from pytools_hybrid.serve.mcp._tool import ServedTool
+    from pytools_hybrid.settings import RootsLike, Settings
+
+__all__ = ["create_server"]
+
+
+def create_server(
+    search: ToolSearch | None, follower: Follower | None, *, settings: Settings, root: RootsLike
+) -> ToolServer:
+    """Make the MCP server of the profile that the settings name.
+
+    Args:
+        search: The open search; None with the profile `basic`, which needs no index.
+        follower: What runs beside it; None if that is.
+        settings: The settings.
+        root: The tree of tools, or several.
+
+    Raises:
+        ValueError: The profile needs an index, and there is none.
+    """
+    tools: list[ServedTool[Any]] = []
+    follow: Follow | None = None
+    if settings.tools != "basic":
+        if search is None or follower is None:
+            raise ValueError(f"the profile {settings.tools} needs an open search and its follower")
+        over_index, following = _over_the_index(search, follower)
+        tools += over_index
+        follow = following if settings.follows_files else None
+    if settings.tools != "search":
+        tools += _over_the_files(settings, root)
+    return ToolServer(
+        tools,
+        mode="basic" if settings.tools == "basic" else "hybrid",
+        log_level=settings.log_level,
+        follow=follow,
+    )
+
+
+# What one profile needs is not imported for another: a server starts while its client waits.
+
+
+def _over_the_index(search: ToolSearch, follower: Follower) -> tuple[list[ServedTool[Any]], Follow]:
+    from pytools_hybrid.serve.mcp._describe_tool import describe_tool
+    from pytools_hybrid.serve.mcp._inventory import Inventory
+    from pytools_hybrid.serve.mcp._list_changes import announce_list_changes
+    from pytools_hybrid.serve.mcp._report_outcome import report_outcome
+    from pytools_hybrid.serve.mcp._search_tools import search_tools
+
+    inventory = Inventory(search, follower)
+    tools: list[ServedTool[Any]] = [
+        search_tools(search, follower, inventory),
+        describe_tool(search, follower),
+        report_outcome(search, follower),
+    ]
+    return tools, partial(announce_list_changes, inventory=inventory, follower=follower)
+
+
+def _over_the_files(settings: Settings, root: RootsLike) -> list[ServedTool[Any]]:
+    from toolindex import ToolFilter
+
+    from pytools_hybrid.serve._browse import ToolBrowser
+    from pytools_hybrid.serve.mcp._browse import list_categories, list_tools
+
+    policy = ToolFilter(include=settings.include, exclude=settings.exclude)
+    browser = ToolBrowser(root, policy, outside_links=settings.outside_links)
+    return [list_categories(browser), list_tools(browser)]

@@ -1,0 +1,89 @@
+"""What is indexed now, in the few words that fit into the description of a tool."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from toolindex import ToolIndexError
+
+from pytools_hybrid.text import one_line
+
+if TYPE_CHECKING:
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+
+__all__ = ["Inventory"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+# A client that lists the tools of many servers waits for the slowest.
+_PATIENCE_SECONDS = 1.0
+# Names of folders are nobody's to trust, and long ones say no more.
+_NAME_CHARACTERS = 40
+# About 110 tokens.
+_LISTED_CHARACTERS = 190
+
+
+class Inventory:
+    """Says which categories of tools there are.
+
+    Args:
+        search: The index.
+        follower: What fills it.
+
+    Attributes:
+        listed: The categories that the first reader was told of, or None before.
+    """
+
+    def __init__(self, search: ToolSearch, follower: Follower) -> None:
+        self._search = search
+        self._follower = follower
+        self.listed: frozenset[str] | None = None
+
+    async def counts(self) -> Counter[str]:
+        """Count the tools of each category that may be found.
+
+        An index that was there before is read at once. A new one is waited for, but not long.
+
+        Raises:
+            ToolIndexError: The index cannot be read.
+        """
+        if not await self._follower.opened(within=_PATIENCE_SECONDS):
+            return Counter()
+        counts = await self._counts()
+        if not counts and await self._follower.looked(within=_PATIENCE_SECONDS):
+            counts = await self._counts()
+        return counts
+
+    async def sentence(self) -> str:
+        """Say what is indexed now, the largest categories first; nothing if that is not known."""
+        try:
+            counts = await self.counts()
+        except ToolIndexError as error:
+            _log.info("the description of search_tools goes without categories: %s", error)
+            return ""
+        if self.listed is None:
+            self.listed = frozenset(counts)
+        if not counts:
+            # A client may keep this for its whole session: it must not keep agents from searching.
+            return "None is indexed so far; search all the same."
+        largest = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        shown: list[str] = []
+        length = 0
+        for name, tools in largest:
+            shown.append(f"{one_line(name, _NAME_CHARACTERS)} {tools}")
+            length += len(shown[-1]) + 2
+            if length > _LISTED_CHARACTERS:
+                shown.pop()
+                break
+        if left := len(largest) - len(shown):
+            shown.append(f"… and {left} more")
+        return f"Indexed: {counts.total()} in {len(counts)} categories: {', '.join(shown)}."
+
+    async def _counts(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for it in await self._search.categories():
+            counts[it.category] += it.tools
+        return counts

@@ -1,0 +1,174 @@
+"""The life of a server process: from its start to the end of its client, or to a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from toolembed import ToolEmbedError
+from toolindex import ToolIndexError
+
+from pytools_hybrid.errors import PytoolsError, innermost
+from pytools_hybrid.serve.mcp._create import create_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Coroutine
+    from types import FrameType
+
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.mcp._server import ToolServer
+    from pytools_hybrid.settings import Roots, Settings
+
+__all__ = ["serve"]
+
+_log = logging.getLogger("pytools_hybrid")
+
+_FLUSH_SECONDS = 0.5
+# Some clients start servers long before they talk to them.
+_GREETING_SECONDS = 2.0
+# What is being answered over HTTP is finished, if that is soon.
+_FINISH_SECONDS = 2.0
+
+
+def serve(settings: Settings, roots: Roots) -> None:
+    """Serve until the client goes or a signal comes, then end the process.
+
+    Raises:
+        ToolIndexError: The index cannot be opened.
+        PytoolsError: The settings cannot work.
+    """
+    asyncio.run(_until_stopped(settings, roots))
+
+
+async def _until_stopped(settings: Settings, roots: Roots) -> None:
+    stopped = asyncio.Event()
+    _on_signals(stopped)
+    search = _open(settings, roots)
+    serving = asyncio.create_task(_serve(search, settings, roots))
+    signalled = asyncio.create_task(stopped.wait())
+    await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    status = 0
+    if not serving.done():
+        await _stop(serving, search, settings)
+    if serving.done() and not serving.cancelled() and (error := serving.exception()) is not None:
+        error = innermost(error)
+        if isinstance(error, ToolEmbedError | ToolIndexError | PytoolsError):
+            raise error
+        is_ours = not isinstance(error, OSError | ValueError)
+        _log.error("the connection broke: %s", error, exc_info=error if is_ours else None)
+        status = 1
+    # A thread may still wait for a line on stdin, or be inside a long scan, and an ordinary
+    # exit would wait for it. What the index holds is safe at every moment.
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _open(settings: Settings, roots: Roots) -> ToolSearch | None:
+    if settings.tools == "basic":
+        return None
+    from pytools_hybrid.search import ToolSearch
+
+    return ToolSearch(roots, settings, refresh=False)
+
+
+async def _serve(search: ToolSearch | None, settings: Settings, roots: Roots) -> None:
+    if search is None:
+        server = create_server(None, None, settings=settings, root=roots)
+        await _transport(None, None, settings, server)
+        return
+    from pytools_hybrid.index import Follower
+
+    follower = Follower(search.index)
+    server = create_server(search, follower, settings=settings, root=roots)
+    if settings.transport == "http":
+        async with search, _beside(*_work(search, follower, server)):
+            await _transport(search, follower, settings, server)
+        return
+    # A client is answered at once, also where others hold the opening of the index up.
+    keeping = asyncio.create_task(_keep_open(search, follower, server))
+    serving = asyncio.create_task(_transport(search, follower, settings, server))
+    await asyncio.wait({keeping, serving}, return_when=asyncio.FIRST_COMPLETED)
+    if keeping.done():
+        keeping.result()
+    keeping.cancel()
+    await asyncio.wait({keeping}, timeout=_FINISH_SECONDS)
+    serving.result()
+
+
+async def _keep_open(search: ToolSearch, follower: Follower, server: ToolServer) -> None:
+    """Open the index once the client has been greeted, and keep it up until cancelled.
+
+    Opening, looking at files and embedding in other threads would delay the greeting, on a busy
+    machine so long that clients give up.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_GREETING_SECONDS):
+            await server.greeted.wait()
+    async with search, _beside(*_work(search, follower, server)):
+        await asyncio.Event().wait()
+
+
+def _work(
+    search: ToolSearch, follower: Follower, server: ToolServer
+) -> tuple[Coroutine[None, None, None], ...]:
+    return follower.run(), search.prepare_reranking(), server.announce_changes()
+
+
+async def _transport(
+    search: ToolSearch | None, follower: Follower | None, settings: Settings, server: ToolServer
+) -> None:
+    if settings.transport == "stdio":
+        await server.run_stdio_async()
+        return
+    from pytools_hybrid.serve.http import serve_http
+
+    await serve_http(search, follower, settings, server)
+
+
+@asynccontextmanager
+async def _beside(*work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
+    """Do some work as long as the block lasts."""
+    tasks = {asyncio.create_task(each) for each in work}
+    for task in tasks:
+        task.add_done_callback(_tell_of_failure)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=_FLUSH_SECONDS)
+
+
+def _tell_of_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("work beside the server ended: %s", error, exc_info=error)
+
+
+async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings: Settings) -> None:
+    if settings.transport == "http":
+        serving.cancel()
+        await asyncio.wait({serving}, timeout=_FINISH_SECONDS)
+    elif search is not None:
+        # What is noted of the last searches is written, if that can be done at once.
+        flushing = asyncio.create_task(search.index.flush())
+        await asyncio.wait({flushing}, timeout=_FLUSH_SECONDS)
+
+
+def _on_signals(stopped: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stopped.set)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, stopped.set)
+        except NotImplementedError:
+            # Windows' event loop has no signal handlers of its own.
+            signal.signal(number, stop)

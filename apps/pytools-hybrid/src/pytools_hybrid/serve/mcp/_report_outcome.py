@@ -1,0 +1,73 @@
+"""The tool `report_outcome`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, Field
+
+from pytools_hybrid.index import Recording
+from pytools_hybrid.serve.mcp._arguments import Arguments
+from pytools_hybrid.serve.mcp._tool import ServedTool, answer
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.mcp._tool import Progress
+
+__all__ = ["report_outcome"]
+
+_TEXTS = {
+    Recording.WRITTEN: "recorded",
+    Recording.PENDING: "noted; the index cannot be written just now. Do not report it again.",
+    Recording.OFF: "not recorded: the usage record is switched off",
+    Recording.READ_ONLY: "not recorded: the index is for reading only",
+}
+
+
+class OutcomeArguments(Arguments):
+    """What came of a call."""
+
+    tool_id: str
+    success: bool
+    latency_ms: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    search_id: Annotated[
+        str | None, Field(max_length=200, description="From the answer's _meta")
+    ] = None
+
+
+class OutcomeAnswer(BaseModel):
+    """Whether the outcome is written down, and if not, what became of it."""
+
+    recorded: bool
+    state: Recording
+
+
+def report_outcome(search: ToolSearch, follower: Follower) -> ServedTool[OutcomeArguments]:
+    """Make the tool over an open `ToolSearch`."""
+
+    async def about() -> str:
+        return "Report whether a tool that was used did its job; later searches rank by it."
+
+    async def run(asked: OutcomeArguments, progress: Progress) -> CallToolResult:
+        await follower.looked(progress)
+        recording = await search.record_outcome(
+            asked.tool_id,
+            success=asked.success,
+            latency_ms=asked.latency_ms,
+            search_id=asked.search_id,
+        )
+        is_written = recording is Recording.WRITTEN
+        return answer({"recorded": is_written, "state": recording.value}, [_TEXTS[recording]])
+
+    return ServedTool(
+        name="report_outcome",
+        title="Report an outcome",
+        arguments=OutcomeArguments,
+        result=OutcomeAnswer,
+        about=about,
+        run=run,
+        reports=True,
+    )

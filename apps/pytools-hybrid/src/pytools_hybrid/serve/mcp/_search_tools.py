@@ -1,0 +1,132 @@
+"""The tool `search_tools`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BaseModel, Field, create_model
+from toolindex import ToolFilter
+
+from pytools_hybrid.errors import IndexNotReadyError
+from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode, check_categories
+from pytools_hybrid.serve._results import ToolResult, answer_meta, tool_results
+from pytools_hybrid.serve.mcp._arguments import Arguments
+from pytools_hybrid.serve.mcp._tool import ServedTool, answer
+from pytools_hybrid.text import first_sentences, json_text, one_line
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.mcp._inventory import Inventory
+    from pytools_hybrid.serve.mcp._tool import Progress
+
+__all__ = ["search_tools"]
+
+_ABOUT = "Find Python tools by what they do, best first."
+_NOTE_CHARACTERS = 300
+# The id says what these say.
+_IN_THE_ID = {"name", "category", "source"}
+
+# A model that wants more of a docstring asks for that tool alone.
+_DESCRIPTION_CHARACTERS = 800
+
+
+class SearchArguments(Arguments):
+    """What is searched, and how."""
+
+    query: Annotated[str, Field(description="One need, in plain language")]
+    mode: Annotated[
+        Literal["hybrid", "bm25", "vector", "fuzzy"],
+        Field(description="bm25: words; vector: meaning; hybrid: both; fuzzy: misspelt names"),
+    ] = "hybrid"
+    scope: Literal["all", "gentools", "mcptools"] = "all"
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 5
+    categories: Annotated[list[str] | None, Field(description="Any of these")] = None
+    tags: Annotated[list[str] | None, Field(description="All of these")] = None
+    max_latency_ms: Annotated[float | None, Field(ge=0)] = None
+    min_success_rate: Annotated[float | None, Field(ge=0, le=1)] = None
+    unknown: Annotated[
+        Literal["include", "exclude"], Field(description="Without data for these")
+    ] = "include"
+    threshold: Annotated[float | None, Field(ge=0, le=1, description="Least confidence")] = None
+    detail: Literal["full", "summary"] = "full"
+
+
+class SearchAnswer(BaseModel):
+    """The tools found, best first."""
+
+    notes: list[str]
+    result: list[ToolResult]
+
+
+def search_tools(
+    search: ToolSearch, follower: Follower, inventory: Inventory
+) -> ServedTool[SearchArguments]:
+    """Make the tool over an open `ToolSearch`."""
+
+    async def about() -> str:
+        return f"{_ABOUT} {await inventory.sentence()}".rstrip()
+
+    async def run(asked: SearchArguments, progress: Progress) -> CallToolResult:
+        await follower.ready(progress)
+        if asked.categories and search.index.sync.filling is None:
+            check_categories(asked.categories, await inventory.counts())
+        response = await search.search(
+            asked.query,
+            mode=SearchMode(asked.mode),
+            scope=Scope(asked.scope),
+            where=ToolFilter(
+                categories=asked.categories or (),
+                tags=asked.tags or (),
+                max_latency_ms=asked.max_latency_ms,
+                min_success_rate=asked.min_success_rate,
+                unknown=asked.unknown,
+            ),
+            limit=asked.limit,
+            threshold=asked.threshold,
+        )
+        if response.early:
+            # A reader of the structured content alone would take an empty list for an answer.
+            raise IndexNotReadyError(response.early)
+        found = tool_results(response, search.roots, detail=asked.detail)
+        results = [_shortened(result) for result in found]
+        texts = [_text(result) for result in results]
+        if response.notes:
+            texts.insert(0, one_line("; ".join(response.notes), _NOTE_CHARACTERS))
+        structured = SearchAnswer(notes=list(response.notes), result=results).model_dump()
+        return answer(structured, texts, meta=answer_meta(response))
+
+    return ServedTool(
+        name="search_tools",
+        title="Search tools",
+        arguments=_arguments(search.settings.limit),
+        result=SearchAnswer,
+        about=about,
+        run=run,
+    )
+
+
+def _arguments(limit: int) -> type[SearchArguments]:
+    """Give the arguments, with the limit of the settings as the default that agents read."""
+    default = SearchArguments.model_fields["limit"].default
+    if limit == default:
+        return SearchArguments
+    return create_model(
+        "SearchArguments",
+        __base__=SearchArguments,
+        limit=(Annotated[int, Field(ge=1, le=MAX_LIMIT)], limit),
+    )
+
+
+def _shortened(result: ToolResult) -> ToolResult:
+    description = result.description
+    if len(description) <= _DESCRIPTION_CHARACTERS:
+        return result
+    begin = first_sentences(description, _DESCRIPTION_CHARACTERS)
+    return result.model_copy(update={"description": f"{begin} … (describe_tool: all)"})
+
+
+def _text(result: ToolResult) -> str:
+    return json_text(result.model_dump(exclude=_IN_THE_ID))

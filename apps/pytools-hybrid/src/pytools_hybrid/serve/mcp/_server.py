@@ -1,0 +1,153 @@
+"""The protocol's side of the tools: listing them, calling them, and telling what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
+from toolembed import ToolEmbedError
+from toolindex import ToolIndexError
+from toolrank import ToolRankError
+
+from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.serve.mcp._arguments import quoted
+from pytools_hybrid.serve.mcp._list_changes import ListChanges
+from pytools_hybrid.serve.mcp._stdio import stdio_streams
+from pytools_hybrid.serve.prompts import workflow
+from pytools_hybrid.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.mcpserver import Context
+    from mcp.types import CallToolResult, GetPromptResult, InputRequiredResult, Tool
+
+    from pytools_hybrid.serve.mcp._tool import ServedTool
+    from pytools_hybrid.serve.prompts import WorkflowMode
+
+__all__ = ["Follow", "ToolServer"]
+
+Follow = Callable[[ListChanges], Awaitable[None]]
+"""What announces changes of the list of tools, until cancelled."""
+
+_PROMPT = "tool_discovery_workflow"
+_ERROR_CHARACTERS = 2000
+
+
+class ToolServer(MCPServer[None]):
+    """An MCP server of the given tools.
+
+    Args:
+        tools: The tools, in the order in which they are listed.
+        mode: The workflow that agents are taught.
+        log_level: What is logged to stderr.
+        follow: What announces changes of the list; without it there are none to announce, and
+            clients are told so.
+
+    Attributes:
+        greeted: Set at the first request other than `initialize`: that has been answered then.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[ServedTool[Any]],
+        *,
+        mode: WorkflowMode,
+        log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"],
+        follow: Follow | None = None,
+    ) -> None:
+        bus = InMemorySubscriptionBus()
+        changes = ListChanges(bus)
+        super().__init__(
+            "pytools",
+            title="Python tool search",
+            instructions=workflow(mode),
+            version=version("pytools-hybrid"),
+            log_level=log_level,
+            subscriptions=bus if follow else False,
+            middleware=[self._note_greeting, *([changes.middleware] if follow else [])],
+        )
+        self.greeted: asyncio.Event = asyncio.Event()
+        self._served = {tool.name: tool for tool in tools}
+        self._changes = changes
+        self._follow = follow
+
+        @self.prompt(_PROMPT, title="Tool discovery", description="How to find and use tools")
+        def tool_discovery_workflow() -> str:
+            return workflow(mode)
+
+    async def run_stdio_async(self) -> None:
+        """Serve over stdin and stdout until the client goes."""
+        server = self._lowlevel_server
+        async with stdio_streams() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    async def _note_greeting(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        if ctx.method != "initialize":
+            self.greeted.set()
+        return await call_next(ctx)
+
+    async def announce_changes(self) -> None:
+        """Tell clients when the list of tools changes, until cancelled."""
+        if self._follow is not None:
+            await self._follow(self._changes)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        context: Context[None, Any] | None = None,
+    ) -> GetPromptResult | InputRequiredResult:
+        """Give a prompt.
+
+        Raises:
+            MCPError: There is none of that name.
+        """
+        if name != _PROMPT:
+            message = f"There is no prompt {quoted(name)}; there is {_PROMPT}."
+            raise MCPError(code=INVALID_PARAMS, message=message)
+        # It has no arguments, and none of a client's own invention is in its way.
+        return await super().get_prompt(name, None, context)
+
+    async def list_tools(self) -> list[Tool]:
+        """List the tools as they describe themselves now."""
+        return [await tool.listed() for tool in self._served.values()]
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult:
+        """Answer a call.
+
+        Raises:
+            ToolError: With what the caller should know and do.
+            UnexpectedToolError: Something is wrong with this server.
+        """
+        tool = self._served.get(name)
+        if tool is None:
+            raise ToolError(
+                f"There is no tool {quoted(name)}; there are {', '.join(self._served)}."
+            )
+
+        async def progress(done: float, doing: str) -> None:
+            if context is not None:
+                await context.report_progress(done, message=doing)
+
+        try:
+            return await tool.call(arguments, progress)
+        except ToolError:
+            raise
+        except (ToolEmbedError, ToolIndexError, ToolRankError, PytoolsError) as error:
+            # It may quote names of files.
+            raise ToolError(one_line(str(error), _ERROR_CHARACTERS)) from error
+        except Exception as error:
+            raise UnexpectedToolError(f"{name} failed; the server's log says why.") from error

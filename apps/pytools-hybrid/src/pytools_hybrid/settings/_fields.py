@@ -1,0 +1,336 @@
+"""What can be set: each setting with its default, its limits, and what it is for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from toolembed.providers import OFFLINE, check_model_name
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.settings import _language_models as language_models
+from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
+from pytools_hybrid.settings._roots import Roots
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    _GivenPaths = os.PathLike[str] | tuple[object, ...]
+
+__all__ = ["DEFAULT_MODEL", "PREFIX", "SettingFields"]
+
+DEFAULT_MODEL = OFFLINE
+"""The embedding model that comes with the installation and works offline."""
+
+PREFIX = "PYTOOLS_"
+"""What the environment variables of settings begin with."""
+
+_COLONS = 2
+_MOST_WEIGHT = 1000
+# NoDecode: not as JSON, but as names with commas between them.
+_Names = Annotated[tuple[str, ...], NoDecode]
+# And as paths, with what PATH has between them.
+_Paths = Annotated[tuple[Path, ...], NoDecode]
+# And as `name=5,description=1`.
+_Weights = Annotated[dict[str, float], NoDecode]
+_FIELDS = ("name", "description", "parameters", "category", "tags")
+
+
+class _Environment(EnvSettingsSource):
+    """The variables of settings, also under the aliases' names."""
+
+    def __call__(self) -> dict[str, Any]:
+        names = {alias: f"{PREFIX}{alias}".lower() for alias in ALIASES}
+        found = {alias: self.env_vars.get(name) for alias, name in names.items()}
+        try:
+            return resolved(super().__call__() | {name: it for name, it in found.items() if it})
+        except AliasError as error:
+            raise SettingsError(f"{PREFIX}{error.alias.upper()}", str(error)) from None
+
+
+class _Given(InitSettingsSource):
+    """The arguments of a program, also under the aliases' names."""
+
+    def __call__(self) -> dict[str, Any]:
+        try:
+            return resolved(super().__call__())
+        except AliasError as error:
+            raise SettingsError(error.alias, str(error)) from None
+
+
+class SettingFields(BaseSettings):
+    """The settings by name, as the environment has them."""
+
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources: arguments come before the environment, each under all names."""
+        given = init_settings()
+        return _Given(settings_cls, init_kwargs=given), _Environment(settings_cls)
+
+    root: _Paths = Field(
+        (),
+        validation_alias="PYTOOLS_DIR",
+        description="the trees of tools, in order of precedence; without any, "
+        "`.freeact/generated`, else `examples/tools`",
+    )
+    db_path: Path | None = Field(
+        None,
+        description="the index; without it, one file for each root in your cache folder "
+        "(`.freeact/search.db` for freeact's root)",
+    )
+    embedding_model: str = Field(
+        DEFAULT_MODEL,
+        description="`wordllama` (comes with the installation, offline), `none`, `test` (for tests "
+        "only: its vectors mean nothing), or a model of pydantic-ai: `openai:…`, `google:…`, "
+        "`cohere:…`, `voyageai:…`, `ollama:…`, `sentence-transformers:…`",
+    )
+    embedding_dim: int | None = Field(
+        None, ge=1, le=8192, description="length of the vectors, where a model lets one choose"
+    )
+    embedding_requests_per_minute: float | None = Field(
+        None, gt=0, le=1_000_000, description="how often a provider is asked at most"
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
+        description="where models of sentence-transformers run: `cpu`, `cuda`, `cuda:1`, `mps`; "
+        "`auto` takes the fastest there is",
+    )
+    outside_links: bool = Field(
+        default=False,
+        description="tools that symbolic links lead to outside of the root count too",
+    )
+    max_tools: int | None = Field(
+        None,
+        ge=1,
+        description="how many tools the index holds at most: the first by id; files that turn out "
+        "to hold no tool count too",
+    )
+    sync: bool = Field(default=True, description="bring the index up to date at the start")
+    watch: bool = Field(default=True, description="follow the files while serving")
+    bm25_weight: float = Field(1.0, ge=0, le=1000, description="weight of words; 0 switches off")
+    vec_weight: float = Field(1.0, ge=0, le=1000, description="weight of meaning; 0 switches off")
+    fusion: Literal["linear", "rrf"] = Field(
+        "linear", description="how words and meaning become one ranking: by strength, or by rank"
+    )
+    rrf_k: float = Field(
+        60.0, ge=0, le=1_000_000, description="k of `rrf`: a larger one weighs the first ranks less"
+    )
+    field_weights: _Weights = Field(
+        {},
+        description="how much words count in each part of a tool, as `name=5,parameters=0.75`; "
+        "defaults: name 5, parameters 0.75, description, category and tags 1",
+    )
+    threshold: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="the confidence that a result must have, where a search does not say; 0.5 is "
+        "good where a wrong tool is worse than none",
+    )
+    limit: int = Field(5, ge=1, le=50, description="results at most, where a search does not say")
+    rerank_model: str | None = Field(
+        None, description="a language model of pydantic-ai that orders the first results"
+    )
+    rerank_certain: float = Field(
+        0.9,
+        ge=0,
+        le=1,
+        description="reranking is skipped where the first score is above this; 1 never skips",
+    )
+    rerank_gap: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="reranking is skipped where the first score is more than this above the third; "
+        "1 never skips",
+    )
+    usage_log: bool = Field(
+        default=True,
+        description="keep a record of searches beside the index, on this machine only; `false` "
+        "keeps none and deletes what there is (vectors of queries are kept, under hashes)",
+    )
+    include: _Names = Field(
+        (),
+        description="patterns of ids, as `mcptools:github:*`: only these tools can be found, "
+        "listed and described",
+    )
+    exclude: _Names = Field((), description="patterns of ids: these tools cannot")
+    tools: Literal["search", "basic", "all"] = Field(
+        "search", description="what `serve` offers to agents"
+    )
+    transport: Literal["stdio", "http"] = Field("stdio", description="how `serve` is reached")
+    host: str = Field(
+        "127.0.0.1",
+        description="where it listens; any address but this machine's own demands a token",
+    )
+    port: int = Field(8000, ge=0, le=65535, description="its port; 0 takes a free one")
+    token: SecretStr | None = Field(
+        None, description="what clients send as `Authorization: Bearer …`; best in the variable"
+    )
+    allowed_hosts: _Names = Field((), description="further names by which it may be addressed")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "WARNING", description="how much is told on stderr"
+    )
+
+    @field_validator("embedding_model")
+    @classmethod
+    def _has_a_provider(cls, value: str) -> str:
+        return check_model_name(value)
+
+    @field_validator("include", "exclude", "allowed_hosts", mode="before")
+    @classmethod
+    def _with_commas(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        names = tuple(name for part in value.split(",") if (name := part.strip()))
+        if not names:
+            raise ValueError("it names nothing; leave it out, or give names with commas between")
+        return names
+
+    @field_validator("field_weights", mode="before")
+    @classmethod
+    def _with_signs(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        pairs = [part.partition("=") for part in value.split(",")]
+        if not all(sign for _, sign, _ in pairs):
+            raise ValueError("give weights as name=5,description=1")
+        return {name.strip(): weight.strip() for name, _, weight in pairs}
+
+    @field_validator("field_weights")
+    @classmethod
+    def _are_weights(cls, value: dict[str, float]) -> dict[str, float]:
+        if unknown := sorted(value.keys() - set(_FIELDS)):
+            raise ValueError(f"there is no {unknown[0]!r}; there are {', '.join(_FIELDS)}")
+        if not all(0 <= weight <= _MOST_WEIGHT for weight in value.values()):
+            raise ValueError(f"a weight is a number from 0 to {_MOST_WEIGHT}")
+        if len(value) == len(_FIELDS) and not any(value.values()):
+            raise ValueError("all fields have weight 0: no word would count; give one a weight")
+        return value
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _can_match_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from toolindex import FilterError, ToolFilter
+
+        for pattern in value:
+            if not pattern:
+                raise ValueError("a pattern is empty; is a variable of the shell not set?")
+            # What matches nothing hides nothing: better not to start than to show too much.
+            if pattern.count(":") != _COLONS and not set(pattern) & {"*", "?"}:
+                raise ValueError(
+                    f"{pattern!r} matches no tool: ids are source:category:name, so write "
+                    f"'*:{pattern}:*' for a category, '*:*:{pattern}' for a name"
+                )
+        try:
+            ToolFilter(include=value)
+        except FilterError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    @field_validator("token")
+    @classmethod
+    def _can_be_sent(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        token = value.get_secret_value()
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise ValueError("give letters, digits and signs of ASCII, without spaces")
+        return value
+
+    @field_validator("rerank_model")
+    @classmethod
+    def _has_a_known_provider(cls, value: str | None) -> str | None:
+        return None if value is None else language_models.check_model_name(value)
+
+    @field_validator("root", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: JsonValue | Roots | _GivenPaths) -> object:
+        if value is None:
+            return ()
+        if isinstance(value, Roots):
+            return value.paths
+        if isinstance(value, os.PathLike):
+            return (value,)
+        if not isinstance(value, str):
+            if not isinstance(value, list | tuple):
+                raise ValueError("it is no path; give a folder, or several as a list")
+            return value
+        # A folder may well have the separator in its name.
+        if os.path.isdir(os.path.expanduser(value)):  # noqa: PTH111, PTH112 - any string may come
+            return (value,)
+        paths = tuple(part for part in value.split(os.pathsep) if part)
+        if not paths:
+            raise ValueError(f"it names no folder; give paths with {os.pathsep!r} between them")
+        return paths
+
+    @field_validator("root")
+    @classmethod
+    def _are_paths(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(_at_home(path) for path in value)
+
+    @field_validator("db_path")
+    @classmethod
+    def _is_a_path(cls, value: Path | None) -> Path | None:
+        return None if value is None else _at_home(value)
+
+    @field_validator("db_path")
+    @classmethod
+    def _can_be_opened(cls, value: Path | None) -> Path | None:
+        if value is not None and not _is_utf8(str(value)):
+            raise ValueError("SQLite opens only paths that are UTF-8")
+        return value
+
+    @model_validator(mode="after")
+    def _have_a_channel(self) -> Self:
+        if self.bm25_weight == 0 and self.vec_weight == 0:
+            raise ValueError("one of bm25_weight and vec_weight must be above zero")
+        return self
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_capitals(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value
+
+
+def _at_home(path: Path) -> Path:
+    if "\0" in str(path):
+        raise ValueError("no path can hold a null byte")
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path} names a home folder that is not known") from error
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

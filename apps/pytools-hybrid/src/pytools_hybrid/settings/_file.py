@@ -1,0 +1,149 @@
+"""The file that settings may be written into: `pytools.toml`, or a table of `pyproject.toml`."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pydantic import JsonValue
+
+__all__ = ["CONFIG_VARIABLE", "SettingsFile", "find_settings_file", "read_settings_file"]
+
+CONFIG_VARIABLE = "PYTOOLS_CONFIG"
+
+_FILE = "pytools.toml"
+_PROJECT_FILE = "pyproject.toml"
+_TABLE = "pytools"
+_MOST_BYTES = 4 << 20
+_COMPARED = 100
+# What they name lies beside the file, wherever the command is started.
+_PATHS = frozenset({"root", "db_path"})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """What a file says.
+
+    Attributes:
+        path: The file.
+        values: Settings by their names in `Settings`, paths made absolute.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+
+
+def find_settings_file(folder: Path) -> Path | None:
+    """Give the settings file that counts in a folder: the nearest, of it or a folder above it.
+
+    In each folder `pytools.toml` comes first, then a `pyproject.toml` with a table
+    `[tool.pytools]`. A `pyproject.toml` that cannot be read is passed over, and so is what belongs
+    to another user: anybody may write into a folder such as `/tmp`.
+    """
+    for place in (folder, *folder.parents):
+        if _is_own_file(file := place / _FILE):
+            return file
+        project = place / _PROJECT_FILE
+        with suppress(SettingsError):
+            if _is_own_file(project) and _table(_content(project)) is not None:
+                return project
+    return None
+
+
+def _is_own_file(path: Path) -> bool:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return False
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    return not hasattr(os, "getuid") or status.st_uid in {os.getuid(), 0}
+
+
+def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:
+    """Read a settings file.
+
+    Args:
+        path: A TOML file; of one called `pyproject.toml`, the table `[tool.pytools]` counts.
+        known: The names that settings have. Hyphens in the file stand for underscores.
+
+    Raises:
+        SettingsError: It cannot be read, is no TOML, or has a setting that there is not.
+    """
+    content: JsonValue = _content(path)
+    if path.name == _PROJECT_FILE:
+        content = _table(content) or {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path}: tool.{_TABLE}", "is no table of settings")
+    base = Path(os.path.abspath(path)).parent  # noqa: PTH100 - links in it may be meant
+    values: dict[str, Any] = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name not in known and name not in ALIASES:
+            raise SettingsError(f"{path}: {key}", _unknown(name, known))
+        if name in values:
+            raise SettingsError(f"{path}: {key}", f"is there twice, also as {name}")
+        values[name] = value
+    try:
+        values = resolved(values)
+    except AliasError as error:
+        raise SettingsError(f"{path}: {error.alias}", str(error)) from None
+    values |= {name: _below(base, values[name]) for name in _PATHS & values.keys()}
+    if isinstance(root := values.get("root"), str):
+        # What separates folders in a variable is a part of the name here.
+        values["root"] = [root]
+    return SettingsFile(path, values)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        # A pipe or a device would be read for ever.
+        if not path.is_file():
+            raise SettingsError(str(path), "cannot be read: it is no file")
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(str(path), f"cannot be read: {error.strerror}") from error
+    if len(text) > _MOST_BYTES:
+        raise SettingsError(str(path), f"is larger than {_MOST_BYTES} bytes")
+    if path.name == _PROJECT_FILE and _TABLE.encode() not in text:
+        return {}
+    try:
+        # Some editors begin a file with a mark.
+        return tomllib.loads(text.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(str(path), f"is no TOML: {error}") from error
+
+
+def _table(content: JsonValue) -> JsonValue:
+    tool = content.get("tool") if isinstance(content, dict) else None
+    return tool.get(_TABLE) if isinstance(tool, dict) else None
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name[:_COMPARED], known, n=1)
+    if nearest:
+        return f"is no setting; did you mean {nearest[0]}?"
+    return "is no setting; pytools-hybrid config lists them"
+
+
+def _below(base: Path, value: JsonValue) -> JsonValue:
+    if isinstance(value, list):
+        return [_below(base, each) for each in value]
+    if not isinstance(value, str) or value.startswith("~"):
+        return value
+    return str(base / value)

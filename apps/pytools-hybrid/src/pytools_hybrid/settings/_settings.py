@@ -1,0 +1,251 @@
+"""Settings: flags over environment variables over a file over defaults, read once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping  # noqa: TC003 - pydantic looks it up
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import PrivateAttr, ValidationError
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
+from pytools_hybrid.settings._fields import DEFAULT_MODEL, PREFIX, SettingFields
+from pytools_hybrid.settings._file import (
+    CONFIG_VARIABLE,
+    SettingsFile,
+    find_settings_file,
+    read_settings_file,
+)
+from pytools_hybrid.settings._roots import Roots, RootsLike
+
+__all__ = ["DEFAULT_MODEL", "EXPOSING", "Settings", "flag", "variable"]
+
+_FREEACT_ROOT = Path(".freeact/generated")
+_FREEACT_DATABASE = "search.db"
+_EXAMPLES_ROOT = Path("examples/tools")
+_ROOT_NAMES = ("root", "PYTOOLS_DIR")
+_FLAGS = {
+    "PYTOOLS_DIR": "--root",
+    "PYTOOLS_DB_PATH": "--db",
+    "PYTOOLS_EMBEDDING_MODEL": "--embedding-model",
+    "PYTOOLS_ALPHA": "--alpha",
+    "PYTOOLS_DEVICE": "--device",
+    "PYTOOLS_LIMIT": "--limit",
+    "PYTOOLS_THRESHOLD": "--threshold",
+    "PYTOOLS_INCLUDE": "--include",
+    "PYTOOLS_EXCLUDE": "--exclude",
+    "PYTOOLS_TOOLS": "--tools",
+    "PYTOOLS_TRANSPORT": "--transport",
+    "PYTOOLS_HOST": "--host",
+    "PYTOOLS_PORT": "--port",
+    "PYTOOLS_TOKEN": "--token",
+    "PYTOOLS_ALLOWED_HOSTS": "--allowed-host",
+    "PYTOOLS_RERANK_MODEL": "--rerank",
+    "PYTOOLS_LOG_LEVEL": "--log-level",
+}
+# Nobody who guesses it shall be told that it is nothing.
+_OTHER_ROOT = "PYTOOLS_ROOT"
+# Read by others than `Settings`: which file, and by the modules that `import` makes.
+_OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
+_ANSWERS = "PYTOOLS_INPUT_"
+EXPOSING = ("transport", "host", "token", "allowed_hosts", "outside_links")
+
+
+class Settings(SettingFields):
+    """Everything that can be set, with its default.
+
+    Each field is also an environment variable, `PYTOOLS_` and the name in capitals (the root is
+    `PYTOOLS_DIR`), and a key of a settings file. `Settings()` reads the environment,
+    `from_flags` the file as well.
+    """
+
+    _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _is_found: bool = PrivateAttr(default=False)
+
+    @property
+    def follows_files(self) -> bool:
+        """Whether the index is this process's to keep; else it is searched as others made it."""
+        return self.sync or self.watch
+
+    def resolved_root(self) -> tuple[Roots, str | None]:
+        """Decide which tree of tools to use, or which several.
+
+        Returns:
+            The roots, and a sentence that says why one was chosen when nobody named any.
+
+        Raises:
+            SettingsError: Nothing was named and no default exists.
+        """
+        if self.root:
+            return Roots.of(self.root), None
+        if _FREEACT_ROOT.is_dir():
+            return Roots.of(
+                _FREEACT_ROOT
+            ), f"using {_FREEACT_ROOT} (no --root or PYTOOLS_DIR given)"
+        if _EXAMPLES_ROOT.is_dir():
+            return Roots.of(_EXAMPLES_ROOT), (
+                f"using the example tools in {_EXAMPLES_ROOT} (no --root or PYTOOLS_DIR given, "
+                f"and {_FREEACT_ROOT} does not exist)"
+            )
+        raise SettingsError(
+            "--root",
+            "no tools to search: no --root or PYTOOLS_DIR given, and neither "
+            f"{_FREEACT_ROOT} nor {_EXAMPLES_ROOT} exists in {Path.cwd()}",
+        )
+
+    def resolved_database(self, root: RootsLike) -> Path:
+        """Decide where the index of a root is kept, or of several roots in their order.
+
+        Without a setting it is in the user's cache folder, under the root's full path, so
+        that trees are not littered and may be read-only; freeact's root keeps freeact's place.
+        """
+        if self.db_path is not None:
+            return self.db_path
+        roots = Roots.of(root)
+        first, *others = roots
+        is_freeacts = Path(os.path.abspath(first)).parts[-2:] == _FREEACT_ROOT.parts  # noqa: PTH100
+        if is_freeacts and not others:
+            return first.parent / _FREEACT_DATABASE
+        from hashlib import sha256
+
+        from platformdirs import user_cache_path
+
+        key = sha256(os.fsencode(roots.full_names)).hexdigest()[:12]
+        name = Path(os.path.realpath(first)).name.encode("ascii", "replace").decode()
+        more = f"+{len(others)}" if others else ""
+        return user_cache_path("pytools-hybrid") / f"{name.replace('?', '_')}{more}-{key}.db"
+
+    @classmethod
+    def unknown_variables(cls) -> dict[str, str]:
+        """Give the variables of the environment that look like settings and are none.
+
+        Returns:
+            The nearest setting by variable, or an empty string where none is near.
+        """
+        known = {*map(variable, (*cls.model_fields, *ALIASES)), *_OTHER_VARIABLES}
+        given = (name for name in os.environ if name.upper().startswith(PREFIX))
+        unknown = sorted(
+            name
+            for name in given
+            if name.upper() not in known and not name.upper().startswith(_ANSWERS)
+        )
+        if not unknown:
+            return {}
+        # Not at every start.
+        from difflib import get_close_matches
+
+        return {
+            name: next(iter(get_close_matches(name.upper(), known, n=1)), "") for name in unknown
+        }
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any], *, file: Path | None = None) -> Self:
+        """Build settings: the flags, then the environment, then a file, then the defaults.
+
+        Args:
+            flags: Settings by name; what is None or empty was not given.
+            file: The settings file; None for what `PYTOOLS_CONFIG` names, or else the nearest
+                `pytools.toml`, or `pyproject.toml` with a table `[tool.pytools]`, of the current
+                folder and those above it.
+
+        Raises:
+            SettingsError: A value that cannot work, a file that cannot be read, or one that was
+                found and not named, and says to whom this machine is open.
+        """
+        given = {name: value for name, value in flags.items() if value not in (None, [], ())}
+        set_variables = {name.upper() for name, value in os.environ.items() if value}
+        origins = {
+            name: variable(alias)
+            for alias, names in (*ALIASES.items(), *((name, (name,)) for name in cls.model_fields))
+            for name in names
+            if variable(alias) in set_variables
+        }
+        try:
+            by_name = resolved(given)
+        except AliasError as error:
+            raise SettingsError(flag(error.alias) or error.alias, str(error)) from None
+        flagged = {name: flag(name) or "the caller" for name in by_name}
+        if "alpha" in given:
+            flagged |= dict.fromkeys(ALIASES["alpha"], "--alpha")
+        given, origins = by_name, origins | flagged
+        if _OTHER_ROOT in set_variables:
+            origins.setdefault("root", _OTHER_ROOT)
+        named = file or _named_file()
+        path = named or _found_file()
+        settings_file = None if path is None else read_settings_file(path, known=cls.model_fields)
+        if settings_file is not None:
+            if named is None:
+                _refuse_exposure(settings_file)
+            in_file = {
+                name: value for name, value in settings_file.values.items() if name not in origins
+            }
+            given |= in_file
+            origins |= dict.fromkeys(in_file, str(settings_file.path))
+        try:
+            settings = cls(**given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = str(first["loc"][0]) if first["loc"] else "bm25_weight"
+            field = "root" if field in _ROOT_NAMES else field
+            names = " / ".join(filter(None, [flag(field), variable(field)]))
+            if settings_file is not None and origins.get(field) == str(settings_file.path):
+                names = f"{settings_file.path}: {field}"
+            raise SettingsError(names, first["msg"].removeprefix("Value error, ")) from None
+        settings._origins = origins
+        settings._is_found = named is None and settings_file is not None
+        return settings
+
+    @property
+    def deletes_usage(self) -> bool:
+        """Whether the usage record that there is has to go.
+
+        A file that was merely found, and may be a stranger's, can have nothing recorded, but
+        deletes nothing.
+        """
+        by_found_file = self._is_found and self._origins.get("usage_log", "").endswith(".toml")
+        return not self.usage_log and not by_found_file
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where settings come from that are not the defaults: a flag, a variable or a file."""
+        return self._origins
+
+
+def flag(name: str) -> str | None:
+    """Give the flag of a setting, where it has one."""
+    return _FLAGS.get(variable(name))
+
+
+def variable(name: str) -> str:
+    """Give the environment variable of a setting."""
+    return "PYTOOLS_DIR" if name == "root" else f"{PREFIX}{name.upper()}"
+
+
+def _named_file() -> Path | None:
+    named = os.environ.get(CONFIG_VARIABLE)
+    if not named:
+        return None
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:
+        return Path(named)
+
+
+def _found_file() -> Path | None:
+    # Nobody can be in a folder that was removed and mean a file of it.
+    with suppress(FileNotFoundError):
+        return find_settings_file(Path.cwd())
+    return None
+
+
+def _refuse_exposure(file: SettingsFile) -> None:
+    """Let no file that merely lies about open this machine to others: it may be a stranger's."""
+    for name in EXPOSING:
+        if name in file.values:
+            raise SettingsError(
+                f"{file.path}: {name}",
+                f"counts only in a file that is named, as by {CONFIG_VARIABLE}={file.path}",
+            )
