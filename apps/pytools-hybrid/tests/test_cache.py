@@ -108,7 +108,7 @@ def test_what_was_kept_of_an_index_that_is_gone_is_listed_and_goes_with_all(
 ):
     search(root)
     (database,) = (tmp_path / "cache" / "pytools-hybrid").glob("*.db")
-    database.unlink()
+    database.rename(f"{database}.corrupt-20261122T101500")
     assert run() == 0
     assert str(database) in capsys.readouterr().out
     assert run("clean", "--yes") == 0

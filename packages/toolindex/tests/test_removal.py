@@ -16,6 +16,8 @@ def test_an_index_goes_with_all_its_files(path, fill):
         index.usage.record_outcomes([OUTCOME])
     # As a killed process leaves it.
     path.with_name("search.db-files.lock").touch()
+    for damaged in ("search.db", "search.db-kept"):
+        path.with_name(f"{damaged}.corrupt-20261122T101500").touch()
 
     assert remove_index(path)
     assert list(path.parent.iterdir()) == []
@@ -52,6 +54,17 @@ def test_an_index_without_anything_is_removed_also_then(path):
     ToolIndex(path).close()
 
     assert remove_index(path, only_empty=True)
+
+
+def test_a_damaged_copy_of_an_index_to_be_kept_stays(path):
+    ToolIndex(path).close()
+    aside = path.with_name("search.db.corrupt-20261122T101500")
+    aside.touch()
+
+    assert remove_index(path, only_empty=True)
+    assert aside.exists()
+    assert remove_index(path)
+    assert not aside.exists()
 
 
 def test_a_file_of_another_program_is_left_alone(path):

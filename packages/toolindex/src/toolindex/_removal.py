@@ -22,14 +22,15 @@ _MARKS = frozenset(part.application_id for part in PARTS)
 
 
 def remove_index(path: Path, *, only_empty: bool = False) -> bool:
-    """Remove an index: its two files, their logs, and the files of its locks.
+    """Remove an index: its two files, their logs, the files of its locks, and damaged copies.
 
     Nobody can open it meanwhile, and whoever comes later makes a new one. If this is killed, the
     usage record is what is left.
 
     Args:
         path: The index. A file that is not one is left alone.
-        only_empty: Leave an index alone that holds tools, vectors or a usage record.
+        only_empty: Leave an index alone that holds tools, vectors or a usage record, and copies
+            that were set aside as damaged.
 
     Returns:
         Whether it was removed. False where somebody has it open, or it holds something.
@@ -54,9 +55,10 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
                 connection.execute("BEGIN EXCLUSIVE")
                 if only_empty and _holds_something(connection):
                     return False
-            for file in files:
-                for each in (*beside(file), file):
-                    each.unlink(missing_ok=True)
+            # What was set aside as damaged may hold what an index to be kept has lost.
+            aside = [] if only_empty else _set_aside(path)
+            for each in (*aside, *(each for file in files for each in (*beside(file), file))):
+                each.unlink(missing_ok=True)
     except (LeaseHeldError, apsw.BusyError, apsw.LockedError):
         return False
     except apsw.Error as error:
@@ -65,7 +67,16 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
         lease = Lease(path, lock.name.removeprefix(f"{path.name}-").removesuffix(".lock"))
         with suppress(LeaseHeldError), lease.held(timeout=0):
             pass
-    return bool(files)
+    return bool(files or aside)
+
+
+def _set_aside(path: Path) -> list[Path]:
+    return [
+        each
+        for file in (path, kept_path(path))
+        for each in path.parent.glob(f"{_escaped(file.name)}.corrupt-*")
+        if each.is_file()
+    ]
 
 
 def _holds_something(connection: apsw.Connection) -> bool:

@@ -114,11 +114,14 @@ def clean(
 def _indexes() -> Iterator[_Cached]:
     from platformdirs import user_cache_path
 
-    # Where an index was removed by hand, what it kept is still beside its place.
-    files = user_cache_path("pytools-hybrid").glob("*.db*")
-    named = (it.with_name(it.name.removesuffix("-kept")) for it in files)
-    for path in sorted({it for it in named if it.suffix == ".db"}):
+    # Where an index was removed by hand, what it kept and damaged copies still lie beside its place.
+    for path in sorted({_index_of(it) for it in user_cache_path("pytools-hybrid").glob("*.db*")}):
         yield _cached(path)
+
+
+def _index_of(file: Path) -> Path:
+    name, suffix, _ = file.name.rpartition(".db")
+    return file.with_name(name + suffix)
 
 
 def _cached(path: Path) -> _Cached:
