@@ -114,7 +114,7 @@ def clean(
 def _indexes() -> Iterator[_Cached]:
     from platformdirs import user_cache_path
 
-    # Where an index was removed by hand, what it kept and damaged copies still lie beside its place.
+    # Where an index was removed by hand, what it kept and damaged copies still lie there.
     for path in sorted({_index_of(it) for it in user_cache_path("pytools-hybrid").glob("*.db*")}):
         yield _cached(path)
 
