@@ -286,7 +286,7 @@ others' scores are their shares of it.
 
 def answer(tools: ToolSearch, response: SearchResponse) -> None:
     """Show what an agent gets."""
-    from pytools_hybrid.serve import answer_meta, tool_results
+    from pytools_hybrid.serve.results import answer_meta, tool_results
 
     first = tool_results(response, tools.roots)[0].model_dump()
     first |= {name: round(first[name], 2) for name in ("score", "confidence")}

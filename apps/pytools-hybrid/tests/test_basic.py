@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pytools_hybrid import RootUnreadableError
-from pytools_hybrid.serve import Categories, ToolBrowser, Tools
+from pytools_hybrid.serve.browse import Categories, ToolBrowser, Tools
 from toolindex import ToolFilter
 
 FILES = (
@@ -142,7 +142,7 @@ def test_a_tree_that_cannot_be_listed_is_not_an_empty_one(root, browser, monkeyp
 
 def test_browsing_needs_neither_the_protocol_nor_an_index():
     program = (
-        "import sys, pytools_hybrid.serve._browse\n"
+        "import sys, pytools_hybrid.serve.browse\n"
         "print(*{'mcp', 'apsw', 'numpy', 'pydantic_ai', 'typer'} & sys.modules.keys())"
     )
 

@@ -169,8 +169,8 @@ def test_a_policy_that_leaves_nothing_is_told_instead_of_other_words(settings, r
 def test_patterns_that_match_nothing_are_known(settings, root):
     policed = settings(include=("MCPTOOLS:*", "mcptools:*"), exclude=("*:gihub:*",))
 
-    assert use(policed, root, lambda s: s.idle_patterns()) == ("MCPTOOLS:*", "*:gihub:*")
-    assert use(settings(), root, lambda s: s.idle_patterns()) == ()
+    assert use(policed, root, lambda s: s.index.idle_patterns()) == ("MCPTOOLS:*", "*:gihub:*")
+    assert use(settings(), root, lambda s: s.index.idle_patterns()) == ()
 
 
 def test_a_name_that_is_unknown_before_the_first_look_has_ended_may_be_known_in_a_moment(

@@ -14,8 +14,9 @@ from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index import Follower, SQLiteStore, open_store, refresh
 from pytools_hybrid.jobs.evaluate import Evaluator, configurations
 from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
-from pytools_hybrid.serve import ToolBrowser, Tools, tool_results
+from pytools_hybrid.serve.browse import ToolBrowser, Tools
 from pytools_hybrid.serve.mcp import create_server
+from pytools_hybrid.serve.results import tool_results
 from pytools_hybrid.settings import Roots
 from toolindex import ForeignRootError, ToolFilter
 from toolscan import Reason, RootNotFoundError, scan

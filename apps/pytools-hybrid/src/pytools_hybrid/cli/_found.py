@@ -66,7 +66,7 @@ def print_answers(answers: Sequence[Answer], roots: Roots, output: str) -> None:
 
 
 def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
-    from pytools_hybrid.serve import tool_results
+    from pytools_hybrid.serve.results import tool_results
 
     response = answer.response
     results = zip(tool_results(response, roots), response.tools, strict=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from pytools_hybrid.index import Recording  # noqa: TC001 - the type of a field
-from pytools_hybrid.serve._results import ToolResult
+from pytools_hybrid.serve.results import ToolResult
 
 __all__ = [
     "ChannelScoreModel",

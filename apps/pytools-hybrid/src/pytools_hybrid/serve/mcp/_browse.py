@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import RootModel
 
-from pytools_hybrid.serve._browse import Categories, Tools
+from pytools_hybrid.serve.browse import Categories, Tools
 from pytools_hybrid.serve.mcp._arguments import Arguments
 from pytools_hybrid.serve.mcp._tool import ServedTool, answer
 from pytools_hybrid.text import json_text
@@ -15,7 +15,7 @@ from pytools_hybrid.text import json_text
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-    from pytools_hybrid.serve._browse import ToolBrowser
+    from pytools_hybrid.serve.browse import ToolBrowser
     from pytools_hybrid.serve.mcp._tool import Progress
 
 __all__ = ["list_categories", "list_tools"]

@@ -71,7 +71,7 @@ def _over_the_index(search: ToolSearch, follower: Follower) -> tuple[list[Served
 def _over_the_files(settings: Settings, root: RootsLike) -> list[ServedTool[Any]]:
     from toolindex import ToolFilter
 
-    from pytools_hybrid.serve._browse import ToolBrowser
+    from pytools_hybrid.serve.browse import ToolBrowser
     from pytools_hybrid.serve.mcp._browse import list_categories, list_tools
 
     policy = ToolFilter(include=settings.include, exclude=settings.exclude)
