@@ -37,10 +37,10 @@ def test_each_public_module_of_a_library_is_promised_and_no_other(module):
 
 
 def test_every_adapter_is_promised():
-    package, *modules = public_modules(SOURCES["pytools_hybrid"] / "adapters")
+    package, *modules = public_modules(SOURCES["pytools_hybrid"] / "agents" / "adapters")
 
     assert package == "adapters"
-    assert [f"pytools_hybrid.{it}" for it in modules] == [
+    assert [f"pytools_hybrid.agents.{it}" for it in modules] == [
         it for it in PROMISED["pytools-hybrid"] if ".adapters." in it
     ]
 
