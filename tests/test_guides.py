@@ -249,11 +249,7 @@ def test_the_service_and_the_container_of_the_guide_for_teams_are_a_server_that_
 
 def test_what_troubles_say_in_their_table_is_what_the_code_says():
     troubles = rows((DOCS / "guides" / "troubleshooting.md").read_text("utf-8"))
-    code = "".join(
-        file.read_text("utf-8")
-        for package in ("apps/pytools-hybrid", "packages/toolindex")
-        for file in sorted((DOCS.parent / package / "src").rglob("*.py"))
-    )
+    code = "".join(file.read_text("utf-8") for file in sorted(DOCS.parent.glob("*/*/src/**/*.py")))
     # As one text, where the code breaks it into several.
     code = re.sub(r'"\s*f?"', "", code)
 
