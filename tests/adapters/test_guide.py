@@ -90,7 +90,7 @@ ANSWERS = {
 
 
 def adapter(program):
-    return re.findall(r"pytools_hybrid\.adapters\.(\w+)", program)[0]
+    return re.findall(r"pytools_hybrid\.agents\.adapters\.(\w+)", program)[0]
 
 
 def test_every_program_of_the_guide_is_run():
