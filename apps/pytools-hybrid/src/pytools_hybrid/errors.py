@@ -37,7 +37,7 @@ _REMEDIES = {
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Give the first error of a group of errors, whatever groups are in it."""
+    """Return the first error of a group of errors, whatever groups are in it."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error

@@ -38,7 +38,7 @@ _QUIET_SECONDS = 0.4
 
 
 def say(text: str) -> None:
-    """Tell the user something that is no result."""
+    """Show the user something that is not a result."""
     typer.echo(printable(text), err=True)
 
 
@@ -49,7 +49,7 @@ def fail(error: Exception, *, status: int) -> NoReturn:
 
 
 def is_terminal() -> bool:
-    """Tell whether results go to a person's screen: else they are plain text."""
+    """Return whether results go to a person's screen: else they are plain text."""
     return sys.stdout.isatty()
 
 
@@ -81,7 +81,7 @@ def print_sync(
     embedded: int,
     seconds: float | None = None,
 ) -> None:
-    """Say what a sync of all files changed.
+    """Report what a sync of all files changed.
 
     Args:
         report: What it did.

@@ -20,7 +20,7 @@ _HIDDEN = re.compile(
 
 
 def readable(text: str) -> str:
-    """Give what a stranger wrote without what could drive a terminal or hide from its reader."""
+    """Return what a stranger wrote without what could drive a terminal or hide from its reader."""
     return _HIDDEN.sub(" ", text.replace("\r\n", "\n"))
 
 

@@ -54,7 +54,7 @@ class DownloadedModel(NamedTuple):
 
 
 def repository_of(name: str) -> str | None:
-    """Give the hub's repository of a model, or None where the name is that of a folder.
+    """Return the hub's repository of a model, or None where the name is that of a folder.
 
     Args:
         name: What stands behind `sentence-transformers:`. A folder's begins with `/`, `./` or
@@ -84,7 +84,7 @@ def not_downloaded(name: str, remedies: Remedies, reason: str = "") -> NotDownlo
 
 
 def is_downloaded(name: str) -> bool:
-    """Tell whether a model can be loaded without the network, as far as one look can tell."""
+    """Return whether a model can be loaded without the network, as far as one look can tell."""
     repository = repository_of(name)
     if repository is None:
         return Path(name).expanduser().is_dir()
@@ -184,7 +184,7 @@ def _report(progress: Callable[[int, int], None], before: int, total: int, done:
 
 
 def _counting(note: Callable[[int], None]) -> type[Any]:
-    """Give a bar of the hub's kind that draws nothing and tells how many bytes it was told."""
+    """Return a bar of the hub's kind that draws nothing and tells how many bytes it was told."""
     from huggingface_hub.utils.tqdm import tqdm
 
     class Counting(tqdm):

@@ -152,7 +152,7 @@ class _Turn:
         return True
 
     def end(self) -> None:
-        """Give the lease back, if it was got."""
+        """Release the lease, if it was acquired."""
         if self._lease is not None and self._held:
             self._lease.release()
 

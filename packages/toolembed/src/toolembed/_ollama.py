@@ -22,7 +22,7 @@ _PATH = "/v1"
 
 
 def ollama_address() -> str:
-    """Give where Ollama's OpenAI-compatible endpoint is: `OLLAMA_BASE_URL`, or its usual place.
+    """Return where Ollama's OpenAI-compatible endpoint is: `OLLAMA_BASE_URL`, or its usual place.
 
     The variable may name the server alone, as Ollama's own documents do.
     """
@@ -47,7 +47,7 @@ def ollama_model(name: str, adapted: Callable[[OllamaProvider], OllamaProvider])
 
 
 def ollama_problem(error: Exception, name: str) -> str | None:
-    """Say what to do after a failure, or give None where its own words are as good."""
+    """Return what to do after a failure, or return None where its own words are as good."""
     from pydantic_ai.exceptions import ModelConnectionError, ModelNotFoundError
 
     if isinstance(error, ModelNotFoundError):

@@ -269,7 +269,7 @@ class Requests:
     def _sorted_out(
         self, batch: Batch, vectors: Sequence[Sequence[float]]
     ) -> tuple[dict[str, Sequence[float]], dict[str, str]]:
-        """Tell the vectors that can be stored, by hash, from what is wrong with the others."""
+        """Return the vectors that can be stored, by hash, and what is wrong with the others."""
         known = self._dimensions or self._embedder.dimensions
         lengths = Counter(len(vector) for vector in vectors if vector)
         usual = lengths.most_common(1)[0][0] if lengths else 0

@@ -165,7 +165,7 @@ class StaticEmbedder:
         return _mapped(model.tokens, texts, model.query_map, decay=False)
 
     def knows(self, word: str) -> bool:
-        """Tell whether a lower-case word is one that the vectors know as such, endings aside.
+        """Return whether a lower-case word is one that the vectors know as such, endings aside.
 
         Of a misspelt word they know the pieces only, which say nothing of it.
         """
@@ -244,7 +244,7 @@ def _failure(reason: str) -> EmbeddingError:
 
 
 def means(tokens: _Tokens, texts: Sequence[str], *, decay: bool) -> np.ndarray[Any, Any]:
-    """Give the mean of each text's token vectors, of shape `(len(texts), DIMENSIONS)`.
+    """Return the mean of each text's token vectors, of shape `(len(texts), DIMENSIONS)`.
 
     Args:
         tokens: The vectors.

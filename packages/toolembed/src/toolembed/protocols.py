@@ -60,7 +60,7 @@ class WorkLease(Protocol):
         ...
 
     def release(self) -> None:
-        """Give it back."""
+        """Release it."""
         ...
 
 
@@ -92,7 +92,7 @@ class PendingTexts(Protocol):
         ...
 
     def lease(self, purpose: str) -> WorkLease:
-        """Give the lease of one kind of work on this index."""
+        """Return the lease of one kind of work on this index."""
         ...
 
 
@@ -124,14 +124,14 @@ class EmbeddingLimits:
                 raise ValueError(f"{field.name} must be positive, got {value}")
 
     def cut(self, text: str) -> str:
-        """Give the part of a text that the model takes, without what cannot be encoded."""
+        """Return the part of a text that the model takes, without what cannot be encoded."""
         encoded = text.encode("utf-8", "replace")
         if self.tokens_per_text is not None:
             encoded = encoded[: self.tokens_per_text * _BYTES_PER_TOKEN]
         return encoded.decode("utf-8", "ignore")
 
     def requests(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """Give the texts of each request, in order, each cut; a single text always fits.
+        """Yield the texts of each request, in order, each cut; a single text always fits.
 
         What one request holds stays one request when it is divided again.
         """

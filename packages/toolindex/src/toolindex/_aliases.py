@@ -21,7 +21,7 @@ _NONE = "[]"
 def changed_aliases(
     connection: apsw.Connection, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str]
 ) -> dict[str, Sequence[str]]:
-    """Give the aliases, by id, of the tools that have others than they are to have.
+    """Return the aliases, by id, of the tools that have others than they are to have.
 
     Args:
         connection: A connection inside a transaction.

@@ -21,12 +21,12 @@ _FTS = "entries_fts"
 
 
 def is_sound(connection: apsw.Connection) -> bool:
-    """Tell whether all pages of the database can be read and hang together."""
+    """Return whether all pages of the database can be read and hang together."""
     return bool(connection.execute("PRAGMA integrity_check(1)").get == "ok")
 
 
 def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
-    """Say in sentences where the search tables are not as the entries and the kept vectors are.
+    """Describe where the search tables differ from the entries and the kept vectors.
 
     Args:
         connection: A connection inside a write transaction; nothing is changed.

@@ -14,7 +14,7 @@ _ERRORS = (errno.EMFILE, errno.ENFILE)
 
 
 def are_exhausted(error: Exception) -> bool:
-    """Tell whether a failure comes from a lack of file descriptors.
+    """Return whether a failure comes from a lack of file descriptors.
 
     Args:
         error: The failure. Where it says so itself, it is believed, even if files were closed

@@ -134,7 +134,7 @@ class ToolFilter:
         )
 
     def passes_id(self, tool_id: str) -> bool:
-        """Tell whether an id passes `include` and `exclude`, without a look at the index.
+        """Return whether an id passes `include` and `exclude`, without a look at the index.
 
         A search lets exactly the tools pass for which this is true, as far as these two go.
         """
@@ -143,7 +143,7 @@ class ToolFilter:
         )
 
     def rowids(self) -> tuple[str, tuple[str | int | float, ...]] | None:
-        """Give a SELECT of the allowed rowids with its parameters, or None for all."""
+        """Return a SELECT of the allowed rowids with its parameters, or None for all."""
         conditions = list(self._conditions())
         if not conditions:
             return None

@@ -27,7 +27,7 @@ class _File(apsw.VFSFile):
 
 
 def application_id(path: Path) -> int | None:
-    """Tell whose SQLite database a file is: its `application_id`, or None if it is none.
+    """Return the `application_id` of a SQLite database file, or None if it is not one.
 
     Read this where the file would otherwise be opened to look at it. A file's locks belong to the
     process, and closing any descriptor of it drops them all, those of SQLite's connections too:

@@ -137,7 +137,7 @@ class Lease:
             self.release()
 
     def release(self) -> None:
-        """Give the lease back; nothing happens if it is not held."""
+        """Release the lease; nothing happens if it is not held."""
         if self._lock.lock_counter == 1:
             # Removed while locked: whoever opened the same file meanwhile sees that it no longer
             # has a name, and makes another. Windows removes no file that is open.

@@ -30,7 +30,7 @@ _FILLING = "filling"
 
 
 def get_meta(connection: apsw.Connection, key: str) -> str | None:
-    """Give a value of the `meta` table, or None."""
+    """Return a value of the `meta` table, or None."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -45,12 +45,12 @@ def set_meta(connection: apsw.Connection, key: str, value: str) -> None:
 
 
 def generation(connection: apsw.Connection) -> int:
-    """Give the counter that moves on with every change that a search could see."""
+    """Return the counter that moves on with every change that a search could see."""
     return get_number(connection, "generation")
 
 
 def get_number(connection: apsw.Connection, key: str) -> int:
-    """Give a value that is a whole number, 0 where there is none.
+    """Return a value that is a whole number, 0 where there is none.
 
     Raises:
         DamagedDatabaseError: It is something else.
@@ -98,5 +98,5 @@ def forget_reader(connection: apsw.Connection) -> None:
 
 
 def bump_generation(connection: apsw.Connection) -> None:
-    """Tell this state of the index from all others: an answer is stale when it has moved on."""
+    """Distinguish this state of the index from all others: an answer is stale once it moves."""
     set_meta(connection, "generation", str(next_number(generation(connection))))

@@ -20,12 +20,12 @@ _NEVER_IN_IDS = re.compile("[\0\ud800-\udfff]")
 
 
 def has_wildcard(pattern: str) -> bool:
-    """Tell whether a pattern is more than one id."""
+    """Return whether a pattern is more than one id."""
     return "*" in pattern or "?" in pattern
 
 
 def as_glob(pattern: str) -> str | None:
-    """Give a pattern as SQLite's `GLOB` reads it, or None where no id can fit it."""
+    """Return a pattern as SQLite's `GLOB` reads it, or None where no id can fit it."""
     if _NEVER_IN_IDS.search(pattern):
         return None
     # `[` would begin a set of characters, and means itself only inside of one.
@@ -33,7 +33,7 @@ def as_glob(pattern: str) -> str | None:
 
 
 def matches_any(patterns: Collection[str], tool_id: str) -> bool:
-    """Tell whether an id fits any of some patterns."""
+    """Return whether an id fits any of some patterns."""
     return tool_id in patterns or any(
         _compiled(pattern).fullmatch(tool_id) for pattern in patterns if has_wildcard(pattern)
     )

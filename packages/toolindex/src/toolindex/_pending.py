@@ -105,7 +105,7 @@ def refuse(connection: apsw.Connection, model_id: str, reasons: Mapping[str, str
 
 
 def refused_tools(connection: apsw.Connection, model_id: str) -> dict[str, str]:
-    """Give the reasons, by tool, why a model refused their texts."""
+    """Return the reasons, by tool, why a model refused their texts."""
     rows = connection.execute(
         "SELECT e.id, r.reason FROM refusals AS r CROSS JOIN entries AS e "  # noqa: S608
         f"ON e.text_hash = r.text_hash WHERE r.model_id = :model AND {_REFUSED} ORDER BY e.id",

@@ -87,7 +87,7 @@ def _renewed(connection: apsw.Connection) -> list[str]:
 
 
 def _crowded(connection: apsw.Connection, room: int) -> list[str]:
-    """Give the models that keep more vectors without an entry than there is room for."""
+    """Return the models that keep more vectors without an entry than there is room for."""
     # SQLite counts a whole table by its pages; counting by condition reads every row.
     if connection.execute("SELECT count(*) FROM embeddings").get <= room:
         return []

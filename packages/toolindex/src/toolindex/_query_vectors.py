@@ -44,7 +44,7 @@ class QueryVectors:
     def get(
         self, model_id: str, query: str, *, dimensions: int | None = None
     ) -> array[float] | None:
-        """Give the vector that a model gave a query, of length 1, or None if none is kept.
+        """Return the vector that a model gave a query, of length 1, or None if none is kept.
 
         Args:
             model_id: The model.
@@ -111,7 +111,7 @@ class QueryVectors:
 
 
 def _next_use(connection: apsw.Connection, model_id: str) -> float:
-    """Give the time, or a little more than the latest use where the clock has gone back.
+    """Return the time, or a little more than the latest use where the clock has gone back.
 
     Were a use dated in the future the latest for ever, nothing new would be kept beside it.
     """

@@ -63,7 +63,7 @@ class IndexReader:
         self._generation: int | None = None
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
-        """Give the entries of some ids, in one statement; an id that is gone is left out."""
+        """Return the entries of some ids, in one statement; an id that is gone is left out."""
         # As one JSON value: any number of ids, and any string, even one that is not Unicode.
         rows = self.connection.execute(
             f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608
@@ -75,7 +75,7 @@ class IndexReader:
             raise DamagedDatabaseError(Path(self.connection.filename)) from error
 
     def ids(self, where: ToolFilter) -> tuple[str, ...]:
-        """Give the ids that a filter lets pass, sorted."""
+        """Return the ids that a filter lets pass, sorted."""
         selection = where.rowids()
         allowed, values = (
             (f"WHERE rowid IN ({selection[0]})", selection[1]) if selection else ("", ())
@@ -84,7 +84,7 @@ class IndexReader:
         return tuple(str(id_) for (id_,) in rows)
 
     def changed_at(self) -> float | None:
-        """Give when a tool was last added or updated, in seconds since 1970; None without any."""
+        """Return when a tool was last added or updated, in seconds since 1970; None without any."""
         return self.connection.execute("SELECT max(indexed_at) FROM entries").get  # type: ignore[no-any-return]
 
     def outcomes(self) -> dict[str, ToolOutcomes]:
@@ -165,18 +165,18 @@ class IndexReader:
         return tuple(sorted({model_of(kept) for (kept,) in rows}))
 
     def generation(self) -> int:
-        """Give the counter that moves on with every change that a search could see."""
+        """Return the counter that moves on with every change that a search could see."""
         # Of one state there is one, and a search asks for it many times.
         if self._generation is None:
             self._generation = generation(self.connection)
         return self._generation
 
     def usage_generation(self) -> int:
-        """Give the counter that moves on with every change of what is known of tools' outcomes."""
+        """Return the counter that moves on with every change of the tools' recorded outcomes."""
         return usage_generation(self.connection)
 
     def is_complete(self) -> bool:
-        """Tell whether the whole tree has been indexed since this database was made."""
+        """Return whether the whole tree has been indexed since this database was made."""
         return is_complete(self.connection)
 
     def _count(self, sql: str, values: tuple[str | int, ...] = ()) -> int:

@@ -68,7 +68,7 @@ class ToolEntry:
 
 
 def row_values(record: ToolRecord) -> dict[str, Any]:
-    """Give a record's values by column of `entries`."""
+    """Return a record's values by column of `entries`."""
     size, mtime_ns, ctime_ns, inode = stamp_columns(record.stamp)
     category, name = record.id.category, record.id.name
     return {
@@ -117,18 +117,18 @@ def entry_segments(
     category: str,
     tags: Iterable[str],
 ) -> str:
-    """Give the value of `segments` for a tool."""
+    """Return the value of `segments` for a tool."""
     of_parameters = (text for p in parameters for text in (p.alias or p.name, p.description))
     return segments([name, description, *of_parameters, category, *tags])
 
 
 def parameters_from_json(text: str) -> tuple[Parameter, ...]:
-    """Give back the parameters that `row_values` wrote."""
+    """Return the parameters that `row_values` wrote."""
     return tuple(Parameter(**fields) for fields in json.loads(text))
 
 
 def parameter_names(text: str) -> list[str]:
-    """Give the names, as a caller writes them, of the parameters that `row_values` wrote."""
+    """Return the names, as a caller writes them, of the parameters that `row_values` wrote."""
     return [str(fields["alias"] or fields["name"]) for fields in json.loads(text)]
 
 
@@ -148,14 +148,14 @@ def to_entry(row: Sequence[Any]) -> ToolEntry:
 
 
 def alias_words(texts: Sequence[str]) -> str:
-    """Give the value of `alias_words` for a tool: every word in its place, its parts behind it."""
+    """Return the value of `alias_words` for a tool: every word, followed by its parts."""
     words = (word for text in texts for word in _WORD.findall(text))
     # What is said again and again counts more than what is said once: measured, decision 13.
     return f"{' '.join(_words([word]) for word in words)} {segments(texts)}".strip()
 
 
 def _words(names: Iterable[str]) -> str:
-    """Give each word of the names whole and split: `s3_upload` as "s3 s 3 upload"."""
+    """Return each word of the names whole and split: `s3_upload` as "s3 s 3 upload"."""
     words: dict[str, None] = {}
     for name in names:
         for word in _WORD.findall(name):

@@ -40,7 +40,7 @@ _UNSPACED = f"[{''.join(_SCRIPTS)}]"
 
 
 def segments(texts: Iterable[str]) -> str:
-    """Give the bigrams of what is written without spaces, in order, and nothing of the rest.
+    """Return the bigrams of what is written without spaces, in order, and nothing of the rest.
 
     >>> segments(["メールを送信する", "send a mail"])
     'メー ール ルを を送 送信 信す する'

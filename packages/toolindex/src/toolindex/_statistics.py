@@ -186,7 +186,7 @@ def compute_usage(connection: apsw.Connection, tool_id: str) -> ToolUsage | None
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """Give the smallest value that at least `percent` % of the ordered ones do not exceed.
+    """Return the smallest value that at least `percent` % of the ordered ones do not exceed.
 
     Args:
         ordered: The values, smallest first.

@@ -173,7 +173,7 @@ class ToolIndex:
         return bound, _is_there(bound)
 
     def lease(self, purpose: str) -> Lease:
-        """Give the lease by which processes take turns at some work on this index.
+        """Return the lease by which processes take turns at some work on this index.
 
         Args:
             purpose: What the work is. Hold `"files"` from a scan to its sync: a scan that
@@ -466,7 +466,7 @@ class ToolIndex:
             return is_true and self._is_bound(connection)
 
     def _is_bound(self, connection: apsw.Connection) -> bool:
-        """Tell whether the database is the index of the root; that of another must not be."""
+        """Return whether the database is the index of the root; that of another must not be."""
         bound = get_meta(connection, "root")
         if self._root is None or bound == self._root:
             return True
@@ -480,6 +480,6 @@ class ToolIndex:
 
 
 def _is_there(root: str) -> bool:
-    """Tell whether a tree or one of several exists."""
+    """Return whether a tree or one of several exists."""
     # A folder may well have the separator in its name.
     return any(Path(path).is_dir() for path in (root, *root.split(os.pathsep)) if path)

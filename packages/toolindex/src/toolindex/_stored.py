@@ -90,13 +90,13 @@ class StoredFiles:
         }
 
     def is_exactly(self, paths: Collection[str]) -> bool:
-        """Tell whether these are the paths of all that is held."""
+        """Return whether these are the paths of all that is held."""
         return len(paths) == len(self._rows) and {row[0] for row in self._rows}.issubset(paths)
 
     def is_true(
         self, connection: apsw.Connection, reader_version: str, within: Collection[str] | None
     ) -> bool:
-        """Tell whether this is what would be read now for these paths and this reader."""
+        """Return whether this is what would be read now for these paths and this reader."""
         return (
             self.generation == generation(connection)
             and self.is_current == is_current(connection, reader_version)
@@ -143,7 +143,7 @@ def _normal(within: Collection[str] | None) -> frozenset[str] | None:
 
 
 def stamp_columns(stamp: FileStamp | None) -> tuple[int | None, int | None, int | None, int | None]:
-    """Give the values of `size`, `mtime_ns`, `ctime_ns` and `inode`."""
+    """Return the values of `size`, `mtime_ns`, `ctime_ns` and `inode`."""
     if stamp is None or stamp.inode >= _WRAP:
         return None, None, None, None
     # SQLite's integers are signed.

@@ -89,7 +89,7 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
 
 
 def _keep_vectors_of_moved(connection: apsw.Connection, plan: SyncPlan) -> None:
-    """Give the vectors of files that went to the files of the same bytes that came.
+    """Pass the vectors of removed files on to the new files with the same bytes.
 
     A name and a category are part of a tool's text, so a renamed tool would be embedded again;
     but its file is the same, and so, nearly, is what it means.

@@ -167,7 +167,7 @@ class UsageLog:
             )
 
     def searches(self, *, since: float | None = None) -> tuple[SearchRecord, ...]:
-        """Give the searches that are kept, oldest first.
+        """Return the searches that are kept, oldest first.
 
         Args:
             since: Leave out what is older, in seconds since 1970; None means all that is kept.
@@ -187,7 +187,7 @@ class UsageLog:
                 raise DamagedDatabaseError(kept_path(self._pool.path)) from error
 
     def outcomes(self, *, since: float | None = None) -> tuple[OutcomeRecord, ...]:
-        """Give the outcomes that are kept, oldest first.
+        """Return the outcomes that are kept, oldest first.
 
         Args:
             since: Leave out what is older, in seconds since 1970; None means all that is kept.
@@ -219,7 +219,7 @@ class UsageLog:
             return compute_usage(connection, _text(tool_id))
 
     def generation(self) -> int:
-        """Give the counter that moves on whenever outcomes are written or deleted.
+        """Return the counter that moves on whenever outcomes are written or deleted.
 
         An answer that was filtered by success or latency is stale when it has moved on.
         """
@@ -287,7 +287,7 @@ class UsageLog:
 
 
 def usage_generation(connection: apsw.Connection) -> int:
-    """Give the counter that moves on whenever outcomes are written or deleted."""
+    """Return the counter that moves on whenever outcomes are written or deleted."""
     return counter(connection, _OUTCOMES)
 
 
@@ -380,7 +380,7 @@ def to_outcome(
 
 
 def _text(text: str) -> str:
-    r"""Give a text as SQLite can keep it: what is not Unicode is written as `\udcNN`."""
+    r"""Return a text as SQLite can keep it: what is not Unicode is written as `\udcNN`."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -37,7 +37,7 @@ class WorkLease(Protocol):
         ...
 
     def release(self) -> None:
-        """Give it back."""
+        """Release it."""
         ...
 
 
@@ -63,17 +63,17 @@ class StoreReader(Protocol):
     """
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]:
-        """Give up to `depth` tools that share words with a query; any string is a query."""
+        """Return up to `depth` tools that share words with a query; any string is a query."""
         ...
 
     def nearest(
         self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
     ) -> Sequence[Candidate]:
-        """Give up to `depth` tools by the cosine of their vectors of a model, in [-1, 1]."""
+        """Return up to `depth` tools by the cosine of their vectors of a model, in [-1, 1]."""
         ...
 
     def named(self, query: str, *, where: ToolFilter) -> Sequence[Candidate]:
-        """Give the tools that a query names, by name, category and name, or id.
+        """Return the tools that a query names, by name, category and name, or id.
 
         However a name is spelt: its letters and digits count. A tool whose name the whole query
         is scores 1, one that it only mentions less.
@@ -81,18 +81,18 @@ class StoreReader(Protocol):
         ...
 
     def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]:
-        """Give up to `depth` tools with words like those of a query; any string is a query.
+        """Return up to `depth` tools with words like those of a query; any string is a query.
 
         A word of the query may be misspelt or cut short.
         """
         ...
 
     def corrections(self, query: str) -> Mapping[str, str]:
-        """Give the words of a query that no tool has, with those they are slips of; or none."""
+        """Return the words of a query that no tool has, with those they are slips of; or none."""
         ...
 
     def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        """Give the terms of a query that some tools have, with what each adds in `lexical`.
+        """Return the terms of a query that some tools have, with what each adds in `lexical`.
 
         Those that add most are first; a term that is taken for a slip reads "isue→issue". A tool
         that has none of them may be left out.
@@ -114,15 +114,15 @@ class StoreReader(Protocol):
         ...
 
     def entries(self, ids: Sequence[str]) -> Mapping[str, ToolEntry]:
-        """Give the details of some tools; an id that is gone is left out."""
+        """Return the details of some tools; an id that is gone is left out."""
         ...
 
     def ids(self, where: ToolFilter) -> Sequence[str]:
-        """Give the ids that a filter lets pass, sorted."""
+        """Return the ids that a filter lets pass, sorted."""
         ...
 
     def changed_at(self) -> float | None:
-        """Give when a tool was last added or updated, in seconds since 1970; None without any."""
+        """Return when a tool was last added or updated, in seconds since 1970; None without any."""
         ...
 
     def categories(self, where: ToolFilter) -> Mapping[tuple[str, str], int]:
@@ -151,15 +151,15 @@ class StoreReader(Protocol):
         ...
 
     def generation(self) -> int:
-        """Give a number that is another after every change that a search could see."""
+        """Return a number that is another after every change that a search could see."""
         ...
 
     def usage_generation(self) -> int:
-        """Give a number that is another after every change of what is known of outcomes."""
+        """Return a number that is another after every change of what is known of outcomes."""
         ...
 
     def is_complete(self) -> bool:
-        """Tell whether a whole tree has been synced since the store was made."""
+        """Return whether a whole tree has been synced since the store was made."""
         ...
 
 
@@ -197,7 +197,7 @@ class VectorCache(Protocol):
     def get(
         self, model_id: str, query: str, *, dimensions: int | None = None
     ) -> Sequence[float] | None:
-        """Give the vector that a model gave a query, of length 1, or None."""
+        """Return the vector that a model gave a query, of length 1, or None."""
         ...
 
     def put(
@@ -236,7 +236,7 @@ class ToolStore(Protocol):
         ...
 
     def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
-        """Give what is held of the files."""
+        """Return what is held of the files."""
         ...
 
     def sync(
@@ -279,11 +279,11 @@ class ToolStore(Protocol):
         ...
 
     def lease(self, purpose: str) -> WorkLease:
-        """Give the lease of one kind of work on this index."""
+        """Return the lease of one kind of work on this index."""
         ...
 
     def refused(self, model_id: str) -> Mapping[str, str]:
-        """Give the reason, by tool id, for every tool whose text a model has refused."""
+        """Return the reason, by tool id, for every tool whose text a model has refused."""
         ...
 
     def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
@@ -303,5 +303,5 @@ class ToolStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Give everything back; the store cannot be used afterwards."""
+        """Release everything; the store cannot be used afterwards."""
         ...

@@ -27,7 +27,7 @@ _INSIDE = 0.6
 
 
 def approximate_terms(vocabulary: Vocabulary, word: str) -> list[SimilarTerm]:
-    """Give the terms of a vocabulary that a word may stand for, best first, ties by term.
+    """Return the terms of a vocabulary that a word may stand for, best first, ties by term.
 
     These are the terms that are a slip away, or two from a word of 6 letters on; those that
     begin with the word; those that hold it, if it has 4 letters or more; and the two that make
@@ -83,5 +83,5 @@ def _made_up(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
 
 
 def _stem(vocabulary: Vocabulary, word: str) -> str:
-    """Give the term that a word is indexed as, or an empty string where no row holds it."""
+    """Return the term that a word is indexed as, or an empty string where no row holds it."""
     return next((stem for stem in stems(word) if vocabulary.documents(stem)), "")

@@ -101,7 +101,7 @@ class BM25Retriever:
         return self._name
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Give the best `depth` rows that hold any of the query's terms.
+        """Return the best `depth` rows that hold any of the query's terms.
 
         Scores are BM25 scores, zero or more, higher is better.
 
@@ -115,7 +115,7 @@ class BM25Retriever:
         return table.hits(weighted, where=self._where, depth=depth)
 
     def statistics(self, text: str) -> tuple[TermStatistics, ...]:
-        """Tell what the table knows of a request's terms, in their order.
+        """Return what the table knows of a request's terms, in their order.
 
         Of a word that is taken apart, the whole is left out unless a row holds it.
 
@@ -168,7 +168,7 @@ class BM25Retriever:
         return {id_: min(1.0, part / total) for id_, part in held.items()} if total else held
 
     def matches(self, text: str, ids: Iterable[str]) -> dict[str, tuple[TermMatch, ...]]:
-        """Tell which terms of a request some rows hold; their scores add up to the rows'.
+        """Return which terms of a request some rows hold; their scores add up to the rows'.
 
         Args:
             text: The request.
@@ -195,7 +195,7 @@ class BM25Retriever:
         }
 
     def corrections(self, text: str) -> dict[str, str]:
-        """Give what the request's misspelt words are taken for, as the rows spell it.
+        """Return what the request's misspelt words are taken for, as the rows spell it.
 
         Returns:
             The word of the table with the fewest slips, by unknown word in lower case.
@@ -230,7 +230,7 @@ class BM25Retriever:
         )
 
     def _weighted(self, table: FullTextTable, text: str) -> list[tuple[str, str, Posting, float]]:
-        """Give the request's terms, what rows hold of each, those rows, and a factor for them."""
+        """Return the request's terms, what rows hold of each, those rows, and a factor for them."""
         weighted: list[tuple[str, str, Posting, float]] = []
         for found in self._find(table, text):
             term = found.term.text
@@ -283,5 +283,5 @@ class BM25Retriever:
 
 
 def _is_only_whole(found: _Found) -> bool:
-    """Tell whether no row holds it, and the parts of the word stand for it."""
+    """Return whether no row holds it, and the parts of the word stand for it."""
     return found.term.has_parts and not found.posting.documents

@@ -82,7 +82,7 @@ def _pieces(text: str, kept: list[int]) -> list[str]:
 
 
 def _is_abbreviation(text: str, end: int) -> bool:
-    """Tell whether the full stop before a position belongs to a word."""
+    """Return whether the full stop before a position belongs to a word."""
     if text[end - 1] != ".":
         return False
     before = text[max(0, end - 12) : end - 1]

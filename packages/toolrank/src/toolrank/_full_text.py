@@ -74,11 +74,11 @@ class FullTextTable:
         return self._sql, self._evenness
 
     def size(self) -> int:
-        """Give the number of rows."""
+        """Return the number of rows."""
         return self._postings.once(("size", self._table), self._count_rows)
 
     def posting(self, term: str, *, up_to: int | None = None) -> Posting:
-        """Give the rows that hold a term, or a phrase of several words.
+        """Return the rows that hold a term, or a phrase of several words.
 
         Args:
             term: Any string.
@@ -96,16 +96,16 @@ class FullTextTable:
         return posting
 
     def vocabulary(self) -> Vocabulary:
-        """Give the terms of all columns."""
+        """Return the terms of all columns."""
         return self._postings.once(("vocabulary", self._table), self._read_vocabulary)
 
     def similar(self, word: str, *, up_to: int) -> list[tuple[SimilarTerm, Posting]]:
-        """Give the terms that a word which no row holds may stand for, with their postings."""
+        """Return the terms that a word which no row holds may stand for, with their postings."""
         found = (self.stem_posting(term, up_to=up_to) for term in self.vocabulary().similar(word))
         return [each for each in found if each is not None]
 
     def stem_posting(self, term: SimilarTerm, *, up_to: int) -> tuple[SimilarTerm, Posting] | None:
-        """Give a term of the vocabulary in a form that is searched for, with its posting.
+        """Return a term of the vocabulary in a form that is searched for, with its posting.
 
         Returns:
             None for a term that no form was found of, or that more rows hold.
@@ -118,7 +118,7 @@ class FullTextTable:
         return None
 
     def spellings(self, term: str) -> list[str]:
-        """Give words that the term was made from, as some rows write them, in lower case."""
+        """Return words that the term was made from, as some rows write them, in lower case."""
         sql = (
             f"SELECT snippet({self._table}, -1, char(2), char(3), '', 1) "  # noqa: S608
             f"FROM {self._table} WHERE {self._table} MATCH ? LIMIT {_SPELLINGS_READ}"
@@ -128,7 +128,7 @@ class FullTextTable:
         return [word for word in marked if word]
 
     def ids(self, rows: Sequence[int]) -> dict[int, str]:
-        """Give the ids of rows; a row that the content table lacks has none."""
+        """Return the ids of rows; a row that the content table lacks has none."""
         if self._content is None:
             return {row: str(row) for row in rows}
         known = self._postings.once(("ids", self._content), dict[int, str])
@@ -141,7 +141,7 @@ class FullTextTable:
         return {row: known[row] for row in rows if row in known}
 
     def rows_of(self, ids: Iterable[str]) -> dict[str, int]:
-        """Give the rows that have some ids; an id that no row has is left out."""
+        """Return the rows that have some ids; an id that no row has is left out."""
         if self._content is None:
             return {id_: int(id_) for id_ in ids if id_.isascii() and id_.isdecimal()}
         known = self._postings.once(("rows", self._content), dict[str, int])
@@ -155,13 +155,13 @@ class FullTextTable:
         return {id_: known[id_] for id_ in ids if id_ in known}
 
     def too_common(self, share: float) -> int:
-        """Give how many rows a term may have at most, where a share of all is too many."""
+        """Return how many rows a term may have at most, where a share of all is too many."""
         return max(int(share * self.size()), FEW_ROWS)
 
     def hits(
         self, weighted: Sequence[tuple[Posting, float]], *, where: Filter | None, depth: int
     ) -> list[Hit]:
-        """Give the best rows by the sum of what postings give them, best first.
+        """Return the best rows by the sum of what postings give them, best first.
 
         Args:
             weighted: Postings, each with a factor for its scores.
@@ -178,7 +178,7 @@ class FullTextTable:
         return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
 
     def allowed(self, where: Filter | None) -> Set[int] | None:
-        """Give the rows that a filter lets through; None for all.
+        """Return the rows that a filter lets through; None for all.
 
         Raises:
             RetrievalError: The database refuses it.

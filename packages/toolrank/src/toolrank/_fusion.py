@@ -29,11 +29,11 @@ class FusedScores:
     floor: float = 0.0
 
     def of(self, id_: str) -> float:
-        """Give one candidate's score."""
+        """Return one candidate's score."""
         return self.scores.get(id_, self.floor)
 
     def ranking(self) -> list[Hit]:
-        """Give the candidates that the lists hold, best first, ties by id."""
+        """Return the candidates that the lists hold, best first, ties by id."""
         ordered = sorted(self.scores.items(), key=lambda scored: (-scored[1], scored[0]))
         return [Hit(id=id_, score=score) for id_, score in ordered]
 
@@ -155,7 +155,7 @@ def _active(
     weights: Mapping[str, float] | None,
     units: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """Give the say of each list that is on: its weight, times its unit where there are units."""
+    """Return the say of each list that is on: its weight, times its unit where there are units."""
     names = list(rankings)
     given = {name: (weights or {}).get(name, 1.0) for name in names}
     says = _proportions(given, "weights")

@@ -84,7 +84,7 @@ class FuzzyRetriever:
         return self._name
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Give the best `depth` rows that hold any term like one of the query's.
+        """Return the best `depth` rows that hold any term like one of the query's.
 
         Scores are sums of weighed-down BM25 scores, zero or more, higher is better.
 
@@ -113,7 +113,7 @@ class FuzzyRetriever:
     def _standing_for(
         self, word: str, table: FullTextTable, postings: Postings, limit: int
     ) -> Posting:
-        """Give the rows that hold a word or terms like it, each with the best of their scores."""
+        """Return the rows that hold a word or terms like it, each with the best of their scores."""
         exact = table.posting(word, up_to=limit)
         if len(word) > MAX_LETTERS or exact.documents > limit:
             return exact if exact.is_read else NOWHERE
@@ -132,7 +132,7 @@ class FuzzyRetriever:
 
 
 def _best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
-    """Give each row the best of what postings have for it, each with a factor for its scores.
+    """Return for each row the best of what postings have for it, each with a factor for its scores.
 
     Rare terms are often slips themselves, and would count most: none counts as rarer than the
     most common of those with the greatest factor.

@@ -55,7 +55,7 @@ class ModelUsage:
     cost_usd: float | None = 0.0
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
-        """Give both together; where one price is not known, the sum is not."""
+        """Return both together; where one price is not known, the sum is not."""
         known = self.cost_usd is not None and other.cost_usd is not None
         return ModelUsage(
             requests=self.requests + other.requests,
@@ -155,7 +155,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         self._turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
     async def ask(self, prompt: str, *, read: Callable[[OutputT], AnswerT]) -> Answer[AnswerT]:
-        """Give the answer to a prompt, of the cache or of the model.
+        """Return the answer to a prompt, of the cache or of the model.
 
         Callers with the same prompt wait for one call and share its answer, which only the
         first of them has a usage for. Answers that
@@ -200,7 +200,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
 
 
 def _usage(used: RunUsage, *, sent: int) -> ModelUsage:
-    """Tell what a run took that sent so many requests, whatever came of them."""
+    """Return what a run took that sent so many requests, whatever came of them."""
     # Older versions of pydantic-ai price nothing.
     cost = getattr(used, "cost", None)
     return ModelUsage(
@@ -243,7 +243,7 @@ def as_data(content: Mapping[str, object]) -> str:
 
 
 def one_line(text: str, *, limit: int) -> str:
-    """Give the first `limit` characters that a reader could see, whitespace folded.
+    """Return the first `limit` characters that a reader could see, whitespace folded.
 
     What cannot be seen can carry instructions (the tag characters of Unicode do), and half of a
     surrogate pair cannot be sent at all.

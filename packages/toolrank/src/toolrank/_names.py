@@ -115,7 +115,7 @@ class NameRetriever:
         return self._name
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Give at most `depth` rows that the request names.
+        """Return at most `depth` rows that the request names.
 
         The score is 1.0 where the request is the name, 0.5 where it mentions it.
 
@@ -149,7 +149,7 @@ class NameRetriever:
 
 
 def _named(text: str) -> Iterator[tuple[str, float]]:
-    """Give what may be a name, the surest first, with the score of a row that is called that."""
+    """Yield what may be a name, the surest first, with the score of a row that is called that."""
     if len(text) <= _MAX_NAME:
         yield text.strip(), _WHOLE
     if len(text) <= _MAX_REQUEST:

@@ -139,7 +139,7 @@ class NumpyVectorRetriever:
         return VectorMatrix(np.concatenate(rowids), np.concatenate(vectors), {})
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Give the `depth` rows nearest to the query's vector.
+        """Return the `depth` rows nearest to the query's vector.
 
         Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
         zeros, which has no direction, finds nothing; a row without a direction is not found.
@@ -166,7 +166,7 @@ class NumpyVectorRetriever:
             raise RetrievalError(self._name, error) from error
 
     def _scored(self, unit: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-        """Give the ids of the rows that may be found, and their cosines."""
+        """Return the ids of the rows that may be found, and their cosines."""
         np = self._np
         matrix = self._matrix
         if matrix is None and isinstance(self._table, VectorRows):
@@ -217,7 +217,7 @@ class NumpyVectorRetriever:
             raise LookupError(f"{self._table} is no vec0 table whose first vectors are float32")
 
     def _matrices(self, numbers: Sequence[int], *, rows: int) -> Generator[Any]:
-        """Give the vectors of each chunk; a matrix is good until the next one is asked for."""
+        """Yield the vectors of each chunk; a matrix is good until the next one is asked for."""
         np = self._np
         vectors = f"{self._table}_vector_chunks00"
         open_blob = getattr(self._connection, "blob_open", None)

@@ -83,7 +83,7 @@ class Postings:
         return self._rows
 
     def get(self, key: Hashable) -> Posting | None:
-        """Give the posting remembered under a key."""
+        """Return the posting remembered under a key."""
         with self._lock:
             posting = self._held.get(key)
             if posting is not None:
@@ -101,7 +101,7 @@ class Postings:
                 self._rows -= _size(self._held.popitem(last=False)[1])
 
     def once(self, key: Hashable, read: Callable[[], _T]) -> _T:
-        """Give a fact of the table, read by the first who asks; the same key, the same type."""
+        """Return a fact of the table, read by the first who asks; the same key, the same type."""
         with self._lock:
             if key in self._facts:
                 return cast("_T", self._facts[key])
@@ -125,7 +125,7 @@ class Postings:
 
 
 def idf(rows: int, documents: int) -> float:
-    """Give how much a term tells that some of the rows hold (Robertson & Zaragoza 2009)."""
+    """Return how much a term tells that some of the rows hold (Robertson & Zaragoza 2009)."""
     return math.log(1 + (rows - documents + 0.5) / (documents + 0.5))
 
 

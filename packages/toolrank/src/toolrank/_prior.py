@@ -18,7 +18,7 @@ _HALF_CONFIDENT_AT = 10
 
 
 def usage_prior(successes: int, failures: int) -> float:
-    """Give the factor by which past use changes a score: 1 ± `USAGE_BOUND` at most.
+    """Return the factor by which past use changes a score: 1 ± `USAGE_BOUND` at most.
 
     It is 1 + 0.1 · (2 · rate - 1) · n / (n + 10), where n counts the outcomes and the rate is
     that of success by Laplace's rule of succession, (successes + 1) / (n + 2). Without outcomes
@@ -36,14 +36,14 @@ def usage_prior(successes: int, failures: int) -> float:
 
 
 def bounded_usage(factors: Mapping[str, float], id_: str) -> float:
-    """Give a candidate's factor: 1.0 where there is none, never further from it than the bound."""
+    """Return a candidate's factor: 1.0 if it has none, never further from 1 than the bound."""
     factor = factors.get(id_, 1.0)
     # In this order a NaN is worth as little as a factor can be.
     return min(1 + USAGE_BOUND, max(1 - USAGE_BOUND, factor))
 
 
 def best_in_group(scores: Mapping[str, float], group: Callable[[str], str]) -> dict[str, float]:
-    """Give the best score of each candidate's group, by the candidate's id."""
+    """Return the best score of each candidate's group, by the candidate's id."""
     groups = {id_: group(id_) for id_ in scores}
     best: dict[str, float] = {}
     for id_, name in groups.items():

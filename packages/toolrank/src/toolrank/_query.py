@@ -124,7 +124,7 @@ def query_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[
 
 
 def request_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[Term]:
-    """Give the terms of `query_terms` with what is known of their words."""
+    """Return the terms of `query_terms` with what is known of their words."""
     terms: dict[str, Term] = {}
     for position, word in enumerate(query_words(text)):
         # A capital is a name's, but for the one that a sentence begins with.
@@ -141,7 +141,7 @@ def request_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> lis
 
 
 def query_words(text: str) -> Iterator[Word]:
-    """Give the words of a request in their order, stop words and repetitions included."""
+    """Yield the words of a request in their order, stop words and repetitions included."""
     for match in _WORD.finditer(unicodedata.normalize("NFKC", text)):
         surface = match[0]
         if match["spaced"] is not None:
@@ -153,7 +153,7 @@ def query_words(text: str) -> Iterator[Word]:
 
 
 def quoted_phrases(text: str) -> list[str]:
-    """Give the phrases that a request holds in quotation marks, if of two words or more.
+    """Return the phrases that a request holds in quotation marks, if of two words or more.
 
     A phrase is matched as one, besides its words: rows that hold its words side by side and in
     its order come first.

@@ -115,7 +115,7 @@ class HybridRanker:
     def rank(
         self, query: Query, *, limit: int, depth: int | None = None, pinned: Sequence[str] = ()
     ) -> list[RankedHit]:
-        """Give the best `limit` hits: those pinned, then best first, ties by id.
+        """Return the best `limit` hits: those pinned, then best first, ties by id.
 
         Args:
             query: What is asked; the channels are asked for it and for each of its parts.
@@ -259,7 +259,7 @@ class _Scored(NamedTuple):
 
 
 def _best(parts: Iterable[FusedScores]) -> FusedScores | None:
-    """Give each candidate's best score of any part, or None where no part found anything."""
+    """Return each candidate's best score of any part, or None where no part found anything."""
     heard = [part for part in parts if part.scores]
     if not heard:
         return None

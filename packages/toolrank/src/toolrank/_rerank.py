@@ -140,7 +140,7 @@ class LLMReranker:
         )
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:
-        """Give the hits in the model's order, or as they were and why; no failure is raised."""
+        """Return the hits in the model's order, or as they were and why; no failure is raised."""
         shown = candidates[: self._candidates]
         if skip := self._why_not(shown):
             return _unchanged(candidates, skip)
@@ -167,7 +167,7 @@ class LLMReranker:
         return replace(outcome, usage=answer.usage)
 
     def _why_not(self, shown: Sequence[Candidate]) -> str:
-        """Say why the model need not be asked; nothing if it must be."""
+        """Explain why the model need not be asked; nothing if it must be."""
         if self._when == "never":
             return "switched off"
         if len(shown) < 2:
@@ -198,7 +198,7 @@ class CrossEncoderReranker:
         self._candidates = candidates
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:
-        """Give the hits by score, or as they were and why; no failure is raised."""
+        """Return the hits by score, or as they were and why; no failure is raised."""
         import asyncio
 
         shown = candidates[: self._candidates]

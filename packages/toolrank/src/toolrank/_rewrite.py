@@ -68,7 +68,7 @@ class LLMQueryRewriter:
         )
 
     async def rewrite(self, query: str) -> RewriteOutcome:
-        """Give the queries that the model names, or none and why; no failure is raised."""
+        """Return the queries that the model names, or none and why; no failure is raised."""
         request = one_line(query, limit=_REQUEST_LENGTH)
         if not request:
             return RewriteOutcome(queries=(), reason="the request is empty")
@@ -83,7 +83,7 @@ class LLMQueryRewriter:
 
 
 def _read(named: list[str]) -> tuple[str, ...]:
-    """Give the first queries that can be meant as such, none twice."""
+    """Return the first queries that can be meant as such, none twice."""
     # A line longer than any query is an explanation, or something worse.
     lines = (one_line(each, limit=_QUERY_LENGTH + 1) for each in named)
     queries: dict[str, str] = {}

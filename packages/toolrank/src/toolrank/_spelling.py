@@ -45,7 +45,7 @@ def osa_distance(a: str, b: str, *, limit: int) -> int:
 
 
 def letters_of(word: str) -> int:
-    """Give the set of a word's letters as bits; two letters may share one."""
+    """Return the set of a word's letters as bits; two letters may share one."""
     bits = 0
     for char in word:
         bits |= 1 << (ord(char) & 31)
@@ -53,7 +53,7 @@ def letters_of(word: str) -> int:
 
 
 def stems(word: str) -> tuple[str, ...]:
-    """Give the word itself and what may be its stem in an index of stems.
+    """Return the word itself and what may be its stem in an index of stems.
 
     A misspelt word cannot be stemmed by the rules, since they read the letters that are wrong.
     """
@@ -67,5 +67,5 @@ def stems(word: str) -> tuple[str, ...]:
 
 
 def forms(stem: str) -> tuple[str, ...]:
-    """Give a stem and words that may have it, one of which an index of stems takes for it."""
+    """Return a stem and words that may have it, one of which an index of stems takes for it."""
     return (stem, stem + "e", stem + "s", stem + "es", stem[:-1] + "y")

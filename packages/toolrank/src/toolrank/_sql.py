@@ -19,7 +19,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def identifier(name: str, *, argument: str) -> str:
-    """Give a table or column name back if it is a plain one.
+    """Return a table or column name back if it is a plain one.
 
     Names cannot be bound as parameters, so only `[A-Za-z_][A-Za-z0-9_]*` is let through.
 

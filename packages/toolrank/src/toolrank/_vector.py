@@ -58,7 +58,7 @@ class VectorRetriever:
         return self._name
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Give the `depth` rows (at most `MAX_NEIGHBOURS`) nearest to the query's vector.
+        """Return the `depth` rows (at most `MAX_NEIGHBOURS`) nearest to the query's vector.
 
         Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
         zeros, which has no direction, finds nothing; a row without a direction is not found.

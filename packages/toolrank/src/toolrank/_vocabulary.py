@@ -68,15 +68,15 @@ class Vocabulary:
         self._similar: dict[str, list[SimilarTerm]] = {}
 
     def __len__(self) -> int:
-        """Give the number of terms that a word may stand for."""
+        """Return the number of terms that a word may stand for."""
         return len(self._documents)
 
     def documents(self, term: str) -> int:
-        """Give how many rows hold a term, 0 for one that is not here."""
+        """Return how many rows hold a term, 0 for one that is not here."""
         return self._documents.get(term, 0)
 
     def similar(self, word: str) -> list[SimilarTerm]:
-        """Give the terms that a word may stand for, best first, ties by term.
+        """Return the terms that a word may stand for, best first, ties by term.
 
         One slip (a letter too much, too few or wrong, or two neighbours swapped) is forgiven in
         words of 4 to 7 letters, two in longer ones; the first letter is right, or swapped with
@@ -119,14 +119,14 @@ class Vocabulary:
         ]
 
     def beginning_with(self, word: str) -> Iterator[str]:
-        """Give the terms that a word is the beginning of, itself included, in their order."""
+        """Yield the terms that a word is the beginning of, itself included, in their order."""
         for term in self._sorted[bisect_left(self._sorted, word) :]:
             if not term.startswith(word):
                 break
             yield term
 
     def holding(self, piece: str) -> Iterator[str]:
-        """Give the terms that hold some letters, one or more, anywhere, in their order."""
+        """Yield the terms that hold some letters, one or more, anywhere, in their order."""
         end = 0
         while (found := self._joined.find(piece, end)) >= 0:
             start = self._joined.rindex("\n", 0, found) + 1
@@ -134,7 +134,7 @@ class Vocabulary:
             yield self._joined[start:end]
 
     def within(self, word: str, *, slips: int) -> Iterator[tuple[str, int]]:
-        """Give the terms that are at most so many slips from a word, with how many.
+        """Yield the terms that are at most so many slips from a word, with how many.
 
         Unlike in `similar`, any letter may be wrong, the first too.
         """
@@ -157,7 +157,7 @@ class Vocabulary:
                     yield term, distance
 
     def _misspelt(self, word: str) -> dict[str, float]:
-        """Give terms by what they cost: the slips, and a little for each letter of a suffix."""
+        """Return terms by what they cost: the slips, and a little for each letter of a suffix."""
         found: dict[str, float] = {}
         for stem in stems(word):
             slips = 1 if len(stem) < _LONG else 2
@@ -170,7 +170,7 @@ class Vocabulary:
         return found
 
     def _near(self, stem: str, slips: int) -> Iterator[str]:
-        """Give the terms that are not ruled out at sight."""
+        """Yield the terms that are not ruled out at sight."""
         letters = letters_of(stem)
         for first in dict.fromkeys(stem[:2]):
             for length in range(len(stem) - slips, len(stem) + slips + 1):

@@ -45,7 +45,7 @@ class Retriever(Protocol):
         ...
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Give the best `depth` candidates (at least 1) for the query."""
+        """Return the best `depth` candidates (at least 1) for the query."""
         ...
 
 

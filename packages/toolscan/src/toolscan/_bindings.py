@@ -12,7 +12,7 @@ __all__ = ["bound_values", "changed_names"]
 
 
 def bound_values(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """Give the names that a statement binds, with their values where they stand there."""
+    """Yield the names that a statement binds, with their values where they stand there."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
@@ -48,7 +48,7 @@ def _unpacked(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, a
 
 
 def changed_names(node: ast.stmt) -> Iterator[str]:
-    """Give the names whose objects a statement changes: `D["b"] = 2`, `LIMITS.most = 3`."""
+    """Yield the names whose objects a statement changes: `D["b"] = 2`, `LIMITS.most = 3`."""
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign | ast.Delete):
         targets = node.targets

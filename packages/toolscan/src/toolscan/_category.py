@@ -13,7 +13,7 @@ _STARTS_WITH_STRING = r"""(?:\s|#[^\n]*\n|\\\n|[(;])*[rRuU]?["']"""
 
 
 def category_description(data: bytes) -> str:
-    """Give the docstring of a category's `__init__.py`, "" where it has none.
+    """Return the docstring of a category's `__init__.py`, "" where it has none.
 
     Raises:
         Rejection: If the file starts with a docstring and cannot be parsed or stored.

@@ -31,7 +31,7 @@ __all__ = ["define", "with_default"]
 
 
 def define(reader: TypeReader, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:
-    """Give the schema of a class.
+    """Return the schema of a class.
 
     Args:
         reader: Reads the annotations of its fields.
@@ -101,7 +101,7 @@ def _root_model(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
 def _object(
     reader: TypeReader, fields: list[DeclaredField], config: dict[str, object] | None = None
 ) -> Schema:
-    """Give the schema of an object with fields.
+    """Return the schema of an object with fields.
 
     Fields whose names in data only running the module would tell, as those that a function makes
     as `alias_generator`, are left out: the object may have any others.
@@ -117,7 +117,7 @@ def _object(
 
 
 def field_schema(reader: TypeReader, field: DeclaredField, config: dict[str, object]) -> Schema:
-    """Give the schema of a field, with its description and default."""
+    """Return the schema of a field, with its description and default."""
     is_open = field.metadata.override is not None
     schema = {} if is_open else reader.read(field.type, field.scope, field.metadata)
     if schema.get("type") == "string" and "format" not in schema and "const" not in schema:

@@ -18,7 +18,7 @@ __all__ = ["configuration"]
 
 
 def configuration(found: ClassFound, scope: Scope) -> dict[str, object]:
-    """Give the model configuration, that of ancestors included, as far as it is constant."""
+    """Return the model configuration, that of ancestors included, as far as it is constant."""
     config: dict[str, object] = {}
     for own in reversed(linearize(found, scope)):
         inside = scope.at(own)

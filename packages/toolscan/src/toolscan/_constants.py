@@ -78,7 +78,7 @@ class _Evaluation:
         return UNKNOWN
 
     def atom(self, value: object) -> object:
-        """Give a constant as it is, unless it is too large to be one."""
+        """Return a constant as it is, unless it is too large to be one."""
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             return UNKNOWN
         if isinstance(value, str | bytes) and not self._spend(len(value)):
@@ -118,7 +118,7 @@ class _Evaluation:
         return self._reused(*values[found.value], scope)
 
     def _reused(self, value: object, size: int, scope: Scope) -> object:
-        """Give a value once more, if all that is given again and again is not too much."""
+        """Return a value again, unless the total of repeated values is too large."""
         self._steps -= size
         scope.namespace.reused += size
         fits = self._spend(size) and self._steps >= 0 and scope.namespace.reused <= _MAX_REUSED
@@ -161,7 +161,7 @@ def _size(value: object) -> int:
 
 
 def members(found: ClassFound, scope: Scope, depth: int = 0) -> dict[str, object]:
-    """Give the members of an enum by name, with their values as pydantic gives them in JSON.
+    """Return the members of an enum by name, with their values as pydantic writes them in JSON.
 
     A member that equals an earlier one is another name of it, and has its value. Values that the
     enum makes itself, in `__new__` for example, are `UNKNOWN`.
@@ -250,7 +250,7 @@ def _members(found: ClassFound, scope: Scope, depth: int) -> dict[str, object]:
 
 
 def _assigned(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
-    """Give what the body of an enum assigns to names of members; `None` for what is not known."""
+    """Yield what the body of an enum assigns to names of members; `None` for what is not known."""
     ignored: set[str] = set()
     for statement in top_level(owner.body):
         node = statement.node

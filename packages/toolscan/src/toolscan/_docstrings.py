@@ -148,7 +148,7 @@ _STYLES = (
 
 
 def is_generic(text: str, tool: ToolId) -> bool:
-    """Tell whether a docstring says nothing of its own.
+    """Return whether a docstring says nothing of its own.
 
     It says nothing where its first paragraph has no word beyond those of calling a tool and
     getting its result, and those of the tool's own id: "Run tool and return parsed structured
@@ -170,7 +170,7 @@ def combine(parsed: str, run: str) -> str:
 
 
 def summary_of_both(parsed: str, run: str, tool: ToolId) -> str:
-    """Give the first sentence of `run_parsed`'s docstring, or of `run`'s where that is generic."""
+    """Return the first sentence of `run_parsed`'s docstring, or of `run`'s if it is generic."""
     if not parsed or not run:
         return summary_of(parsed or run)
     is_hiding = is_generic(parsed, tool) and not is_generic(run, tool)
@@ -178,7 +178,7 @@ def summary_of_both(parsed: str, run: str, tool: ToolId) -> str:
 
 
 def summary_of(description: str) -> str:
-    """Give the first sentence of a description, on one line."""
+    """Return the first sentence of a description, on one line."""
     paragraph = _first_paragraph(description)
     if len(paragraph) > _MAX_SUMMARY:
         paragraph = f"{paragraph[: _MAX_SUMMARY - 1]}…"
@@ -197,7 +197,7 @@ def _first_paragraph(text: str) -> str:
 
 
 def parameter_descriptions(text: str, *, of_class: bool = False) -> dict[str, str]:
-    """Give what the Args sections of a docstring say of each parameter.
+    """Return what the Args sections of a docstring say of each parameter.
 
     Google, NumPy and Sphinx styles, also side by side. The parser is imported only where there is
     such a section.
@@ -218,7 +218,7 @@ def parameter_descriptions(text: str, *, of_class: bool = False) -> dict[str, st
 
 
 def listed(text: str, title: str) -> tuple[str, ...]:
-    """Give the items of a section such as `Tags:`, one a line, bulleted or separated by commas.
+    """Return the items of a section such as `Tags:`, one a line, bulleted or separated by commas.
 
     The title has a capital and is not indented: what is, is a parameter of that name.
     """
@@ -231,7 +231,7 @@ def listed(text: str, title: str) -> tuple[str, ...]:
 
 
 def _items(beside: str, below: list[str]) -> list[str]:
-    """Give the items of a section, from the text beside its title and the lines below it."""
+    """Return the items of a section, from the text beside its title and the lines below it."""
     items = beside.split(",") if beside.strip() else []
     is_bulleted = False
     for line in below:

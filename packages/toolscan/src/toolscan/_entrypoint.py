@@ -54,7 +54,7 @@ def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
 
 
 def _definitions(statements: list[Statement]) -> dict[str, Function]:
-    """Give the definition of each entry point that counts.
+    """Return the definition of each entry point that counts.
 
     A later definition replaces an earlier one, as it does when the module runs. Among those of
     different branches the first that has a docstring speaks for all. A name that is deleted

@@ -22,7 +22,7 @@ _FENCE = "```"
 
 
 def docstring_examples(text: str) -> tuple[str, ...]:
-    """Give the examples of a docstring, in its order: at most 10, each at most 2,000 characters.
+    """Return the examples of a docstring, in its order: at most 10, each at most 2,000 characters.
 
     An example is a paragraph of a section called "Example", "Examples" or "Usage examples"
     (Google's, NumPy's and Markdown's way of writing them), a fenced block there, or a doctest
@@ -59,7 +59,7 @@ def _section(lines: list[str], number: int) -> tuple[int, int, str] | None:
 
 
 def _body(lines: list[str], start: int, indent: int, beside: str) -> tuple[list[str], int]:
-    """Give a section's lines, and the number of the line after it."""
+    """Return a section's lines, and the number of the line after it."""
     first = next((line for line in lines[start:] if line.strip()), "")
     is_indented = _indent(first) > indent
     end, in_fence = start, False

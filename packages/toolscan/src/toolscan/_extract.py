@@ -77,7 +77,7 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
 
 
 def _signature(function: Function, written: ModuleText) -> str:
-    """Give the `def` line, on one line and with everything as written."""
+    """Return the `def` line, on one line and with everything as written."""
     parts: list[str] = []
     positional_only = len(function.args.posonlyargs)
     needs_star = bool(function.args.kwonlyargs) and function.args.vararg is None
@@ -119,7 +119,7 @@ def _with_use_cases(description: str, use_cases: tuple[str, ...]) -> str:
 
 
 def _definitions(module: ast.Module, signature: str, written: ModuleText) -> str:
-    """Give the source of what the schemas are built from.
+    """Return the source of what the schemas are built from.
 
     Of functions only their names are kept, which may hide imported ones, and of expressions the
     calls of methods, which may change what a name stands for.

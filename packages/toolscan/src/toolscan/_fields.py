@@ -52,7 +52,7 @@ class DeclaredField:
 
 
 def _name(name: str, metadata: Metadata, config: dict[str, object]) -> tuple[str, bool]:
-    """Give a field's name in data, and whether that is known to be it."""
+    """Return a field's name in data, and whether that is known to be it."""
     if config.get("validate_by_alias") is False:
         return name, True
     generator = config.get("alias_generator")
@@ -64,7 +64,7 @@ def _name(name: str, metadata: Metadata, config: dict[str, object]) -> tuple[str
 
 
 def declared_fields(found: ClassFound, scope: Scope) -> list[DeclaredField]:
-    """Give the fields of a class with what is said of them."""
+    """Return the fields of a class with what is said of them."""
     config = configuration(found, scope)
     scopes = scopes_of(found, scope)
     return [
@@ -73,7 +73,7 @@ def declared_fields(found: ClassFound, scope: Scope) -> list[DeclaredField]:
 
 
 def discriminator_values(node: ast.expr, scope: Scope, name: str) -> tuple[str, list[str]]:
-    """Give the name in data of the field that tells a union's members apart, and its values."""
+    """Return the name in data of the field that tells a union's members apart, and its values."""
     node, _ = annotated(node, scope)
     found = scope.meaning(node.value if isinstance(node, ast.Subscript) else node)
     if not isinstance(found, ClassFound):
@@ -87,7 +87,7 @@ def discriminator_values(node: ast.expr, scope: Scope, name: str) -> tuple[str, 
 
 
 def _tags(field: DeclaredField) -> list[str]:
-    """Give the values that a field can have, none where one of them is not known."""
+    """Return the values that a field can have, none where one of them is not known."""
     node, scope = field.type, field.scope
     if not field.is_named or field.metadata.override is not None:
         return []

@@ -42,7 +42,7 @@ def _words(identifier: str) -> str:
 
 
 def hash_bytes(data: bytes) -> str:
-    """Give the SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     # With OpenSSL, which takes a tenth of our import.
     from hashlib import sha256
 
@@ -50,7 +50,7 @@ def hash_bytes(data: bytes) -> str:
 
 
 def hash_text(text: str) -> str:
-    """Give the SHA-256 of an embedded text together with the template's version.
+    """Return the SHA-256 of an embedded text together with the template's version.
 
     Each part is preceded by its length, so that no two different pairs hash the same bytes.
     """

@@ -58,7 +58,7 @@ def constrain(schema: Schema, constraints: dict[str, object]) -> Schema:
 
 
 def any_of(schemas: list[Schema]) -> Schema:
-    """Give the schema of a union: nested ones are opened, and equal ones said once."""
+    """Return the schema of a union: nested ones are opened, and equal ones said once."""
     members: dict[object, Schema] = {}
     for schema in schemas:
         inner = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
@@ -69,7 +69,7 @@ def any_of(schemas: list[Schema]) -> Schema:
 
 
 def _identity(value: object) -> object:
-    """Give something hashable that is equal for equal JSON; True equals 1 in Python only."""
+    """Return something hashable that is equal for equal JSON; True equals 1 in Python only."""
     match value:
         case dict():
             pairs = cast("Schema", value).items()
@@ -81,7 +81,7 @@ def _identity(value: object) -> object:
 
 
 def mapping(keys: Schema, values: Schema) -> Schema:
-    """Give the schema of a dictionary."""
+    """Return the schema of a dictionary."""
     schema: Schema = {"type": "object"}
     # Neither keys nor values of a dictionary have a title in pydantic's schemas.
     names, values = ({k: v for k, v in it.items() if k != "title"} for it in (keys, values))
@@ -97,7 +97,7 @@ def mapping(keys: Schema, values: Schema) -> Schema:
 
 
 def literal(values: list[object]) -> Schema:
-    """Give the schema of a set of constants; anything, where one of them is not known."""
+    """Return the schema of a set of constants; anything, where one of them is not known."""
     encoded = [jsonable(value) for value in values]
     if not encoded or any(value is UNKNOWN for value in encoded):
         return {}
@@ -117,14 +117,14 @@ _TYPES: dict[type, str] = {
 
 
 def type_of(values: list[object]) -> Schema:
-    """Give the `type` that all of the values have, nothing where they differ."""
+    """Return the `type` that all of the values have, nothing where they differ."""
     kinds = {type(value) for value in values}
     kind = _TYPES.get(kinds.pop()) if len(kinds) == 1 else None
     return {"type": kind} if kind else {}
 
 
 def jsonable(value: object) -> object:
-    """Give a constant as JSON has it, `UNKNOWN` where JSON has nothing like it."""
+    """Return a constant as JSON has it, `UNKNOWN` where JSON has nothing like it."""
     match value:
         case None | bool() | int():
             return value
@@ -157,7 +157,7 @@ def _key(key: object) -> str:
 
 
 def is_text(value: str) -> bool:
-    """Tell whether a text can be written at all: a lone surrogate cannot."""
+    """Return whether a text can be written at all: a lone surrogate cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:

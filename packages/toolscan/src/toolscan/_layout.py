@@ -47,7 +47,7 @@ class ToolId:
 
 
 def id_problem(*parts: str) -> str:
-    """Say what keeps the parts from being an id, "" where nothing does."""
+    """Return what keeps the parts from being an id, "" where nothing does."""
     joined = "".join(parts)
     if joined.isascii() and joined.isprintable() and ":" not in joined and all(parts):
         return ""
@@ -63,7 +63,7 @@ def id_problem(*parts: str) -> str:
 
 
 def is_private(part: str) -> bool:
-    """Tell whether a file or folder of this name is kept out of the index."""
+    """Return whether a file or folder of this name is kept out of the index."""
     return part.startswith("_")
 
 
@@ -76,7 +76,7 @@ class PathPart(NamedTuple):
     """For the usual part with one placeholder: what stands before it, its name, what follows."""
 
     def match(self, name: str) -> dict[str, str] | None:
-        """Give the placeholders' values for a file or folder name, `None` where it differs."""
+        """Return the placeholders' values for a file or folder name, `None` where it differs."""
         if self.pattern is None:
             return {} if name == self.text else None
         before, placeholder, after = self.only
@@ -118,7 +118,7 @@ class Layout:
         object.__setattr__(self, "parts", tuple(_path_part(part) for part in parts))
 
     def match(self, path: str) -> ToolId | None:
-        """Give the id of the tool that a path holds; `None` where the path can hold none.
+        """Return the id of the tool that a path holds; `None` where the path can hold none.
 
         Args:
             path: Posix path relative to the root. The file is not looked at.
@@ -129,7 +129,7 @@ class Layout:
         return ToolId(source=self.source, category=values["category"], name=values["name"])
 
     def values(self, path: str) -> dict[str, str] | None:
-        """Give category and name as they stand in the path, valid or not; `None` without match."""
+        """Return category and name as in the path, valid or not; `None` without a match."""
         names = path.split("/")
         if len(names) != len(self.parts):
             return None
@@ -142,7 +142,7 @@ class Layout:
         return values
 
     def hides(self, path: str) -> bool:
-        """Tell whether a matching path is private; what the layout itself names does not count."""
+        """Return whether a matching path is private; names in the layout itself do not count."""
         return any(
             is_private(name)
             for part, name in zip(self.parts, path.split("/"), strict=True)
@@ -150,7 +150,7 @@ class Layout:
         )
 
     def path_of(self, category: str, name: str) -> str:
-        """Give the one path at which this layout has the tool."""
+        """Return the one path at which this layout has the tool."""
         return self.pattern.replace("{category}", category).replace("{name}", name)
 
 

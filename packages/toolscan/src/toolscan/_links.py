@@ -10,7 +10,7 @@ __all__ = ["leads_outside", "outside_root", "refuse_opened_outside"]
 
 
 def outside_root() -> Rejection:
-    """Say that a link leads out of the root, and what to do."""
+    """Explain that a link leads out of the root, and what to do."""
     return Rejection(
         Reason.OUTSIDE_ROOT,
         "A symbolic link leads out of the root here: put what it leads to into the root, "
@@ -19,7 +19,7 @@ def outside_root() -> Rejection:
 
 
 def leads_outside(path: str, inside: str) -> bool:
-    """Tell whether a path leads out of a folder, which is given by its real path."""
+    """Return whether a path leads out of a folder, which is given by its real path."""
     return not _lies_in(os.path.realpath(path), inside)
 
 

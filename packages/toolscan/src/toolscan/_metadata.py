@@ -82,7 +82,7 @@ class Metadata:
 
 
 def is_field(node: ast.expr | None, scope: Scope) -> bool:
-    """Tell whether an expression is a `Field(…)` call."""
+    """Return whether an expression is a `Field(…)` call."""
     return isinstance(node, ast.Call) and _names_field(scope.qualified(node.func))
 
 
@@ -92,7 +92,7 @@ def _names_field(name: str) -> bool:
 
 
 def is_required_mark(node: ast.expr | None, scope: Scope) -> bool:
-    """Tell whether what stands for a default says that there is none: `...`."""
+    """Return whether what stands for a default says that there is none: `...`."""
     if isinstance(node, ast.Name | ast.Attribute):
         return scope.qualified(node) in _REQUIRED
     return isinstance(node, ast.Constant) and node.value is Ellipsis
@@ -119,7 +119,7 @@ def _is_annotated(node: ast.expr, scope: Scope) -> bool:
 
 
 def _annotated_alias(node: ast.Name | ast.Attribute, scope: Scope) -> ast.expr | None:
-    """Give the `Annotated[T, …]` that a name stands for, if it means the same where it is used."""
+    """Return the `Annotated[T, …]` that a name stands for, if it means the same where used."""
     if isinstance(node, ast.Name) and node.id in scope.variables:
         return None
     alias = scope.meaning(node)
@@ -210,7 +210,7 @@ def _read_field(result: Metadata, given: dict[str, ast.expr], scope: Scope) -> M
 
 
 def read_constraints(given: dict[str, ast.expr], scope: Scope) -> dict[str, object]:
-    """Give the constraints among keyword arguments, as far as they are constant."""
+    """Return the constraints among keyword arguments, as far as they are constant."""
     values = {name: constant(given[name], scope) for name in CONSTRAINTS & given.keys()}
     return {
         name: value
@@ -232,7 +232,7 @@ def _annotations(given: dict[str, ast.expr], scope: Scope) -> dict[str, object]:
 
 
 def read_extra(node: ast.expr, scope: Scope) -> dict[str, object] | None:
-    """Give what `json_schema_extra` adds to a schema, `None` where it may do anything with it.
+    """Return what `json_schema_extra` adds to a schema, `None` where it may do anything with it.
 
     What is not known of it is `UNKNOWN`: the schema has some value there, or another than before.
     """

@@ -115,7 +115,7 @@ def _bases(found: ClassFound, scope: Scope) -> _Bases:
 
 
 def linearize(found: ClassFound, scope: Scope) -> list[ClassFound]:
-    """Give a class and its ancestors in this module in method resolution order (C3).
+    """Return a class and its ancestors in this module in method resolution order (C3).
 
     It is empty where they are too many.
     """
@@ -165,12 +165,12 @@ def _merge(found: ClassFound, scope: Scope) -> list[ClassFound]:
 
 
 def others_of(found: ClassFound, scope: Scope) -> list[Ancestor]:
-    """Give the ancestors of a class that other modules define."""
+    """Return the ancestors of a class that other modules define."""
     return [other for own in linearize(found, scope) for other in _bases(own, scope).others]
 
 
 def kind_of(found: ClassFound, scope: Scope) -> Kind:
-    """Tell what pydantic makes of a class, as far as its own module shows."""
+    """Return what pydantic makes of a class, as far as its own module shows."""
     others = others_of(found, scope)
     for other in others:
         if other.name in _KINDS:
@@ -200,7 +200,7 @@ def _is_unknown(other: Ancestor) -> bool:
 
 
 def has_unknown_parent(found: ClassFound, scope: Scope) -> bool:
-    """Tell whether a class may have fields that its own module does not show."""
+    """Return whether a class may have fields that its own module does not show."""
     return any(_is_unknown(other) or not other.name for other in others_of(found, scope))
 
 
@@ -213,7 +213,7 @@ _OWN_SCHEMA = {
 
 
 def writes_own_schema(found: ClassFound, scope: Scope) -> bool:
-    """Tell whether a class has a method that changes what pydantic says of it."""
+    """Return whether a class has a method that changes what pydantic says of it."""
     return any(
         isinstance(node, ast.FunctionDef) and node.name in _OWN_SCHEMA
         for own in linearize(found, scope)
@@ -222,7 +222,7 @@ def writes_own_schema(found: ClassFound, scope: Scope) -> bool:
 
 
 def root_annotation(found: ClassFound, scope: Scope) -> tuple[ast.expr, Scope] | None:
-    """Give the type in `class Names(RootModel[list[str]])`."""
+    """Return the type in `class Names(RootModel[list[str]])`."""
     inside = scopes_of(found, scope)
     for own in linearize(found, scope):
         for other in _bases(own, scope).others:
@@ -233,7 +233,7 @@ def root_annotation(found: ClassFound, scope: Scope) -> tuple[ast.expr, Scope] |
 
 
 def scopes_of(found: ClassFound, scope: Scope) -> dict[ast.ClassDef, Scope]:
-    """Give the scopes of a class and its ancestors, each with its own type variables.
+    """Return the scopes of a class and its ancestors, each with its own type variables.
 
     In `class Users(Page[User])`, the variable of `Page` stands for `User`.
     """
@@ -254,13 +254,13 @@ def scopes_of(found: ClassFound, scope: Scope) -> dict[ast.ClassDef, Scope]:
 def filled_variables(
     found: ClassFound, args: list[ast.expr], scope: Scope
 ) -> dict[str, tuple[ast.expr, Scope]]:
-    """Give what the type variables of a generic class stand for, given its arguments."""
+    """Return what the type variables of a generic class stand for, given its arguments."""
     names = type_parameters(found, scope)
     return {name: (arg, scope) for name, arg in zip(names, args, strict=False)}
 
 
 def subscript_args(node: ast.Subscript) -> list[ast.expr]:
-    """Give what stands in the brackets of a subscript."""
+    """Return what stands in the brackets of a subscript."""
     match node.slice:
         case ast.Tuple(elts=[_, *_] as several):
             return several
@@ -269,7 +269,7 @@ def subscript_args(node: ast.Subscript) -> list[ast.expr]:
 
 
 def type_parameters(found: ClassFound, scope: Scope) -> list[str]:
-    """Give the type variables of a generic class, in the order in which arguments fill them."""
+    """Return the type variables of a generic class, in the order in which arguments fill them."""
     declared: list[ast.AST] = getattr(found.node, "type_params", [])
     if declared:
         return [str(getattr(param, "name", "")) for param in declared]
@@ -296,7 +296,7 @@ def _is_type_variable(node: ast.Name, scope: Scope) -> bool:
 
 
 def fields_of(found: ClassFound, scope: Scope) -> list[Field]:
-    """Give the fields of a class in pydantic's order: those of its ancestors first."""
+    """Return the fields of a class in pydantic's order: those of its ancestors first."""
     kind = kind_of(found, scope)
     fields: dict[str, Field] = {}
     for ancestor in reversed(linearize(found, scope)):
@@ -326,7 +326,7 @@ def _is_dataclass(found: ClassFound, scope: Scope) -> bool:
 
 
 def _replaced(found: ClassFound, scope: Scope) -> set[str]:
-    """Give the fields whose type in data a validator decides: `mode="plain"` among others."""
+    """Return the fields whose type in data a validator decides: `mode="plain"` among others."""
     names: set[str] = set()
     outside = scope.before(found.position)
     functions = (node for node in found.node.body if isinstance(node, ast.FunctionDef))
@@ -366,7 +366,7 @@ def _own_fields(found: ClassFound, scope: Scope, kind: Kind) -> Iterator[Field]:
 
 
 def _note(follows: list[Statement]) -> str:
-    """Give the string that stands under a field."""
+    """Return the string that stands under a field."""
     nodes = [statement.node for statement in follows]
     return docstring(nodes) if nodes and string_statement(nodes[0]) else ""
 

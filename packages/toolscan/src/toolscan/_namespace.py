@@ -105,7 +105,7 @@ class _Bindings:
         self.conditional.append(conditional)
 
     def at(self, position: int) -> Meaning | None:
-        """Give the meaning at a position; a forward reference means the last of all."""
+        """Return the meaning at a position; a forward reference means the last of all."""
         end = bisect_left(self.positions, position) or len(self.positions)
         start = end - 1
         while start and self.conditional[start] and end - start <= _MAX_BRANCHES:
@@ -212,7 +212,7 @@ class Namespace:
                 self.changed.update(changed_names(node))
 
     def lookup(self, name: str, position: int) -> Meaning | None:
-        """Give what a name means to the statement at a position.
+        """Return what a name means to the statement at a position.
 
         The last binding before it counts; where there is none, the name is a forward reference,
         and pydantic looks it up when the whole module has run.
@@ -225,7 +225,7 @@ class Namespace:
         return bindings.at(position)
 
     def bound_in(self, owner: ast.ClassDef, name: ast.Name) -> tuple[bool, _Value]:
-        """Tell whether the body of a class gives a name a value before it is used, and which."""
+        """Return whether a class body gives a name a value before its use, and which."""
         if owner not in self._bodies:
             self._bodies[owner] = names = dict[str, list[tuple[tuple[int, int], _Value]]]()
             for statement in top_level(owner.body):
@@ -243,7 +243,7 @@ class Namespace:
         return (True, bindings[before - 1][1]) if before else (False, None)
 
     def hidden_by(self, owner: ast.ClassDef) -> dict[str, ast.stmt]:
-        """Give the names that mean something else in the body of a class."""
+        """Return the names that mean something else in the body of a class."""
         if owner not in self._hidden:
             self._hidden[owner] = names = dict[str, ast.stmt]()
             for node in owner.body:
@@ -279,7 +279,7 @@ class Scope(NamedTuple):
     """What type variables stand for."""
 
     def lookup(self, name: ast.Name) -> Meaning | None:
-        """Give what a name means here."""
+        """Return what a name means here."""
         if self.owner is not None:
             if found := self._in_class(self.owner, name):
                 return found
@@ -296,7 +296,7 @@ class Scope(NamedTuple):
         return Assigned(name.id, ast.Constant(None), self.position)
 
     def value(self, name: ast.Name) -> Meaning | None:
-        """Give what a name means as a value, which the body of its class may have given it."""
+        """Return what a name means as a value, which the body of its class may have given it."""
         if self.owner is not None:
             inside, value = self.namespace.bound_in(self.owner, name)
             if inside:
@@ -304,7 +304,7 @@ class Scope(NamedTuple):
         return self.lookup(name)
 
     def meaning(self, node: ast.expr, followed: int = 0) -> Meaning | None:
-        """Give what a name or a dotted name means; `None` for anything else or unknown.
+        """Return what a name or a dotted name means; `None` for anything else or unknown.
 
         Another name of a thing is followed to it: `Opt = typing.Optional`.
         """
@@ -337,18 +337,18 @@ class Scope(NamedTuple):
         return self.before(found.position).meaning(found.value, followed + 1)
 
     def qualified(self, node: ast.expr) -> str:
-        """Give the qualified name of something imported or built in, "" for anything else."""
+        """Return the qualified name of something imported or built in, "" for anything else."""
         found = self.meaning(node)
         return found.name if isinstance(found, External) else ""
 
     def at(self, found: ClassFound) -> Scope:
-        """Give the scope of the body of a class."""
+        """Return the scope of the body of a class."""
         return Scope(
             self.namespace, found.position, found.node, self.namespace.lazy, self.variables
         )
 
     def before(self, position: int) -> Scope:
-        """Give the scope of a top-level statement."""
+        """Return the scope of a top-level statement."""
         return Scope(self.namespace, position, None, self.lazy, self.variables)
 
 
@@ -360,7 +360,7 @@ def _type_statement(node: ast.stmt, position: int) -> tuple[str, Assigned]:
 
 
 def _holds(value: ast.expr | None, name: ast.Name) -> bool:
-    """Tell whether a name stands within an expression, by their places in the text."""
+    """Return whether a name stands within an expression, by their places in the text."""
     if value is None:
         return False
     place = (name.lineno, name.col_offset)

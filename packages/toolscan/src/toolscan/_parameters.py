@@ -57,7 +57,7 @@ def describe_argument(argument: Argument, scope: Scope) -> Described:
 
 
 def arguments(function: Function) -> Iterator[Argument]:
-    """Give the arguments of a function in order; `*args` and `**kwargs` with their stars."""
+    """Yield the arguments of a function in order; `*args` and `**kwargs` with their stars."""
     args = function.args
     positional = [*args.posonlyargs, *args.args]
     missing = len(positional) - len(args.defaults)
@@ -73,7 +73,7 @@ def arguments(function: Function) -> Iterator[Argument]:
 
 
 def params_class(function: Function, scope: Scope) -> ClassFound | None:
-    """Give the model whose fields are the tool's parameters.
+    """Return the model whose fields are the tool's parameters.
 
     That is the case where the only argument is called `params` or its class is called `Params`;
     any other model is one parameter with a structure of its own.
@@ -111,7 +111,7 @@ def parameters(
     text: ModuleText,
     described: str,
 ) -> tuple[Parameter, ...]:
-    """Give the parameters of an entry point.
+    """Return the parameters of an entry point.
 
     Args:
         function: The entry point.
@@ -133,7 +133,7 @@ def parameters(
 def _from_root(
     held: ClassFound, scope: Scope, text: ModuleText, sections: dict[str, str]
 ) -> Iterator[Parameter]:
-    """Give the one field of `class Names(RootModel[list[str]])`."""
+    """Yield the one field of `class Names(RootModel[list[str]])`."""
     if root := root_annotation(held, scope):
         said = sections.get("root", "")
         yield Parameter(

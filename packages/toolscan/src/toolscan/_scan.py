@@ -179,7 +179,7 @@ def _patterns(layouts: Sequence[Layout]) -> str:
 
 
 def identify(path: str, layout: Layout, values: dict[str, str]) -> ToolId:
-    """Give the id that a path stands for, or say why it stands for none."""
+    """Return the id that a path stands for, or say why it stands for none."""
     if not path.isascii() and not _is_utf8(path):
         raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
     if layout.hides(path):
@@ -191,7 +191,7 @@ def identify(path: str, layout: Layout, values: dict[str, str]) -> ToolId:
 
 
 def _is_category(item: CategoryFile) -> bool:
-    """Tell whether tools can lie in the folder of a category's file."""
+    """Return whether tools can lie in the folder of a category's file."""
     folders = zip(item.layout.parts, item.path.split("/")[:-1], strict=False)
     hidden = any(part.pattern and is_private(name) for part, name in folders)
     return not hidden and not id_problem(item.category)
@@ -270,7 +270,7 @@ def _add(scope: dict[str, Scope], names: list[str]) -> None:
 
 
 def _relative(base: str, path: _Path) -> str | None:
-    """Give a path as posix text relative to the root: "" for the root, `None` for outside it."""
+    """Return a path as posix text relative to the root: "" for the root, `None` for outside it."""
     text = os.fsdecode(path)
     bases = [os.path.abspath(base)]  # noqa: PTH100
     if os.path.isabs(text):  # noqa: PTH117

@@ -23,7 +23,7 @@ __all__ = ["input_schema", "output_schema"]
 
 
 def input_schema(record: ToolRecord) -> Schema:
-    """Give the JSON Schema (2020-12) of what a tool takes.
+    """Return the JSON Schema (2020-12) of what a tool takes.
 
     For `params: Params` it is that of `Params`, else that of the arguments, equal in meaning to
     what pydantic gives for the class or the function. Titles that pydantic makes of names are left
@@ -51,7 +51,7 @@ def _input(record: ToolRecord) -> Schema:
 
 
 def output_schema(record: ToolRecord) -> Schema | None:
-    """Give the JSON Schema (2020-12) of what a tool returns, `None` where it does not say.
+    """Return the JSON Schema (2020-12) of what a tool returns, `None` where it does not say.
 
     As what pydantic validates, not as what it writes. `None` also where the record has no
     definitions, or where they are nested too deeply to be followed.
@@ -71,7 +71,7 @@ def _output(record: ToolRecord) -> Schema | None:
 
 
 def _entrypoint(record: ToolRecord) -> tuple[Function, Scope] | None:
-    """Give the function that ends the definitions; a record made by hand may have none."""
+    """Return the function that ends the definitions; a record made by hand may have none."""
     module = parse(record.definitions)
     namespace = Namespace(top_level(module.body))
     function = module.body[-1] if module.body else None
@@ -112,7 +112,7 @@ def _refers(node: object, reference: str) -> bool:
 
 
 def _arguments(function: Function, scope: Scope, reader: TypeReader, record: ToolRecord) -> Schema:
-    """Give the schema of a call, by keywords where it can be made by keywords alone."""
+    """Return the schema of a call, by keywords where it can be made by keywords alone."""
     sections = parameter_descriptions(record.description)
     every = list(arguments(function))
     named = [argument for argument in every if not argument.prefix]
@@ -143,7 +143,7 @@ def _arguments(function: Function, scope: Scope, reader: TypeReader, record: Too
 def _argument(
     argument: Argument, scope: Scope, reader: TypeReader, sections: dict[str, str]
 ) -> tuple[str, Schema, bool]:
-    """Give an argument's name in data, its schema, and whether a call must have it."""
+    """Return an argument's name in data, its schema, and whether a call must have it."""
     said = describe_argument(argument, scope)
     schema = reader.read(said.type, scope, said.metadata) if said.type is not None else {}
     schema = describe(schema, said.metadata)

@@ -17,7 +17,7 @@ _MARKED_UP = re.compile(r"(`{1,2}|\*\*)(\*{0,2}\w+)(:?)\1[ \t]*")
 
 
 def parse_parameters(text: str, style: str, *, of_class: bool = False) -> dict[str, str]:
-    """Give the description of each parameter that a docstring of this style describes."""
+    """Return the description of each parameter that a docstring of this style describes."""
     parser = cast('Literal["google", "numpy", "sphinx"]', style)
     if style == "google":
         text = _as_google(text, of_class=of_class)
@@ -53,7 +53,7 @@ def _as_google(text: str, *, of_class: bool) -> str:
 
 
 def _block(lines: list[str], start: int) -> list[str]:
-    """Give the lines below a title that belong to it: indented, blank, or bulleted throughout."""
+    """Return the lines below a title that belong to it: indented, blank, or bulleted throughout."""
     end = start
     first = next((line for line in lines[start:] if line.strip()), "")
     is_bulleted = bool(_BULLET.match(first))

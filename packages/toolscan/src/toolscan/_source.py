@@ -107,7 +107,7 @@ def _read_at_rest(fd: int) -> tuple[bytes, FileStamp | None]:
 
 
 def stamp_of(status: os.stat_result) -> FileStamp:
-    """Give the stamp in what `os.stat` returned."""
+    """Return the stamp in what `os.stat` returned."""
     return FileStamp(
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
@@ -117,7 +117,7 @@ def stamp_of(status: os.stat_result) -> FileStamp:
 
 
 def rejection_of(error: OSError, path: str) -> Rejection:
-    """Say in a person's words why the operating system refused a path."""
+    """Explain in plain words why the operating system refused a path."""
     if error.errno == errno.ELOOP:
         return Rejection(Reason.SYMLINK_LOOP, "The symbolic link leads back to itself.")
     if isinstance(error, FileNotFoundError):
@@ -185,7 +185,7 @@ def refuse_surrogates(texts: Iterable[str]) -> None:
 
 
 def parse(text: str) -> ast.Module:
-    """Give the syntax tree of a module; nothing of it is executed.
+    """Return the syntax tree of a module; nothing of it is executed.
 
     Raises:
         Rejection: If this Python cannot parse it.
@@ -201,7 +201,7 @@ def parse(text: str) -> ast.Module:
 
 
 def parse_expression(text: str) -> ast.expr | None:
-    """Give the tree of one expression, `None` where the text is none."""
+    """Return the tree of one expression, `None` where the text is not one."""
     try:
         tree = _compile(text.strip(), "eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

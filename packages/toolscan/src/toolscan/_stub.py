@@ -37,7 +37,7 @@ _TYPES = {
 
 
 def stub(record: ToolRecord) -> str:
-    """Give the import line, the signature with types, the summary, and what the parameters mean.
+    """Return the import line, the signature with types, the summary, and what the parameters mean.
 
     A tool that takes `params: Params` is shown with the fields of `Params`, under the names that
     its constructor takes. The classes that parameters refer to are shown with their fields.
@@ -141,7 +141,7 @@ def _wrap(text: str, first: str, following: str | None = None, width: int = _WID
 
 
 def _choices(owner: Schema, definitions: dict[str, Schema]) -> dict[str, str]:
-    """Give, for each parameter that takes one of a few values, a sentence that lists them."""
+    """Return a sentence for each parameter with a few allowed values that lists them."""
     # Literal types show their values themselves; enums show only their name.
     found = {
         name: _enumerated(given, definitions)
@@ -153,7 +153,7 @@ def _choices(owner: Schema, definitions: dict[str, Schema]) -> dict[str, str]:
 
 
 def _enumerated(schema: Schema, definitions: dict[str, Schema]) -> list[object]:
-    """Give the values of the enum that is all a parameter, or each of its items, can be."""
+    """Return the values of the enum that is all a parameter, or each of its items, can be."""
     options = [it for it in schema.get("anyOf", [schema]) if it.get("type") != "null"]
     if len(options) != 1:
         return []
@@ -168,7 +168,7 @@ def _reference(schema: Schema) -> str:
 
 
 def _classes(owner: Schema, definitions: dict[str, Schema]) -> dict[str, str]:
-    """Give the classes that a schema refers to, each with its fields."""
+    """Return the classes that a schema refers to, each with its fields."""
     shown: dict[str, str] = {}
     inside = {key: value for key, value in owner.items() if key != "$defs"}
     for name in _references(inside):
@@ -207,7 +207,7 @@ def _class(name: str, schema: Schema, definitions: dict[str, Schema]) -> str:
 
 
 def _type(schema: Schema, definitions: dict[str, Schema]) -> str:
-    """Give the Python type that a schema stands for, as far as one says it in a line."""
+    """Return the Python type that a schema stands for, as far as one says it in a line."""
     target = definitions.get(_reference(schema), {})
     match target if "enum" in target else schema:
         case {"$ref": _}:

@@ -49,7 +49,7 @@ _COMPOUND = (
 
 
 def top_level(body: list[ast.stmt]) -> list[Statement]:
-    """Give the statements that run when the module is imported, in the order of the source.
+    """Return the statements that run when the module is imported, in the order of the source.
 
     Branches of `if`, `try`, `with`, loops and `match` count; bodies of functions and classes do
     not. Iterative, because a chain of a thousand `elif` is nested a thousand deep in the tree.
@@ -93,7 +93,7 @@ def _is_type_checking(test: ast.expr) -> bool:
 
 
 def docstring(body: list[ast.stmt]) -> str:
-    """Give the cleaned docstring that a body starts with; "" for none, an empty or a blank one."""
+    """Return the cleaned docstring that a body starts with; "" if missing, empty or blank."""
     if body and (text := string_statement(body[0])):
         # Cut before it is cleaned, because tabs grow, and after, because they have grown.
         return inspect.cleandoc(text[:MAX_DESCRIPTION]).strip()[:MAX_DESCRIPTION].rstrip()
@@ -101,7 +101,7 @@ def docstring(body: list[ast.stmt]) -> str:
 
 
 def string_statement(node: ast.stmt) -> str | None:
-    """Give the text of a statement that is nothing but a string."""
+    """Return the text of a statement that is nothing but a string."""
     match node:
         case ast.Expr(value=ast.Constant(value=str(text))):
             return text
@@ -120,14 +120,14 @@ class ModuleText:
         self._encoded: dict[int, bytes] = {}
 
     def written(self, node: ast.expr) -> str:
-        """Give an expression as written; on one line, whatever it was."""
+        """Return an expression as written; on one line, whatever it was."""
         if node.lineno != node.end_lineno:
             return one_line(node)
         text = self._cut(node.lineno, node.col_offset, node.end_col_offset)
         return f"({text})" if isinstance(node, _IN_PARENTHESES) else text
 
     def block(self, node: ast.stmt) -> str:
-        """Give the text of a statement, its decorators included.
+        """Return the text of a statement, its decorators included.
 
         To the column: other statements may stand on its first and on its last line.
         """
@@ -152,7 +152,7 @@ class ModuleText:
 
 
 def one_line(node: ast.AST) -> str:
-    """Give a node's source on one line, in the form `ast.unparse` gives it."""
+    """Return a node's source on one line, in the form `ast.unparse` gives it."""
     try:
         return " ".join(ast.unparse(node).split("\n"))
     except ValueError as error:  # hexadecimal numbers may have more digits than Python writes

@@ -45,7 +45,7 @@ class Definitions:
         self._pending: deque[tuple[str, Callable[[], Schema]]] = deque()
 
     def reference(self, node: ast.AST, name: str, args: str, read: Callable[[], Schema]) -> Schema:
-        """Give a reference to the definition of a class, or of a class with type arguments."""
+        """Return a reference to the definition of a class, or of a class with type arguments."""
         key = (node, args)
         if key not in self._names:
             if len(self._names) >= _MAX_DEFINITIONS or len(args) > _MAX_ARGUMENTS:
@@ -77,7 +77,7 @@ class TypeReader:
     def read(
         self, node: ast.expr, scope: Scope, outer: Metadata | None = None, depth: int = 0
     ) -> Schema:
-        """Give the schema of an annotation.
+        """Return the schema of an annotation.
 
         Args:
             node: The annotation.
@@ -165,7 +165,7 @@ class TypeReader:
         return describe(self.read(inner, scope, restricted, depth + 1), own)
 
     def refer(self, found: ClassFound, scope: Scope) -> Schema:
-        """Give a reference to a class."""
+        """Return a reference to a class."""
         return self._reference(found, [], scope)
 
     def _reference(self, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:
@@ -208,7 +208,7 @@ class TypeReader:
     def _members(
         self, nodes: list[ast.expr], scope: Scope, depth: int
     ) -> list[tuple[ast.expr, Scope]]:
-        """Give the members of a union with those of the unions in it, as typing flattens them."""
+        """Return the members of a union with those of the unions in it, as typing flattens them."""
         members: list[tuple[ast.expr, Scope]] = []
         for node in nodes:
             nested = self._nested_union(node, scope, depth)
@@ -336,12 +336,12 @@ class TypeReader:
 
 
 def lazy(scope: Scope) -> Scope:
-    """Give the scope in which a forward reference is looked up."""
+    """Return the scope in which a forward reference is looked up."""
     return scope._replace(lazy=True)
 
 
 def union_members(node: ast.expr) -> list[ast.expr]:
-    """Give the members of `A | B | C`, which is nested to the left."""
+    """Return the members of `A | B | C`, which is nested to the left."""
     members: list[ast.expr] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         members.append(node.right)
@@ -360,7 +360,7 @@ def describe(schema: Schema, metadata: Metadata) -> Schema:
 
 
 def _written(args: list[ast.expr], scope: Scope) -> str:
-    """Give type arguments as text, with type variables replaced by what they stand for."""
+    """Return type arguments as text, with type variables replaced by what they stand for."""
     try:
         texts = [ast.unparse(arg) for arg in args]
     except RecursionError:
@@ -378,7 +378,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _free_variables(node: ast.expr, scope: Scope) -> list[str]:
-    """Give the type variables in a plain generic alias, in the order of their first use."""
+    """Return the type variables in a plain generic alias, in the order of their first use."""
     names: dict[str, None] = {}
     for part in ast.walk(node):
         if isinstance(part, ast.Name):

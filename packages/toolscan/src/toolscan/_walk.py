@@ -53,7 +53,7 @@ class _State(NamedTuple):
     values: dict[str, str]
 
     def ends_category(self) -> bool:
-        """Tell whether the part matched last gives the category, and the name is still to come."""
+        """Return whether the last matched part is the category and the name is still to come."""
         if not self.depth or "name" in self.values:
             return False
         return "{category}" in self.layout.parts[self.depth - 1].text
@@ -120,7 +120,7 @@ def _reached(
     pending: list[_Folder],
     inside: str | None,
 ) -> Iterator[Found | Trouble]:
-    """Give the files in a folder that a layout matches, and put its folders where they wait."""
+    """Yield the files in a folder that a layout matches, and put its folders where they wait."""
     prefix = f"{folder.path}/" if folder.path else ""
     for name, entry in entries.items():
         files: list[_State] = []

@@ -23,7 +23,7 @@ _PREFIXES = (".#", ".goutputstream-", ".nfs", ".fuse_hidden")
 
 
 def is_noise(name: str, *, folder: bool) -> bool:
-    """Tell whether the name of an entry is that of a cache, a repository, or an editor's file.
+    """Return whether an entry's name is that of a cache, a repository or an editor's file.
 
     Only names below the root count: a project may well live under a folder called `.venv`.
     The endings are those of files: a folder called `build.tmp` is as good as any other.

@@ -29,7 +29,7 @@ class Pace:
         self._gave = float("-inf")
 
     def due(self, first: float, last: float) -> float:
-        """Give the time at which changes between these two times are a batch."""
+        """Return the time at which changes between these two times are a batch."""
         hold = self._hold(first)
         longest = first + max(self._debounce, hold)
         return max(min(last + self._step, longest), first + hold)

@@ -74,7 +74,7 @@ class WatchedRoot:
 
     @property
     def due(self) -> float:
-        """Give the time at which `look` or `batch` has to be called next."""
+        """Return the time at which `look` or `batch` has to be called next."""
         look = self._next_try if self._tree is None else self._tree.due
         if self._first is not None:
             return min(look, self._pace.due(self._first, self._last))
@@ -86,7 +86,7 @@ class WatchedRoot:
         return self._first is not None
 
     def batch(self, now: float) -> ChangeBatch | None:
-        """Give the changes that have settled, once."""
+        """Return the changes that have settled, once."""
         if self._given_once:
             if self._first is None or now < self._pace.due(self._first, self._last):
                 return None
@@ -142,7 +142,7 @@ class WatchedRoot:
 
 
 def _sayable(path: str) -> str:
-    """Give the path, or the folder of what in it is not UTF-8: few can take such a name."""
+    """Return the path, or the folder of what in it is not UTF-8: few can take such a name."""
     try:
         path.encode()
     except UnicodeEncodeError as error:

@@ -52,7 +52,7 @@ class _Running:
         _all_running.add(self)
 
     def is_elsewhere(self) -> bool:
-        """Tell whether this process was forked from that one, which leaves threads behind."""
+        """Return whether this process was forked from that one, which leaves threads behind."""
         return self._process != os.getpid()
 
     def close(self) -> None:

@@ -150,7 +150,7 @@ def _imported(tool_id: str, root: Path, relative: Path) -> ModuleType:
 
 
 def _taken(root: Path, relative: Path) -> str:
-    """Say which package of another folder hides a module, if one does."""
+    """Return which package of another folder hides a module, if one does."""
     for folder in reversed(relative.parents[:-1]):
         name = ".".join(folder.parts)
         file = getattr(sys.modules.get(name), "__file__", None)
@@ -165,7 +165,7 @@ def _taken(root: Path, relative: Path) -> str:
 def _binder(
     function: Callable[..., Any], *, is_model: bool
 ) -> Callable[[Mapping[str, Any]], inspect.BoundArguments]:
-    """Give what checks arguments and lays them out for a function.
+    """Return what checks arguments and lays them out for a function.
 
     Args:
         function: The function.

@@ -95,7 +95,7 @@ class ToolCorpus:
         limit: int | None = None,
         threshold: float | None = None,
     ) -> list[str]:
-        """Give the names of the tools that fit a request, best first.
+        """Return the names of the tools that fit a request, best first.
 
         A model that fails costs the meaning of words, not the answer; the log tells.
 

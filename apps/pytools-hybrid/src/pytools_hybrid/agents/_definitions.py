@@ -44,7 +44,7 @@ class ToolDefinition:
 
 
 def identified(tools: Iterable[ToolDefinition]) -> dict[ToolId, ToolDefinition]:
-    """Give each tool an id of its own; of several with one name the last counts."""
+    """Assign each tool its own id; of several with one name the last counts."""
     ids: dict[ToolId, ToolDefinition] = {}
     for tool in {tool.name: tool for tool in tools}.values():
         *namespace, name = [_plain(part) for part in _NAMESPACE.split(tool.name) if part] or ["_"]

@@ -318,7 +318,7 @@ def _print_table(reports: tuple[ServerReport, ...]) -> None:
 
 
 def _summary(report: ServerReport) -> str:
-    """Say on one line what became of a server."""
+    """Describe on one line what became of a server."""
     tools, happened = _count(report.tools, "tool"), _happened(report)
     match report.status:
         case "imported" | "updated":

@@ -115,7 +115,7 @@ def settings_from(
 
 
 def existing_roots(settings: Settings) -> Roots:
-    """Give the trees that settings name.
+    """Return the trees that settings name.
 
     Raises:
         SettingsError: One is not there, or is no folder.
@@ -134,7 +134,7 @@ def existing_roots(settings: Settings) -> Roots:
 
 
 def is_folder(root: Path) -> bool:
-    """Tell whether the root is there."""
+    """Return whether the root is there."""
     try:
         mode = root.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

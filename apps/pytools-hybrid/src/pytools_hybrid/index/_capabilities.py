@@ -83,7 +83,7 @@ class Capabilities:
     entries: Mapping[str, Capability] = field(default_factory=dict[str, Capability])
 
     def aliases(self, ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Give what is said of each of some tools; one of which nothing is said is left out.
+        """Return what is said of each tool; tools of which nothing is said are left out.
 
         A tool's own entry comes first, then the patterns that it fits; the same words count once.
         """
@@ -99,7 +99,7 @@ class Capabilities:
         return {id_: texts for id_, texts in merged.items() if texts}
 
     def idle(self, ids: Collection[str]) -> list[str]:
-        """Give the ids and patterns that none of some tools has or fits."""
+        """Return the ids and patterns that none of some tools has or fits."""
         idle = {key: None for key in self.entries if key not in ids}
         for key, _ in self._patterns():
             if any(_fitting(key, ids)):
@@ -111,7 +111,7 @@ class Capabilities:
 
 
 def _fitting(pattern: str, ids: Collection[str]) -> Iterator[str]:
-    """Give the ids that fit a pattern."""
+    """Return the ids that fit a pattern."""
     fits = ToolFilter(include=[pattern]).passes_id
     # Most ids lack the longest part, and that is told twenty times as fast.
     part = max(_WILDCARDS.split(pattern), key=len)
@@ -195,6 +195,6 @@ def _capability(key: str, table: JsonValue) -> Capability:
 
 
 def _line_of(key: str, text: str) -> int:
-    """Give the line of a table's header; of a value that is no table, the first line."""
+    """Return the line of a table's header; of a value that is no table, the first line."""
     blocks = split_tables(text)
     return next((block.line for block in blocks if key in tomllib.loads(block.text)), 1)

@@ -29,7 +29,7 @@ _PROBE = "tool"
 
 
 def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
-    """Give the embedder that settings name, or None where they name none."""
+    """Return the embedder that settings name, or None where they name none."""
     return create_embedder(
         settings.embedding_model,
         dimensions=settings.embedding_dim,
@@ -136,7 +136,7 @@ class VectorWork:
         )
 
     async def refused(self) -> dict[str, str]:
-        """Give the tools whose text the model has refused, by id, with its reasons.
+        """Return the tools whose text the model has refused, by id, with its reasons.
 
         Raises:
             DatabaseError: The index cannot be read.

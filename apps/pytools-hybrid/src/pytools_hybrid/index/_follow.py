@@ -345,7 +345,7 @@ def _is_news(report: SyncReport) -> bool:
 
 
 def _is_being_cancelled() -> bool:
-    """Tell whether an error came in the place of a cancellation, which will not come again."""
+    """Return whether an error came in place of a cancellation, which will not come again."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

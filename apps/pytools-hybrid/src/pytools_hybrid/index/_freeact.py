@@ -81,7 +81,7 @@ def set_aside_incumbent(database: Path) -> Path | None:
 
 
 def is_incumbent(database: Path) -> bool:
-    """Tell whether a file is the database of freeact's own search; it is left as it is."""
+    """Return whether a file is the database of freeact's own search; it is left as it is."""
     try:
         # A pipe would be waited for.
         is_unmarked = database.is_file() and application_id(database) == 0

@@ -298,7 +298,7 @@ class Index:
         return self.vectors.is_done
 
     async def refused(self) -> dict[str, str]:
-        """Give the tools whose text the model has refused, by id, with its reasons.
+        """Return the tools whose text the model has refused, by id, with its reasons.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -314,7 +314,7 @@ class Index:
         return (await self.state()).coverage
 
     async def changed_at(self) -> float | None:
-        """Give when a tool was last added or updated, in seconds since 1970; None without any.
+        """Return when a tool was last added or updated, in seconds since 1970; None without any.
 
         Every tool is looked at for it.
 
@@ -324,7 +324,7 @@ class Index:
         return await self.look(lambda reader: reader.changed_at())
 
     async def state(self) -> IndexState:
-        """Give the generation and the coverage of the index, both of one moment.
+        """Return the generation and the coverage of the index, both of one moment.
 
         Raises:
             DatabaseError: The index cannot be read.

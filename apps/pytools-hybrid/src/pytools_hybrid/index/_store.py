@@ -142,22 +142,22 @@ class SQLiteReader(IndexReader):
         self._uses_numpy: bool | None = None
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
-        """Give the tools that share words with a query, best first by BM25."""
+        """Return the tools that share words with a query, best first by BM25."""
         return self._words(self._filter(where)).retrieve(Query(text=query), depth=depth)
 
     def named(self, query: str, *, where: ToolFilter) -> list[Hit]:
-        """Give the tools that a query names, those that it is the whole name of first."""
+        """Return the tools that a query names, those that it is the whole name of first."""
         retriever = NameRetriever(
             self.connection, content=_CONTENT, keys=_KEYS, where=self._filter(where)
         )
         return retriever.retrieve(Query(text=query), depth=_NAMED)
 
     def corrections(self, query: str) -> dict[str, str]:
-        """Give the words of a query that no tool has, with those they are slips of."""
+        """Return the words of a query that no tool has, with those they are slips of."""
         return self._words().corrections(query)
 
     def terms(self, query: str, ids: Sequence[str]) -> dict[str, dict[str, float]]:
-        """Give the terms of a query that some tools have, with what each adds to their scores."""
+        """Return the terms of a query that some tools have, with what each adds to their scores."""
         return {
             id_: {
                 match.term
@@ -178,7 +178,7 @@ class SQLiteReader(IndexReader):
         return 1 / one if one else 0.0
 
     def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
-        """Give the tools whose words are like those of a query, best first; names count most."""
+        """Return the tools whose words are like those of a query, best first; names count most."""
         retriever = FuzzyRetriever(
             self.connection,
             table=FTS_TABLE,
@@ -236,7 +236,7 @@ class SQLiteReader(IndexReader):
     def nearest(
         self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
     ) -> list[Hit]:
-        """Give the tools whose vectors of a model are nearest to a vector, by cosine.
+        """Return the tools whose vectors of a model are nearest to a vector, by cosine.
 
         Where the model has changed the length of its vectors, only those of the same length count.
 

@@ -125,7 +125,7 @@ class _Union:
         return pass_on
 
     def hidden_in(self, root: Path) -> dict[str, FileStamp]:
-        """Give the stamps of the files of the next tree that will not count: none need be read."""
+        """Return the stamps of the next tree's files that will not count: none need be read."""
         stamps: dict[str, FileStamp] = {}
         for path in self._taken:
             with suppress(OSError):
@@ -134,7 +134,7 @@ class _Union:
         return stamps
 
     def _takes(self, number: int, path: str) -> bool:
-        """Tell whether a tree is the first that has a tool; it is an issue if not."""
+        """Return whether a tree is the first that has a tool; it is an issue if not."""
         first = self._taken.setdefault(path, number)
         if first == number:
             return True
@@ -155,7 +155,7 @@ class _Union:
 
 
 def _below(number: int, paths: Mapping[str, T]) -> dict[str, T]:
-    """Give what there is of one tree, by the path below it."""
+    """Return what there is of one tree, by the path below it."""
     prefix = f"{number}/"
     return {
         path.removeprefix(prefix): value for path, value in paths.items() if path.startswith(prefix)

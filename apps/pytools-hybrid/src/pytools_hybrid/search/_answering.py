@@ -50,7 +50,7 @@ class Answering:
         self._stand_ins: dict[str, Embedder | None] = {}
 
     def uses_vectors(self, mode: SearchMode) -> bool:
-        """Tell whether a search of this mode asks the vector channel."""
+        """Return whether a search of this mode asks the vector channel."""
         return self._searcher.uses_vectors(mode)
 
     async def answer(self, request: SearchRequest, failure: str) -> SearchResponse:

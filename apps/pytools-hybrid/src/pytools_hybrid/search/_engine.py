@@ -89,7 +89,7 @@ class Searcher:
         self._lock = Lock()
 
     def uses_vectors(self, mode: SearchMode) -> bool:
-        """Tell whether a search of this mode asks the vector channel."""
+        """Return whether a search of this mode asks the vector channel."""
         return mode is SearchMode.VECTOR or (mode is SearchMode.HYBRID and self._vec_weight > 0)
 
     def answer(
@@ -159,7 +159,7 @@ class Searcher:
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
 
     def corrected(self, text: str, *, known: Callable[[str], bool]) -> str:
-        """Give a request with its misspelt words as the tools spell them.
+        """Return a request with its misspelt words as the tools spell them.
 
         Args:
             text: The request.
@@ -298,7 +298,7 @@ class Searcher:
         return usage
 
     def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[str, float]:
-        """Give the channels that a search asks, with their say."""
+        """Return the channels that a search asks, with their say."""
         if mode is SearchMode.FUZZY:
             return {"fuzzy": 1.0}
         if mode is SearchMode.HYBRID and has_vector:

@@ -38,7 +38,7 @@ class ChannelScore:
 
 
 def breakdown(found: FoundTool) -> dict[str, ChannelScore]:
-    """Give what each channel that lists a tool says of it, by the channel's name."""
+    """Return what each channel that lists a tool says of it, by the channel's name."""
     return {
         each.retriever: ChannelScore(
             rank=each.rank,
@@ -71,7 +71,7 @@ def unknown(response: SearchResponse, where: ToolFilter) -> str:
 
 
 def reason(found: FoundTool) -> str:
-    """Say in a line why a tool was found and stands where it does.
+    """Explain in a line why a tool was found and stands where it does.
 
     An example: `first by its words, 3rd by its meaning; other tools of pdf fit too`.
     """

@@ -56,7 +56,7 @@ class CategoryCount:
 
 
 def categories(reader: StoreReader, policy: ToolFilter) -> tuple[CategoryCount, ...]:
-    """Give the categories that have tools which pass the policy, by source and name.
+    """Return the categories that have tools which pass the policy, by source and name.
 
     Raises:
         DatabaseError: The index cannot be read.

@@ -46,18 +46,18 @@ class Placement:
     lacking: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as values of JSON."""
+        """Return it as JSON values."""
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
-        """Give it as lines of text."""
+        """Yield it as lines of text."""
         yield f"{self.id} is {f'number {self.rank}' if self.rank else 'not found'}"
         for each in self.reasons:
             yield f"  {each}"
 
 
 def compared_with(id_: str, ranking: Sequence[FoundTool], *, shown: int) -> FoundTool | None:
-    """Give the tool that another is compared with: the last that is shown of those before it.
+    """Return the tool that another is compared with: the last that is shown of those before it.
 
     Args:
         id_: The tool.
@@ -81,7 +81,7 @@ def placed(
     passes: bool,
     min_confidence: float,
 ) -> Placement:
-    """Say where a tool stands in a ranking, and why it does not stand higher.
+    """Return where a tool stands in a ranking, and why it does not stand higher.
 
     Args:
         id_: The tool.

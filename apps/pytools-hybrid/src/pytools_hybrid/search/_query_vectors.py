@@ -68,7 +68,7 @@ class QueryEmbedder:
         self._failure = ""
 
     async def vector(self, text: str, parts: Sequence[str] = ()) -> tuple[QueryVector | None, str]:
-        """Give the vectors of a query and of its parts, or None and the reason why there is none.
+        """Return the vectors of a query and of its parts, or None and the reason why there is none.
 
         The model may fail for a part alone: that has no vector then.
         """

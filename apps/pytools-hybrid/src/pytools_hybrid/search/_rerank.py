@@ -78,7 +78,7 @@ class Reranking:
         return self._name
 
     def widened(self, request: SearchRequest) -> SearchRequest:
-        """Give the request to search for in place of one, so that there is enough to order."""
+        """Return the request to search for in place of one, so that there is enough to order."""
         return replace(request, limit=max(request.limit, _CANDIDATES))
 
     async def prepare(self) -> str:
@@ -91,7 +91,7 @@ class Reranking:
         return prepared if isinstance(prepared, str) else ""
 
     async def rerank(self, request: SearchRequest, response: SearchResponse) -> SearchResponse:
-        """Give an answer in the model's order, cut to the request's limit.
+        """Return an answer in the model's order, cut to the request's limit.
 
         Scores stay with the places, all else with the tools. Where the model was no help, the
         order is as it was, and the answer's notes and its report say why.
@@ -125,7 +125,7 @@ class Reranking:
     async def _outcome(
         self, text: str, tools: tuple[FoundTool, ...]
     ) -> tuple[RerankOutcome | None, str]:
-        """Give what the model made of the tools, if it was asked, and what failed, if anything."""
+        """Return the model's verdict on the tools, if it was asked, and any failure."""
         if self._why_not(tools):
             return None, ""
         if wait := self._breaker.remaining:

@@ -242,7 +242,7 @@ class ToolSearch:
         return response
 
     async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        """Give the terms of a request that some tools have, with what each adds to their scores.
+        """Return the terms of a request that some tools have, with what each adds to their scores.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -260,7 +260,7 @@ class ToolSearch:
         limit: int | None = None,
         threshold: float | None = None,
     ) -> Placement:
-        """Say where a tool stands for a request, and why it does not stand higher.
+        """Return where a tool stands for a request, and why it does not stand higher.
 
         Args:
             query: The request.
@@ -308,7 +308,7 @@ class ToolSearch:
             _log.warning("results are not reranked: %s", without_keys(problem))
 
     async def categories(self) -> tuple[CategoryCount, ...]:
-        """Give the categories that have tools to find, by source and name, with their counts.
+        """Return the categories that have tools to find, by source and name, with their counts.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -316,7 +316,7 @@ class ToolSearch:
         return await self.index.look(lambda reader: categories(reader, self.policy))
 
     async def entries(self, where: ToolFilter | None = None) -> tuple[ToolEntry, ...]:
-        """Give the tools that can be found, by id.
+        """Return the tools that can be found, by id.
 
         Args:
             where: Which of them; None for all.
@@ -434,7 +434,7 @@ class ToolSearch:
         return Recording.WRITTEN if await self.index.recorder.flush() else Recording.PENDING
 
     def uses_vectors(self, mode: SearchMode) -> bool:
-        """Tell whether a search of this mode asks the vector channel."""
+        """Return whether a search of this mode asks the vector channel."""
         return self._answering.uses_vectors(SearchMode(mode))
 
     async def _findable(self, response: SearchResponse) -> int:

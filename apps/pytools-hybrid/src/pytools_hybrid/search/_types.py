@@ -217,7 +217,7 @@ class RerankReport:
     milliseconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as values of JSON."""
+        """Return it as JSON values."""
         return {**asdict(self), "milliseconds": round(self.milliseconds, 1)}
 
 
@@ -297,7 +297,7 @@ def why_empty(
     filling: Filling | None,
     is_filtered: bool,
 ) -> str:
-    """Say why nothing was found, and what to try.
+    """Explain why nothing was found, and what to try.
 
     Args:
         request: What was asked.

@@ -45,7 +45,7 @@ _FIELD = re.compile(r"\{\{|\}\}|" + re.escape(_PLACEHOLDER))
 
 
 def workflow(mode: WorkflowMode) -> str:
-    """Give the steps by which an agent finds a tool.
+    """Return the steps by which an agent finds a tool.
 
     Args:
         mode: `hybrid` for an agent that has `search_tools`, `basic` for one that has

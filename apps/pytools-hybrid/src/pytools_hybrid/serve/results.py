@@ -37,7 +37,7 @@ class ToolResult(BaseModel):
 def tool_results(
     response: SearchResponse, roots: Roots, *, detail: Literal["full", "summary"] = "full"
 ) -> list[ToolResult]:
-    """Give the tools of a response, best first.
+    """Return the tools of a response, best first.
 
     Args:
         response: The answer to a search.
@@ -48,7 +48,7 @@ def tool_results(
 
 
 def answer_meta(response: SearchResponse) -> dict[str, Any]:
-    """Give what a response says besides its tools, as values of JSON."""
+    """Return what a response says besides its tools, as values of JSON."""
     meta: dict[str, Any] = {
         "search_id": response.search_id,
         "generation": response.generation,

@@ -44,7 +44,7 @@ class SettingsFile:
 
 
 def find_settings_file(folder: Path) -> Path | None:
-    """Give the settings file that counts in a folder: the nearest, of it or a folder above it.
+    """Return the settings file that counts in a folder: the nearest, of it or a folder above it.
 
     In each folder `pytools.toml` comes first, then a `pyproject.toml` with a table
     `[tool.pytools]`. A `pyproject.toml` that cannot be read is passed over, and so is what belongs

@@ -8,7 +8,7 @@ __all__ = ["check_model_name"]
 
 
 def check_model_name(name: str) -> str:
-    """Give the name of a language model back if there is a provider of it.
+    """Return the name of a language model back if there is a provider of it.
 
     Whether the provider has the model, and a key for it, only the first use can tell.
 

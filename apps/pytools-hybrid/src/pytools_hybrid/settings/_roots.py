@@ -66,16 +66,16 @@ class Roots:
         return os.pathsep.join(os.path.realpath(path) for path in self.paths)
 
     def stored(self, number: int, relative: str) -> str:
-        """Give the path that the index has for a path below one of the trees."""
+        """Return the path that the index has for a path below one of the trees."""
         return relative if len(self.paths) == 1 else f"{number}/{relative}"
 
     def stored_everywhere(self, relative: Iterable[str]) -> list[str]:
-        """Give the paths that the index has for some paths, below whichever tree they are."""
+        """Return the paths that the index has for some paths, below whichever tree they are."""
         paths = list(relative)
         return [self.stored(number, path) for number in range(len(self.paths)) for path in paths]
 
     def locate(self, stored_path: str) -> tuple[Path, str]:
-        """Give the tree that a path of the index lies in, and the path below that tree.
+        """Return the tree that a path of the index lies in, and the path below that tree.
 
         A path that an index of other trees has left lies in the first.
         """
@@ -86,7 +86,7 @@ class Roots:
         return self.paths[0], stored_path
 
     def shown(self, stored_path: str) -> str:
-        r"""Give a path of the index as text: posix, below its tree as that was named.
+        r"""Return a path of the index as text: posix, below its tree as that was named.
 
         Bytes of a folder's name that are not UTF-8 appear as `\xNN`.
         """
@@ -94,5 +94,5 @@ class Roots:
         return os.fsencode((root / relative).as_posix()).decode("utf-8", "backslashreplace")
 
     def brief(self, stored_path: str) -> str:
-        """Give a path of the index as text: below its tree, which is named where there are more."""
+        """Return a path of the index as text: below its tree, named where there are several."""
         return stored_path if len(self.paths) == 1 else self.shown(stored_path)

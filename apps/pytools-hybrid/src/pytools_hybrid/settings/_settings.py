@@ -120,7 +120,7 @@ class Settings(SettingFields):
 
     @classmethod
     def unknown_variables(cls) -> dict[str, str]:
-        """Give the variables of the environment that look like settings and are none.
+        """Return the variables of the environment that look like settings and are none.
 
         Returns:
             The nearest setting by variable, or an empty string where none is near.
@@ -215,12 +215,12 @@ class Settings(SettingFields):
 
 
 def flag(name: str) -> str | None:
-    """Give the flag of a setting, where it has one."""
+    """Return the flag of a setting, where it has one."""
     return _FLAGS.get(variable(name))
 
 
 def variable(name: str) -> str:
-    """Give the environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return "PYTOOLS_DIR" if name == "root" else f"{PREFIX}{name.upper()}"
 
 

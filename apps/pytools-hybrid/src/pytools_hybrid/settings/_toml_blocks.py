@@ -68,7 +68,7 @@ def statements(text: str) -> list[str]:
 
 
 def bare_dots(text: str) -> int:
-    """Give the most dots, in no text and no comment, on one line: one less than a key's parts.
+    """Return the most dots, in no text and no comment, on one line: one less than a key's parts.
 
     The document need not be valid.
     """

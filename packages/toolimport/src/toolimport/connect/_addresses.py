@@ -49,7 +49,7 @@ def addresses(text: str) -> Iterator[Address]:
 
 
 def _user_length(scheme: str, rest: str) -> int:
-    """Tell how long user and password are; where that is not certain, too long is safe."""
+    """Return how long user and password are; where that is not certain, too long is safe."""
     found = _HOST.match(rest)
     host = found[0] if found else ""
     behind = rest[len(host) :]

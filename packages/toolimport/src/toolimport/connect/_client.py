@@ -64,7 +64,7 @@ class StderrTail:
 
     @contextmanager
     def writing(self) -> Generator[TextIO]:
-        """Give a file that a process can have as its stderr."""
+        """Provide a file that a process can have as its stderr."""
         read, write = os.pipe()
         # Not joined: a grandchild may hold the other end for ever.
         thread = threading.Thread(

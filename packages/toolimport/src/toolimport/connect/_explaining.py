@@ -56,7 +56,7 @@ def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redac
 
 
 def is_closed(error: BaseException) -> bool:
-    """Tell whether the library says that the connection has ended, and not the server something."""
+    """Return whether it is the library that reports a closed connection, not the server."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
 

@@ -94,7 +94,7 @@ class Redactor:
 
     @staticmethod
     def of_address(address: str) -> Iterator[tuple[str, str]]:
-        """Give the secrets that addresses hold: the user's, those of their paths and queries."""
+        """Yield the secrets that addresses hold: the user's, those of their paths and queries."""
         for found in addresses(address):
             for name, value in (("password", found.password), ("user", found.user)):
                 # What cannot parse an odd password tells parts of it.
@@ -130,7 +130,7 @@ def secret_parts(arguments: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Give the ways in which a value may stand in a text."""
+    """Yield the ways in which a value may stand in a text."""
     for part in {value, value.strip(), *value.split(), *value.splitlines()}:
         if len(part) < _SHORTEST or part.lower() in _HARMLESS or _is_small_number(part):
             continue
@@ -153,7 +153,7 @@ def _is_small_number(text: str) -> bool:
 
 
 def looks_random(text: str) -> bool:
-    """Tell whether a text is like a key, and not like a word or a path."""
+    """Return whether a text is like a key, and not like a word or a path."""
     return (
         len(text) >= 2 * _LONG
         and not text.startswith(("/", "http://", "https://"))
@@ -163,7 +163,7 @@ def looks_random(text: str) -> bool:
 
 
 def _is_key(text: str) -> bool:
-    """Tell a key such as `ghp_…` from the name of a program or a package."""
+    """Distinguish a key such as `ghp_…` from the name of a program or a package."""
     return _WORD.fullmatch(text) is not None and any(map(looks_random, re.split("[-_]", text)))
 
 

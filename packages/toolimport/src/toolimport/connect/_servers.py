@@ -59,7 +59,7 @@ class ServerEntry:
 
     @property
     def transport(self) -> Literal["stdio", "http", "sse"]:
-        """Tell how the server is reached.
+        """Return how the server is reached.
 
         Raises:
             ServerError: The entry does not say.
@@ -77,7 +77,7 @@ class ServerEntry:
 
     @property
     def address(self) -> str:
-        """Give the address as it stands in the file.
+        """Return the address as it stands in the file.
 
         Raises:
             ServerError: There is none.
@@ -88,7 +88,7 @@ class ServerEntry:
         raise ServerError(self.name, "needs a 'command' to start, or a 'url' to connect to")
 
     def variables(self, environment: Mapping[str, str] | None = None) -> Variables:
-        """Give what stands for the references in this entry."""
+        """Return what stands for the references in this entry."""
         return Variables(
             server=self.name,
             file=self.file,
@@ -121,7 +121,7 @@ class ServerEntry:
         )
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Give a list of texts as it stands in the file.
+        """Return a list of texts as it stands in the file.
 
         Raises:
             ServerError: It is something else.
@@ -132,7 +132,7 @@ class ServerEntry:
         return tuple(map(_plain, value))
 
     def mapping(self, key: str) -> dict[str, str]:
-        """Give texts by their names as they stand in the file; an empty one was given null.
+        """Return texts by their names as they stand in the file; an empty one was given null.
 
         Raises:
             ServerError: It is something else.
@@ -143,7 +143,7 @@ class ServerEntry:
         return {name: _plain(it) for name, it in value.items()}
 
     def file_variables(self, variables: Variables) -> dict[str, str]:
-        """Give what the entry's `envFile` has, which VS Code knows.
+        """Return what the entry's `envFile` has, which VS Code knows.
 
         Raises:
             ServerError: The file cannot be read.
@@ -194,7 +194,7 @@ class ServerEntry:
 
 
 def full_path(file: str | os.PathLike[str]) -> Path:
-    """Give the path by which a configuration is known, wherever the caller is."""
+    """Return the path by which a configuration is known, wherever the caller is."""
     # Not resolved: a link may stand where the workspace is.
     return Path(os.path.abspath(Path(file).expanduser()))  # noqa: PTH100
 
@@ -278,7 +278,7 @@ def _inputs(content: JsonValue) -> dict[str, str]:
 
 
 def _addresses(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Give the variables that may be addresses; a proxy's may have no scheme."""
+    """Yield the variables that may be addresses; a proxy's may have no scheme."""
     for name, value in variables.items():
         yield name, value if "://" in value or "@" not in value else f"://{value}"
 

@@ -22,7 +22,7 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def workspace_of(file: Path) -> Path:
-    """Give the folder that a client would call the workspace: `.vscode/mcp.json` is not in it."""
+    """Return the folder that a client would call the workspace: `.vscode/mcp.json` is not in it."""
     folder = file.parent
     return folder.parent if folder.name.startswith(".") else folder
 

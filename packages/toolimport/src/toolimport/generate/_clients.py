@@ -110,7 +110,7 @@ class _Rewriter:
         return self._variables.rewritten(text, lambda name: self._needed.setdefault(name))
 
     def _secret(self, name: str, text: str) -> str:
-        """Give a reference for a value, that which it is already or one that is named for it."""
+        """Return a reference for a value, that which it is already or one that is named for it."""
         if _REFERENCES_ONLY.fullmatch(kept := self._kept_quietly(text)):
             return self._kept(kept)
         return self._reference(name)

@@ -326,7 +326,7 @@ def _state(
 
 
 def _given(folder: Path, file: Path) -> dict[str, str]:
-    """Give the folders that a file's servers have: programs import them by these names."""
+    """Return the folders that a file's servers have: programs import them by these names."""
     manifests = ((Manifest.read(it), it.name) for it in sorted(folder.iterdir()))
     source = str(full_path(file))
     return {found.server: name for found, name in manifests if found and found.source == source}
@@ -335,7 +335,7 @@ def _given(folder: Path, file: Path) -> dict[str, str]:
 def _joined(
     listed: Mapping[str, str], made: Mapping[str, str], tools: Collection[str]
 ) -> dict[str, str]:
-    """Give the notes of the tools that were taken, each once."""
+    """Return the notes of the tools that were taken, each once."""
     names = [name for name in {**listed, **made} if name in tools]
     both = {name: [it[name] for it in (listed, made) if name in it] for name in names}
     return {name: "; ".join(dict.fromkeys(texts)) for name, texts in both.items()}

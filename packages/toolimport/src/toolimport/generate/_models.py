@@ -76,7 +76,7 @@ def require_generator() -> None:
 
 
 def generator_version() -> str:
-    """Give the generator's version, with which its models may change."""
+    """Return the generator's version, with which its models may change."""
     from importlib.metadata import version
 
     return version("datamodel-code-generator")
@@ -163,7 +163,7 @@ def _source(schema: dict[str, Any], name: str, *, by_name: bool) -> str:
 
 
 def _names_of(schema: dict[str, Any]) -> set[str]:
-    """Give the names that a model must have, where a schema says that plainly."""
+    """Return the names that a model must have, where a schema says that plainly."""
     is_plain = not {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys()
     return set(schema.get("properties", ())) if is_plain else set()
 

@@ -41,7 +41,7 @@ def module_name(name: str) -> str:
 def distinct_names(
     names: Collection[str], known: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Give each name a module name of its own, the same whatever their order.
+    """Assign each name its own module name, the same whatever their order.
 
     Where several fall together, the one that is spelled like its module keeps it, else the first
     by the alphabet; the others are numbered.

@@ -38,7 +38,7 @@ class ImportOptions:
     force: bool = False
 
     def takes(self, category: str, tool: str, module: str) -> bool:
-        """Tell whether a tool is wanted, by its name, its module's, or its id."""
+        """Return whether a tool is wanted, by its name, its module's, or its id."""
         names = (tool, module, f"mcptools:{category}:{module}")
 
         def is_one(patterns: Iterable[str]) -> bool:

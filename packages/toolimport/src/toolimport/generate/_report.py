@@ -53,7 +53,7 @@ class ServerReport:
         return not self.error and not self.failed
 
     def as_json(self) -> dict[str, Any]:
-        """Give the report as a value of JSON."""
+        """Return the report as a value of JSON."""
         return asdict(self) | {
             "seconds": round(self.seconds, 3),
             "notes": dict(self.notes),

@@ -114,7 +114,7 @@ class _Size:
         self._known: dict[str, int] = {}
 
     def of(self, value: JsonValue) -> int:
-        """Give how many alternatives a part stands for."""
+        """Return how many alternatives a part stands for."""
         if isinstance(value, list):
             for item in value:
                 self.of(item)

@@ -81,11 +81,11 @@ class Manifest:
         new.replace(folder / _FILE)
 
     def is_ours(self, folder: Path, name: str) -> bool:
-        """Tell whether a file is as it was generated."""
+        """Return whether a file is as it was generated."""
         return _hash_of(folder / name) in self.files.get(name, ())
 
     def is_whole(self, folder: Path) -> bool:
-        """Tell whether all files are there as they were generated."""
+        """Return whether all files are there as they were generated."""
         return bool(self.files) and all(self.is_ours(folder, name) for name in self.files)
 
 

@@ -11,12 +11,12 @@ __all__ = ["answer_of", "text_of"]
 
 
 def answer_of(result: CallToolResult) -> Any:  # noqa: ANN401 - any JSON
-    """Give the structured answer where there is one, else the text."""
+    """Return the structured answer where there is one, else the text."""
     return text_of(result) if result.structured_content is None else result.structured_content
 
 
 def text_of(result: CallToolResult) -> str:
-    """Give an answer as text: pictures and the like are named, and not silently left out."""
+    """Return an answer as text: pictures and the like are named, and not silently left out."""
     return "\n".join(_text(block) for block in result.content)
 
 

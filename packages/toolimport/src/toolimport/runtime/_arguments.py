@@ -14,7 +14,7 @@ __all__ = ["arguments_of"]
 
 
 def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's model
-    """Give what is sent for parameters: names as the server has them, nothing that was left out.
+    """Return what is sent for parameters: names as the server has them, nothing that was left out.
 
     A field that may be left out and is None was left out: most servers refuse null there. One that
     is required, or has another default, is None only where that is meant.

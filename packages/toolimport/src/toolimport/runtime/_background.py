@@ -68,7 +68,7 @@ class Background:
             self._jobs.discard(future)
 
     def link(self, key: Hashable, name: str, find: Callable[[], Parameters]) -> Link:
-        """Give the one link of a server; to be called in the loop."""
+        """Return the one link of a server; to be called in the loop."""
         links = self._links.setdefault(asyncio.get_running_loop(), {})
         if key not in links:
             links[key] = Link(name, find)
@@ -184,7 +184,7 @@ _background = Background()
 
 
 def background() -> Background:
-    """Give the background of this process."""
+    """Return the background of this process."""
     return _background
 
 

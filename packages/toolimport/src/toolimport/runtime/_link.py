@@ -206,7 +206,7 @@ def _retrieve(opening: asyncio.Task[_Session]) -> None:
 
 
 def _is_end(error: Exception) -> bool:
-    """Tell whether the connection has ended, so that nothing more can go over it."""
+    """Return whether the connection has ended, so that nothing more can go over it."""
     from mcp.shared.exceptions import MCPError
 
     if isinstance(error, MCPError):
@@ -215,7 +215,7 @@ def _is_end(error: Exception) -> bool:
 
 
 def _was_refused(error: BaseException) -> bool:
-    """Tell whether the request cannot have been taken: nobody was there, or no such session."""
+    """Return whether the request cannot have been accepted: no server, or no such session."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import INVALID_REQUEST
 

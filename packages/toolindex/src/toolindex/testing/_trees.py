@@ -136,7 +136,7 @@ def fill(
 
 
 def stored_paths(store: ToolStore, *, within: Collection[str] | None = None) -> set[str]:
-    """Give the paths of the files that a store holds."""
+    """Return the paths of the files that a store holds."""
     held = store.stored(reader_version=READER, within=within)
     return {entry.path for entry in held.entries.values()}
 
@@ -152,7 +152,7 @@ def embed(store: ToolStore, angles: Mapping[str, float], *, model_id: str = "m")
 
 
 def ids(candidates: Sequence[Candidate]) -> list[str]:
-    """Give the ids of candidates, which are checked for what holds of all."""
+    """Return the ids of candidates, which are checked for what holds of all."""
     scored = [(-candidate.score, candidate.id) for candidate in candidates]
     expect(scored, sorted(scored), "candidates come best first, equal scores by id")
     found = [id_ for _, id_ in scored]
@@ -163,12 +163,12 @@ def ids(candidates: Sequence[Candidate]) -> list[str]:
 def words(
     reader: StoreReader, query: str, *, where: ToolFilter = EVERY, depth: int = 10
 ) -> list[str]:
-    """Give the ids of the candidates that share words with a query."""
+    """Return the ids of the candidates that share words with a query."""
     return ids(reader.lexical(query, where=where, depth=depth))
 
 
 def near(
     reader: StoreReader, *, model_id: str = "m", where: ToolFilter = EVERY, depth: int = 10
 ) -> list[str]:
-    """Give the ids of the candidates by their angle from 0."""
+    """Return the ids of the candidates by their angle from 0."""
     return ids(reader.nearest([3.0, 0.0], model_id=model_id, where=where, depth=depth))

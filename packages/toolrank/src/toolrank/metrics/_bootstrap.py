@@ -31,7 +31,7 @@ class Interval:
 def bootstrap_interval(
     values: Sequence[float], *, level: float, resamples: int, seed: int
 ) -> Interval:
-    """Give the percentile bootstrap interval of a mean (Efron & Tibshirani 1993, chapter 13).
+    """Return the percentile bootstrap interval of a mean (Efron & Tibshirani 1993, chapter 13).
 
     Args:
         values: One value per query, at least one. The same values in the same order give the
@@ -55,7 +55,7 @@ def bootstrap_interval(
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Give the value below which a share of the values lie, interpolated between neighbours."""
+    """Return the value below which a share of the values lie, interpolated between neighbours."""
     place = share * (len(ordered) - 1)
     below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
     return below + (above - below) * (place - math.floor(place))

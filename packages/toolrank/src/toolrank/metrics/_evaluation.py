@@ -42,7 +42,7 @@ class Evaluation:
     values: Mapping[str, Mapping[str, float]]
 
     def mean(self, measure: str | Measure) -> float:
-        """Give a measure's mean over all queries.
+        """Return a measure's mean over all queries.
 
         Raises:
             RankingArgumentError: The measure was not evaluated.
@@ -52,7 +52,7 @@ class Evaluation:
     def confidence_interval(
         self, measure: str | Measure, level: float = 0.95, resamples: int = 1000, seed: int = 0
     ) -> Interval:
-        """Give the bootstrap interval of a measure's mean; equal arguments give an equal one.
+        """Return the bootstrap interval of a measure's mean; equal arguments give an equal one.
 
         Args:
             measure: One of those evaluated.

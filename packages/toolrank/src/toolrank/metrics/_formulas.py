@@ -35,7 +35,7 @@ Relevant: TypeAlias = Collection[str] | Mapping[str, float]
 
 
 def recall(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
-    """Give the share of the relevant ids that are among the first k.
+    """Return the share of the relevant ids that are among the first k.
 
     Raises:
         RankingArgumentError: A k below one, no relevant ids, or something that is no id.
@@ -45,7 +45,7 @@ def recall(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
 
 
 def precision(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
-    """Give the share of the first k places that hold a relevant id.
+    """Return the share of the first k places that hold a relevant id.
 
     A list shorter than k is divided by k all the same, as in trec_eval.
 
@@ -57,7 +57,7 @@ def precision(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
 
 
 def hit(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
-    """Give 1.0 if any relevant id is among the first k (trec_eval's `success`), or 0.0.
+    """Return 1.0 if any relevant id is among the first k (trec_eval's `success`), or 0.0.
 
     Raises:
         RankingArgumentError: As for `recall`.
@@ -67,7 +67,7 @@ def hit(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
 
 
 def completeness(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
-    """Give 1.0 if all relevant ids are among the first k (COMP@k of Qu et al. 2024), or 0.0.
+    """Return 1.0 if all relevant ids are among the first k (COMP@k of Qu et al. 2024), or 0.0.
 
     A request that needs three tools is served by nothing less than the three.
 
@@ -79,7 +79,7 @@ def completeness(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
 
 
 def reciprocal_rank(ranked: Sequence[str], relevant: Relevant, k: int | None = None) -> float:
-    """Give 1 / rank of the first relevant id, or 0.0 where none is found (Voorhees 1999).
+    """Return 1 / rank of the first relevant id, or 0.0 where none is found (Voorhees 1999).
 
     Its mean over queries is the MRR.
 
@@ -96,7 +96,7 @@ def reciprocal_rank(ranked: Sequence[str], relevant: Relevant, k: int | None = N
 
 
 def ndcg(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
-    """Give the discounted cumulative gain of the first k, divided by the best attainable.
+    """Return the discounted cumulative gain of the first k, divided by the best attainable.
 
     After Järvelin & Kekäläinen (2002), in the form of trec_eval's `ndcg_cut`: gains as they are
     given, divided by log2(rank + 1); the best attainable is that of all relevant ids by gain.
@@ -135,13 +135,13 @@ def check_ids(ids: Collection[object], *, argument: str, of: str) -> None:
 def distinct_ids(
     ranked: Sequence[str], *, argument: str = "ranked", of: str = "the ranking"
 ) -> list[str]:
-    """Give each id of a ranking once, at its first rank; refuse what would match nothing."""
+    """Return each id of a ranking once, at its first rank; refuse what would match nothing."""
     check_ids(ranked, argument=argument, of=of)
     return list(dict.fromkeys(ranked))
 
 
 def as_gains(relevant: Relevant) -> Mapping[str, float]:
-    """Give the gain of each id, 1 where none was given."""
+    """Return the gain of each id, 1 where none was given."""
     if isinstance(relevant, Mapping):
         return cast("Mapping[str, float]", relevant)
     return dict.fromkeys(relevant, 1.0)
@@ -150,7 +150,7 @@ def as_gains(relevant: Relevant) -> Mapping[str, float]:
 def positive_gains(
     relevant: Relevant, *, argument: str = "relevant", of: str = "the query"
 ) -> dict[str, float]:
-    """Give the gain of each relevant id; refuse judgements that no ranking can be held to."""
+    """Return the gain of each relevant id; refuse judgements that no ranking can be held to."""
     check_ids(relevant, argument=argument, of=of)
     given = as_gains(relevant)
     for id_, gain in given.items():
@@ -169,7 +169,7 @@ def positive_gains(
 def _found(
     ranked: Sequence[str], relevant: Relevant, k: int | None
 ) -> tuple[dict[int, str], dict[str, float]]:
-    """Give the relevant ids among the first k by their rank, and the gains of all."""
+    """Return the relevant ids among the first k by their rank, and the gains of all."""
     check_k(k)
     gains = positive_gains(relevant)
     places = enumerate(distinct_ids(ranked)[:k], start=1)

@@ -67,7 +67,7 @@ class Measure:
         return cls(name, None if k is None else int(k))
 
     def __call__(self, ranked: Sequence[str], relevant: Relevant) -> float:
-        """Give the value for one query: the ids found, best first, against the relevant ones."""
+        """Return the value for one query: the ids found, best first, against the relevant ones."""
         if self.k is None:
             return _formulas.reciprocal_rank(ranked, relevant)
         return _FORMULAS[self.name](ranked, relevant, self.k)

@@ -54,7 +54,7 @@ class TrecFormatError(ToolRankError, ValueError):
 
 
 def ranked_ids(run: Mapping[str, Sequence[Hit | RankedHit]]) -> dict[str, list[str]]:
-    """Give the run that `evaluate` takes: each query's ids in their order, without scores."""
+    """Return the run that `evaluate` takes: each query's ids in their order, without scores."""
     return {query: [hit.id for hit in hits] for query, hits in run.items()}
 
 
@@ -160,7 +160,7 @@ def read_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
 
 
 def _lines(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
-    """Give the number and the decoded fields of each line that is not blank."""
+    """Yield the number and the decoded fields of each line that is not blank."""
     count = len(form.split())
     # Bytes split at ASCII whitespace alone, as C does; text would split inside foreign ids.
     with path.open("rb") as lines:

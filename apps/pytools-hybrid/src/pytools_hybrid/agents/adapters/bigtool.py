@@ -25,7 +25,7 @@ def retrieval_functions(
     limit: int | None = None,
     threshold: float | None = None,
 ) -> tuple[Callable[[str], list[str]], Callable[[str], Awaitable[list[str]]]]:
-    """Give `retrieve_tools_function` and `retrieve_tools_coroutine` of `create_agent`.
+    """Return `retrieve_tools_function` and `retrieve_tools_coroutine` of `create_agent`.
 
     Args:
         registry: The `tool_registry` of the agent; it may change while the agent runs.

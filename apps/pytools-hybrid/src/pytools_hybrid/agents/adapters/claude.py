@@ -97,7 +97,7 @@ class ClientToolSearch:
 
 
 def tool_param(function: ToolFunction) -> ToolParam:
-    """Give the definition of a tool from a tree, as `pytools_hybrid.load_tool` gives it."""
+    """Return the definition of a tool from a tree, as `pytools_hybrid.load_tool` gives it."""
     return {
         "name": function.name,
         "description": function.description,

@@ -67,7 +67,7 @@ class ClientToolSearch:
 
 
 def search_tool() -> ToolSearchToolParam:
-    """Give the tool that asks us, not OpenAI, to search."""
+    """Return the tool that asks us, not OpenAI, to search."""
     return {
         "type": "tool_search",
         "execution": "client",
@@ -82,7 +82,7 @@ def search_tool() -> ToolSearchToolParam:
 
 
 def asked(call: ResponseToolSearchCall) -> str:
-    """Give the request of a search."""
+    """Return the request of a search."""
     if not isinstance(call.arguments, dict):
         return ""
     return str(cast("dict[str, object]", call.arguments).get("query", ""))
@@ -91,7 +91,7 @@ def asked(call: ResponseToolSearchCall) -> str:
 def search_output(
     call: ResponseToolSearchCall, tools: Iterable[FunctionToolParam]
 ) -> ToolSearchOutput:
-    """Give the item that answers a search, for the `input` of the next request."""
+    """Return the item that answers a search, for the `input` of the next request."""
     return {
         "type": "tool_search_output",
         "call_id": call.call_id,
@@ -102,7 +102,7 @@ def search_output(
 
 
 def function_tool(function: ToolFunction) -> FunctionToolParam:
-    """Give the definition of a tool from a tree, as `pytools_hybrid.load_tool` gives it."""
+    """Return the definition of a tool from a tree, as `pytools_hybrid.load_tool` gives it."""
     return {
         "type": "function",
         "name": function.name,

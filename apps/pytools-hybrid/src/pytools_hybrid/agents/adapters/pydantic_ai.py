@@ -32,7 +32,7 @@ _log = logging.getLogger("pytools_hybrid")
 
 
 def toolset(hits: Iterable[FoundTool]) -> FunctionToolset[Any]:
-    """Give an agent the tools of a search to call, for `Agent.run(…, toolsets=[…])`.
+    """Return the tools of a search for an agent to call, for `Agent.run(…, toolsets=[…])`.
 
     This imports their modules and lets the model run them. A tool that cannot be imported is left
     out, and the log says why. Arguments that do not fit go back to the model.
@@ -52,7 +52,7 @@ def toolset(hits: Iterable[FoundTool]) -> FunctionToolset[Any]:
 def search_strategy(
     corpus: ToolCorpus | None = None, *, limit: int | None = None, threshold: float | None = None
 ) -> Callable[[RunContext[Any], Sequence[str], Sequence[HeldTool]], Awaitable[list[str]]]:
-    """Give the `strategy` of `pydantic_ai.capabilities.ToolSearch`, over deferred tools.
+    """Return the `strategy` of `pydantic_ai.capabilities.ToolSearch`, over deferred tools.
 
     Args:
         corpus: What ranks; one of its own by default.
@@ -83,7 +83,7 @@ def search_strategy(
 
 
 def _unused(name: str, taken: Collection[str]) -> str:
-    """Tell tools apart that have one name in two sources, or only after it was cut."""
+    """Distinguish tools that have one name in two sources, or only after it was cut."""
     numbered = (f"{name[: NAME_LENGTH - 4]}_{number}" for number in count(2))
     return next(it for it in chain((name,), numbered) if it not in taken)
 

@@ -29,7 +29,7 @@ __all__ = ["checks"]
 def checks(
     settings: Settings | SettingsError, *, settings_file: Path | None = None
 ) -> Iterator[Check]:
-    """Give the checks for some settings.
+    """Yield the checks for some settings.
 
     Args:
         settings: The settings, or why there are none: then only what needs none is checked.

@@ -73,7 +73,7 @@ def look_at_database(
 
 
 def name_of(roots: Roots) -> str:
-    """Give the name by which an index knows its trees."""
+    """Return the name by which an index knows its trees."""
     return os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
 
 
@@ -120,7 +120,7 @@ def _is_writable(database: Path) -> bool:
 
 
 def _is_free(index: ToolIndex, database: Path, patience: float) -> bool:
-    """Tell whether nobody holds the right to bring the index up to date, or for a moment only."""
+    """Return whether nobody holds the right to update the index for longer than a moment."""
     # Where the lock's file has never been made nobody can hold it, and none is to be made here.
     if not database.with_name(f"{database.name}-{_LEASE}.lock").exists():
         return True

@@ -83,7 +83,7 @@ def look_at_embedder(
 
 
 def remedy_of(message: str, *, model: str) -> str:
-    """Give the command that the message of a failed call names, or the best there is.
+    """Return the command that the message of a failed call names, or the best there is.
 
     Args:
         message: What went wrong; it may repeat the name of the model.

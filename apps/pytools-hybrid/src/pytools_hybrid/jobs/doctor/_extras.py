@@ -34,7 +34,7 @@ def look_at_reranking(model: str) -> Verdict:
 
 
 def look_at_importing(generator: str = _GENERATOR) -> Verdict:
-    """Tell whether MCP servers can be imported.
+    """Return whether MCP servers can be imported.
 
     Args:
         generator: The module that makes models of JSON Schemas.

@@ -73,15 +73,15 @@ class Finding:
 
 
 def fine(message: str) -> Verdict:
-    """Say that all is well."""
+    """Report that all is well."""
     return Verdict(Status.OK, message)
 
 
 def warning(message: str, remedy: str | None = None) -> Verdict:
-    """Say what could be better."""
+    """Return what could be better."""
     return Verdict(Status.WARNING, message, remedy)
 
 
 def failed(message: str, remedy: str | None = None) -> Verdict:
-    """Say what does not work."""
+    """Return what does not work."""
     return Verdict(Status.FAILED, message, remedy)

@@ -54,7 +54,7 @@ class ModelChoice:
 
 
 def model_choices(*, call: bool = False, device: str = "auto") -> Iterator[ModelChoice]:
-    """Tell which models could be used here, each as soon as it is known.
+    """Yield which models could be used here, each as soon as it is known.
 
     Names of keys are looked for in the environment; their values are not looked at.
 
@@ -211,7 +211,7 @@ def _json(address: str, body: dict[str, str] | None = None) -> dict[str, Any]:
 
 
 def _lacking(provider: str) -> str | None:
-    """Give the command that installs what a provider needs, or None where it is there."""
+    """Return the command that installs what a provider needs, or None where it is there."""
     if has_pydantic_ai() and all(map(_is_installed, provider_of(provider).modules)):
         return None
     return REMEDIES.to_install(provider)

@@ -28,7 +28,7 @@ _SHOWN_ISSUES = 3
 
 
 def look_at_no_root(error: SettingsError) -> Verdict:
-    """Say that there is nothing to search."""
+    """Report that there is nothing to search."""
     return failed(str(error), "pytools-hybrid doctor --root FOLDER")
 
 
@@ -105,7 +105,7 @@ def look_at_root(
 
 
 def _known(database: Path, root: Path, roots: Roots) -> dict[str, FileStamp | None]:
-    """Give the stamps of the files of one tree that an index has read, by path below it."""
+    """Return the stamps of the files of one tree that an index has read, by path below it."""
     from toolindex import ToolIndex, ToolIndexError
     from toolscan import RECORD_VERSION
 
@@ -119,7 +119,7 @@ def _known(database: Path, root: Path, roots: Roots) -> dict[str, FileStamp | No
 
 
 def _misread(root: Path) -> str:
-    """Say what is wrong with the tree's `capabilities.toml`, if there is one."""
+    """Return what is wrong with the tree's `capabilities.toml`, if there is one."""
     from pytools_hybrid.index import FILE_NAME, CapabilitiesError, parse_capabilities, read_text
 
     path = root / FILE_NAME
@@ -131,7 +131,7 @@ def _misread(root: Path) -> str:
 
 
 def _reasons(issues: list[ScanIssue]) -> str:
-    """Say why files are left out: how many for each reason, and the first of them."""
+    """Explain why files are left out: how many for each reason, and the first of them."""
     counts = Counter(str(issue.reason) for issue in issues)
     reasons = ", ".join(f"{count} × {reason}" for reason, count in counts.most_common())
     first = "; ".join(f"{issue.path}: {issue.detail}" for issue in issues[:_SHOWN_ISSUES])

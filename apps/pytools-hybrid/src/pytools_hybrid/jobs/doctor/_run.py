@@ -46,7 +46,7 @@ def diagnose(checks: Iterable[Check]) -> Iterator[Finding]:
 
 
 def _verdict(check: Check) -> Verdict | None:
-    """Give what a check says, or None if it says nothing in time."""
+    """Return what a check says, or None if it says nothing in time."""
     answer: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
 
     def look() -> None:

@@ -51,7 +51,7 @@ class CapabilityFile:
         self.path: Path = root / FILE_NAME
 
     def read(self) -> Capabilities:
-        """Give what it says now.
+        """Return what it says now.
 
         Raises:
             CapabilitiesError: It is broken, or cannot be read.
@@ -117,7 +117,7 @@ class CapabilityFile:
 
 
 def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> str:
-    """Give the text of a file with entries added or replaced, and all else as it was.
+    """Return the text of a file with entries added or replaced, and all else as it was.
 
     New entries are sorted by id among those that were made; what people wrote, comments too,
     keeps its place.
@@ -197,7 +197,7 @@ def _written(capability: Capability, newline: str) -> str:
 
 
 def _lease(path: Path) -> Lease:
-    """Give the right to change a file; its lock lies in the cache, not in a tree of files."""
+    """Return the right to change a file; its lock lies in the cache, not in a tree of files."""
     folder = user_cache_path("pytools-hybrid")
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

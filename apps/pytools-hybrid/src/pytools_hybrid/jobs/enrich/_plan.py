@@ -125,7 +125,7 @@ def plan_enrichment(
 
 
 def price_of(model: str, tokens: tuple[int, int]) -> float | None:
-    """Give what some tokens cost with a model, in US dollars, or None where nobody knows."""
+    """Return what some tokens cost with a model, in US dollars, or None where nobody knows."""
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.usage import RequestUsage
 

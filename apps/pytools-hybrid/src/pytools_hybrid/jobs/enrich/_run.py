@@ -113,7 +113,7 @@ class _Work:
             self._progress(len(self._written) + len(self._missing), self._total)
 
     def report(self) -> EnrichmentReport:
-        """Give what has come of it so far."""
+        """Return what has come of it so far."""
         return EnrichmentReport(
             written=len(self._written),
             files=tuple(self._files),

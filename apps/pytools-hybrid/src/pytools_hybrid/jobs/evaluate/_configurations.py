@@ -43,7 +43,7 @@ class Configuration:
 
 
 def configurations(settings: Settings, mode: SearchMode | None) -> list[Configuration]:
-    """Give the configurations to compare.
+    """Return the configurations to compare.
 
     Args:
         settings: The settings as they are; "hybrid" is what they give.

@@ -72,7 +72,7 @@ class Figures:
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def mean_within(self, group: str, measure: str) -> float:
-        """Give a measure's mean over one group's queries."""
+        """Return a measure's mean over one group's queries."""
         values = self.evaluation.values[measure]
         ids = self.groups[group]
         return math.fsum(values[id_] for id_ in ids) / len(ids)

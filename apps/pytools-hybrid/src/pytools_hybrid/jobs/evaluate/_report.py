@@ -22,7 +22,7 @@ _COMPLETENESS = f"completeness@{DEPTH}"
 
 
 def as_json(report: EvaluationReport) -> dict[str, Any]:
-    """Give the figures as one JSON value; `eval --help` tells its keys."""
+    """Return the figures as one JSON value; `eval --help` tells its keys."""
     found = best(report.figures)
     return {
         "queries": report.queries,
@@ -75,7 +75,7 @@ def _mode(figures: Figures, report: EvaluationReport) -> dict[str, Any]:
 
 
 def as_text(report: EvaluationReport) -> str:
-    """Give the figures as a table with the best of each column marked, and what follows from it."""
+    """Return the figures as a table, the best of each column marked, and what follows from it."""
     recall = [f"recall@{k}" for k in report.recall_at]
     columns = [
         *(_column(name, name, report.figures) for name in (*recall, BEST_BY)),
@@ -99,7 +99,7 @@ def as_text(report: EvaluationReport) -> str:
 
 
 def title(report: EvaluationReport) -> str:
-    """Say what was measured, on one line."""
+    """Return what was measured, on one line."""
     queries = "1 query" if report.queries == 1 else f"{report.queries} queries"
     tools = "1 tool" if report.tools == 1 else f"{report.tools} tools"
     return f"{queries}, {tools}, model {report.model}"

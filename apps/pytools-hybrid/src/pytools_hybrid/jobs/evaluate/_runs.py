@@ -24,7 +24,7 @@ _STEP = 1e-6
 
 
 def run_paths(path: Path, compared: Sequence[Configuration]) -> dict[str, Path]:
-    """Give each configuration's file by its name: `runs.trec`, or `runs.hybrid-rrf.trec` of many.
+    """Return each configuration's file by its name: `runs.trec`, or `runs.hybrid-rrf.trec` of many.
 
     Args:
         path: The file that the user named.

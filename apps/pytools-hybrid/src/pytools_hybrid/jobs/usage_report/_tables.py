@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 
 def searches_table(searches: Iterable[SearchRecord]) -> Table:
-    """Give the columns and rows of searches."""
+    """Return the columns and rows of searches."""
     rows = [
         {
             "id": search.id,
@@ -59,7 +59,7 @@ def searches_table(searches: Iterable[SearchRecord]) -> Table:
 
 
 def outcomes_table(outcomes: Iterable[OutcomeRecord]) -> Table:
-    """Give the columns and rows of outcomes."""
+    """Return the columns and rows of outcomes."""
     rows = [
         {
             "at": timestamp(outcome.at),

@@ -55,7 +55,7 @@ def as_text(report: UsageReport) -> str:
 
 
 def as_json(report: UsageReport) -> dict[str, Any]:
-    """Give the figures as values of JSON."""
+    """Return the figures as values of JSON."""
     return {
         "total": _day_row(report.total),
         "share_without_results": report.total.share_without_results,

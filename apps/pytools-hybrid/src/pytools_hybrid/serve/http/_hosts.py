@@ -72,11 +72,11 @@ class HostRule:
         self._answers_all = not is_loopback(bound) and not self._allowed
 
     def allows_host(self, host: NetworkLocation | None) -> bool:
-        """Tell whether a request may be addressed so."""
+        """Return whether a request may be addressed so."""
         return host is not None and (self._answers_all or self._is_known(host))
 
     def allows_origin(self, origin: str, host: NetworkLocation) -> bool:
-        """Tell whether a page of some origin may send a request that is addressed to a host."""
+        """Return whether a page of some origin may send a request addressed to a host."""
         location = NetworkLocation.of_origin(origin)
         if location is None:
             return False
@@ -93,7 +93,7 @@ class HostRule:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host can only be this machine, whatever a name server says."""
+    """Return whether a host can only be this machine, whatever a name server says."""
     if host.lower() == "localhost":
         return True
     try:

@@ -11,7 +11,7 @@ __all__ = ["index_state"]
 
 
 async def index_state(search: ToolSearch) -> dict[str, Any]:
-    """Give the generation and the coverage of an index, as values of JSON.
+    """Return the generation and the coverage of an index, as values of JSON.
 
     Raises:
         DatabaseError: The index cannot be read.

@@ -102,7 +102,7 @@ def _has_body(scope: Scope) -> bool:
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:
-    """Give the body, or None where it is too large; the rest is read off then."""
+    """Return the body, or None where it is too large; the rest is read off then."""
     body = bytearray()
     while True:
         message = await receive()

@@ -93,7 +93,7 @@ class Metrics:
         self._generation.set(generation)
 
     def exposition(self) -> bytes:
-        """Give all in Prometheus' text format."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
 

@@ -168,13 +168,13 @@ class _Schemas:
         self._schemas: dict[str, Any] = {}
 
     def of(self, model: type[BaseModel], mode: JsonSchemaMode = "serialization") -> dict[str, Any]:
-        """Give the reference to a model's schema."""
+        """Return the reference to a model's schema."""
         references, definitions = models_json_schema([(model, mode)], ref_template=_REF)
         self._schemas |= definitions["$defs"]
         return next(iter(references.values()))
 
     def all(self) -> dict[str, Any]:
-        """Give the schemas by name."""
+        """Return the schemas by name."""
         return dict(sorted(self._schemas.items()))
 
 
@@ -239,7 +239,7 @@ def _parameters(operation: _Operation) -> list[dict[str, Any]]:
 
 
 def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the schema of a parameter that is left out instead of being null."""
+    """Return the schema of a parameter that is left out instead of being null."""
     plain: dict[str, Any] = {}
     for alternative in schema.get("anyOf", []):
         if alternative.get("type") != "null":

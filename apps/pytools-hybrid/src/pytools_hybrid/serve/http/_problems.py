@@ -90,7 +90,7 @@ class ProblemError(Exception):
         self.headers = headers
 
     def response(self, scope: Scope) -> Response:
-        """Give the response to a request."""
+        """Return the response to a request."""
         details = ProblemDetails(
             type="about:blank",
             title=HTTPStatus(self.status).phrase,
@@ -109,7 +109,7 @@ class ProblemError(Exception):
 
 
 def exception_handlers() -> dict[Any, Callable[[Request, Exception], Response]]:
-    """Give what makes a response of each exception that leaves an endpoint."""
+    """Return what makes a response of each exception that leaves an endpoint."""
     of_libraries = (ToolEmbedError, ToolIndexError, ToolRankError)
     kinds = (ProblemError, HTTPException, PytoolsError, *of_libraries, Exception)
     return dict.fromkeys(kinds, _respond)

@@ -58,7 +58,7 @@ class Inventory:
         return counts
 
     async def sentence(self) -> str:
-        """Say what is indexed now, the largest categories first; nothing if that is not known."""
+        """Return what is indexed now, largest categories first; nothing if that is unknown."""
         try:
             counts = await self.counts()
         except ToolIndexError as error:

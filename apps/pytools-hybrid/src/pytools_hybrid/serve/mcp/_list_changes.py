@@ -55,7 +55,7 @@ class ListChanges:
         return result
 
     async def announce(self) -> None:
-        """Tell all clients; one that does not read does not hold the others up for long."""
+        """Notify all clients; one that does not read does not hold up the others for long."""
         await self._bus.publish(ToolsListChanged())
         if self._connections:
             sending = {

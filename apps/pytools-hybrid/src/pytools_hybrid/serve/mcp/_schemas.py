@@ -15,7 +15,7 @@ _NULL = {"type": "null"}
 
 
 def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Give the JSON Schema of a model, without what pydantic adds for other readers.
+    """Return the JSON Schema of a model, without what pydantic adds for other readers.
 
     Left out are titles, the docstrings of models, references (what they lead to is put in their
     place, so the model must not contain itself), null, since what is None is not sent, and the

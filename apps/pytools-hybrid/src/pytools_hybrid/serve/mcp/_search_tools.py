@@ -109,7 +109,7 @@ def search_tools(
 
 
 def _arguments(limit: int) -> type[SearchArguments]:
-    """Give the arguments, with the limit of the settings as the default that agents read."""
+    """Return the arguments, with the limit of the settings as the default that agents read."""
     default = SearchArguments.model_fields["limit"].default
     if limit == default:
         return SearchArguments

@@ -98,7 +98,7 @@ class ToolServer(MCPServer[None]):
         return await call_next(ctx)
 
     async def announce_changes(self) -> None:
-        """Tell clients when the list of tools changes, until cancelled."""
+        """Notify clients when the list of tools changes, until cancelled."""
         if self._follow is not None:
             await self._follow(self._changes)
 
@@ -108,7 +108,7 @@ class ToolServer(MCPServer[None]):
         arguments: dict[str, Any] | None = None,
         context: Context[None, Any] | None = None,
     ) -> GetPromptResult | InputRequiredResult:
-        """Give a prompt.
+        """Return a prompt.
 
         Raises:
             MCPError: There is none of that name.

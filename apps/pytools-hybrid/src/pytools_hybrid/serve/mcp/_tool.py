@@ -47,7 +47,7 @@ class ServedTool(Generic[A]):
     reports: bool = False
 
     async def listed(self) -> Tool:
-        """Give its definition as it is now."""
+        """Return its definition as it is now."""
         return Tool(
             name=self.name,
             title=self.title,
