@@ -443,16 +443,6 @@ def test_an_index_of_a_later_version_wants_an_upgrade(indexed, roots, commands):
     assert verdict.remedy == "pip install --upgrade pytools-hybrid"
 
 
-def test_an_index_of_an_earlier_version_will_be_brought_on(indexed, roots, commands):
-    with closing(sqlite3.connect(indexed)) as connection:
-        connection.execute("PRAGMA user_version = 1")
-
-    verdict = look_at_database(indexed, roots, commands)
-
-    assert verdict.status is Status.WARNING
-    assert "older version" in verdict.message
-
-
 def test_the_index_of_another_tree_is_told(indexed, commands, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

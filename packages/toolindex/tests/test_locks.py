@@ -10,6 +10,7 @@ from threading import Barrier
 
 import pytest
 from toolindex import ToolIndex, application_id
+from toolindex._parts import INDEX
 
 pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
 pytest.importorskip("sqlite3")
@@ -61,7 +62,7 @@ def open_for_reading_and_then_write(index):
 
 def ask_whose_it_is(index):
     # That of a new index may still be in its log.
-    assert application_id(index.path) in {0, 0x7079746C}
+    assert application_id(index.path) in {0, INDEX.application_id}
 
 
 @pytest.fixture

@@ -143,14 +143,14 @@ def test_an_index_of_a_later_version_is_refused(path, refuses, fill, journal_mod
     with ToolIndex(path) as index:
         fill(index, ONE)
     with closing(apsw.Connection(str(path))) as connection:
-        connection.execute("PRAGMA user_version = 7")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
         connection.execute(f"PRAGMA journal_mode = {journal_mode}")
     refuses(
         path, NewerSchemaError, "upgrade, or choose", ignored=("search.db-wal", "search.db-shm")
     )
     with pytest.raises(NewerSchemaError) as caught:
         ToolIndex(path)
-    assert (caught.value.found, caught.value.supported) == (7, SCHEMA_VERSION)
+    assert (caught.value.found, caught.value.supported) == (SCHEMA_VERSION + 1, SCHEMA_VERSION)
 
 
 def test_a_folder_is_refused(tmp_path, refuses):

@@ -3,10 +3,8 @@
 import os
 import shutil
 import signal
-import struct
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import apsw
 import pytest
@@ -310,24 +308,6 @@ except DatabaseError as error:
 """
     out, err = start(program, path).communicate(timeout=60)
     assert "cannot be set aside (in use)" in out, err
-
-
-def test_vectors_of_a_damaged_index_of_version_1_are_taken_over(path):
-    vector = struct.pack("<2f", 1.0, 0.0)
-    with closing(apsw.Connection(str(path))) as connection:
-        connection.execute((Path(__file__).parent / "schemas" / "0001.sql").read_text())
-        connection.execute("PRAGMA application_id = 0x7079746C")
-        connection.execute("PRAGMA user_version = 1")
-        connection.execute("INSERT INTO embeddings VALUES ('text', 'm', ?)", (vector,))
-        page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'").get
-        size = connection.pragma("page_size")
-    with path.open("r+b") as file:
-        file.seek((page - 1) * size)
-        file.write(b"\xff" * size)
-    with ToolIndex(path) as index:
-        assert index.damaged is not None
-        with index.reading() as reader:
-            assert reader.connection.execute("SELECT vector FROM embeddings").get == vector
 
 
 def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):

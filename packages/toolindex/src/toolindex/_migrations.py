@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import apsw
 
 from toolindex._descriptors import are_exhausted
-from toolindex._pairing import move_out
 from toolindex._parts import INDEX
-from toolindex._rows import entry_segments, name_key, parameters_from_json
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseError,
@@ -20,7 +17,7 @@ from toolindex.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
     from pathlib import Path
 
     from toolindex._parts import Part
@@ -29,8 +26,6 @@ __all__ = ["SCHEMA_VERSION", "check_tables", "expected_columns", "migrate", "sql
 
 SCHEMA_VERSION = INDEX.version
 
-_ONE_FILE = 5
-"""The last version that kept all in one file."""
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 
 
@@ -112,10 +107,6 @@ def _version(connection: apsw.Connection) -> int:
 
 
 def _step(connection: apsw.Connection, part: Part, version: int) -> None:
-    if part is INDEX and version == _ONE_FILE:
-        while _moves_out(connection):
-            pass
-        return
     with transaction(connection):
         # Another process may have taken the step between the look and the lock.
         if _version(connection) != version:
@@ -126,28 +117,8 @@ def _step(connection: apsw.Connection, part: Part, version: int) -> None:
             reached = part.version
         else:
             reached = version + 1
-            with _functions(connection):
-                connection.execute(sql_of(f"{part.steps}/{reached:04}.sql"))
+            connection.execute(sql_of(f"{part.steps}/{reached:04}.sql"))
         connection.execute(f"PRAGMA user_version = {reached}")
-
-
-def _moves_out(connection: apsw.Connection) -> bool:
-    """Copy what the other file is to hold, or delete it here once all of it is there.
-
-    One transaction may change one of the files only: SQLite writes the two one after the other,
-    and a kill in between must find every row in one of them.
-
-    Returns:
-        Whether anything was copied, so that there may be more.
-    """
-    with transaction(connection):
-        if _version(connection) != _ONE_FILE:
-            return False
-        if move_out(connection):
-            return True
-        connection.execute(sql_of("migrations/0006.sql"))
-        connection.execute(f"PRAGMA user_version = {_ONE_FILE + 1}")
-    return False
 
 
 @contextmanager
@@ -161,22 +132,3 @@ def transaction(connection: apsw.Connection) -> Generator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-@contextmanager
-def _functions(connection: apsw.Connection) -> Generator[None]:
-    """Let statements call what SQL cannot compute; a connection that is lent has none of it."""
-    functions: dict[str, Callable[..., str]] = {"segments": _segments, "name_key": name_key}
-    for name, function in functions.items():
-        connection.create_scalar_function(name, function, deterministic=True)
-    try:
-        yield
-    finally:
-        for name in functions:
-            connection.create_scalar_function(name, None)
-
-
-def _segments(name: str, description: str, parameters: str, category: str, tags: str) -> str:
-    return entry_segments(
-        name, description, parameters_from_json(parameters), category, json.loads(tags)
-    )

@@ -20,47 +20,9 @@ from toolindex._vectors import fill, vector_tables
 if TYPE_CHECKING:
     from toolindex._vectors import VectorTable
 
-__all__ = ["are_paired", "move_out", "pair", "vectors_changed"]
+__all__ = ["are_paired", "pair", "vectors_changed"]
 
 _VECTORS = "vectors"
-
-_COPIES = (
-    "INSERT OR IGNORE INTO kept.embeddings (text_hash, model_id, stored_at, vector) "
-    "SELECT text_hash, model_id, stored_at, vector FROM main.embeddings",
-    "INSERT OR IGNORE INTO kept.refusals (model_id, text_hash, reason, at, times) "
-    "SELECT model_id, text_hash, reason, at, times FROM main.refusals",
-    "INSERT OR IGNORE INTO kept.query_embeddings (model_id, query_hash, used_at, vector) "
-    "SELECT model_id, query_hash, used_at, vector FROM main.query_embeddings",
-    "INSERT OR IGNORE INTO kept.searches "
-    "(id, at, query, mode, parameters, results, latency_ms, degraded) "
-    "SELECT id, at, query, mode, parameters, results, latency_ms, degraded "
-    "FROM main.searches ORDER BY rowid",
-    "INSERT OR IGNORE INTO kept.outcomes (rowid, at, tool_id, success, latency_ms, search_id) "
-    "SELECT rowid, at, tool_id, success, latency_ms, search_id FROM main.outcomes",
-    # Where the other file has outcomes already, from an index that was here before. By time, since
-    # one tool may have a hundred thousand of them.
-    "INSERT INTO kept.outcomes (at, tool_id, success, latency_ms, search_id) "
-    "SELECT at, tool_id, success, latency_ms, search_id FROM main.outcomes AS o "
-    "WHERE NOT EXISTS (SELECT 1 FROM kept.outcomes AS k INDEXED BY outcomes_by_time "
-    "WHERE k.at = o.at AND k.tool_id = o.tool_id AND k.success = o.success "
-    "AND k.latency_ms IS o.latency_ms AND k.search_id IS o.search_id)",
-)
-
-
-def move_out(connection: apsw.Connection) -> int:
-    """Copy what an index of one file holds into the file beside it, and count what was new.
-
-    Args:
-        connection: A connection to both, inside a write transaction.
-    """
-    before = connection.total_changes()
-    for statement in _COPIES:
-        connection.execute(statement)
-    copied = connection.total_changes() - before
-    if copied:
-        # Else both would say 0, as do an index with vectors and a new file beside it.
-        move_on(connection, _VECTORS)
-    return copied
 
 
 def vectors_changed(connection: apsw.Connection) -> None:

@@ -39,8 +39,8 @@ class Part(NamedTuple):
 INDEX = Part(
     schema="main",
     suffix="",
-    application_id=0x7079746C,  # pytl
-    version=6,
+    application_id=0x70797469,  # pyti
+    version=1,
     sql="schema.sql",
     steps="migrations",
     tables=frozenset({"meta", "entries", "entries_fts", "models"}),

@@ -63,7 +63,7 @@ def renew(index: Path, *, suspect: Path) -> Path:
                 aside = _set_aside(kept)
                 finish_renewal(index)
             else:
-                # An index of an older version holds everything.
+                # One of an early development version holds everything.
                 _rescue(index, into=kept)
                 aside = _set_aside(index)
         except OSError as error:
@@ -160,10 +160,8 @@ def _readable(
 ) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
     statements = (
         f"SELECT {columns} FROM {table}",  # noqa: S608 - constants
-        # What lies behind a broken page is still found from the other side; and version 1 did
-        # not keep when a vector was stored.
+        # What lies behind a broken page is still found from the other side.
         f"SELECT {columns} FROM {table} ORDER BY rowid DESC",  # noqa: S608
-        f"SELECT {columns.replace('stored_at', '0')} FROM {table}",  # noqa: S608
     )
     for statement in statements:
         try:

@@ -24,9 +24,7 @@ __all__ = [
     "FTS_COLUMNS",
     "ToolEntry",
     "alias_words",
-    "entry_segments",
     "name_key",
-    "parameters_from_json",
     "row_values",
     "to_entry",
 ]
@@ -71,6 +69,7 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
     """Return a record's values by column of `entries`."""
     size, mtime_ns, ctime_ns, inode = stamp_columns(record.stamp)
     category, name = record.id.category, record.id.name
+    parameters = (text for p in record.parameters for text in (p.alias or p.name, p.description))
     return {
         "id": str(record.id),
         "source": record.id.source,
@@ -86,9 +85,7 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "category_words": _words([category]),
         "parameter_words": _parameter_words(record.parameters),
         "tag_words": _words(record.tags),
-        "segments": entry_segments(
-            name, record.description, record.parameters, category, record.tags
-        ),
+        "segments": segments([name, record.description, *parameters, category, *record.tags]),
         "name_key": name_key(name),
         "qualified_key": name_key(category + name),
         "file_hash": record.file_hash,
@@ -110,23 +107,6 @@ def name_key(text: str) -> str:
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).lower()))
 
 
-def entry_segments(
-    name: str,
-    description: str,
-    parameters: Iterable[Parameter],
-    category: str,
-    tags: Iterable[str],
-) -> str:
-    """Return the value of `segments` for a tool."""
-    of_parameters = (text for p in parameters for text in (p.alias or p.name, p.description))
-    return segments([name, description, *of_parameters, category, *tags])
-
-
-def parameters_from_json(text: str) -> tuple[Parameter, ...]:
-    """Return the parameters that `row_values` wrote."""
-    return tuple(Parameter(**fields) for fields in json.loads(text))
-
-
 def parameter_names(text: str) -> list[str]:
     """Return the names, as a caller writes them, of the parameters that `row_values` wrote."""
     return [str(fields["alias"] or fields["name"]) for fields in json.loads(text)]
@@ -141,7 +121,7 @@ def to_entry(row: Sequence[Any]) -> ToolEntry:
         signature=signature,
         summary=summary,
         description=description,
-        parameters=parameters_from_json(parameters),
+        parameters=tuple(Parameter(**fields) for fields in json.loads(parameters)),
         tags=tuple(json.loads(tags)),
         aliases=tuple(json.loads(aliases)),
     )

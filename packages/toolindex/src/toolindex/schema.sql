@@ -1,4 +1,4 @@
--- Version 6: a new database is made from this file, an older one by the steps in migrations/.
+-- Version 1: a new database is made from this file, an older one by the steps in migrations/.
 -- All of it can be made again, from the tools' files and from the file beside it (kept.sql).
 -- The `entries_vec…` tables are not here: each is as wide as its model's vectors, is made when
 -- the model is put to use, and can always be filled again from `embeddings`.

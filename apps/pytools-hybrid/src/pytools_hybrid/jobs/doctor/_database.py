@@ -67,8 +67,6 @@ def look_at_database(
     except DamagedDatabaseError as error:
         return failed(f"{error} (indexing sets it aside and makes it anew)", commands.index())
     except DatabaseError as error:
-        if "older version" in str(error):
-            return warning(str(error), commands.index())
         return failed(str(error), f"ls -l {quote(str(database))}")
 
 
