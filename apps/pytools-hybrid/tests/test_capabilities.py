@@ -25,7 +25,7 @@ from pytools_hybrid.index import (
     refresh,
 )
 from pytools_hybrid.search import SearchMode
-from pytools_hybrid.settings import Roots, split_tables, statements
+from pytools_hybrid.settings import Roots
 
 ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"
 MERGE, SLUG = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
@@ -107,7 +107,10 @@ class TestReading:
             (f'["{"a" * 10_001}"]', "line 1: the id is longer than any id is"),
             ("x = " + "1" * 5000, "is no TOML"),
             (".".join("a" * 20_000) + " = 1", "a key of too many parts"),
+            ('[ "\\"" . ' + "'b' . " * 20_000 + "c ]", "a key of too many parts"),
+            ("x = { " + ".".join("a" * 20_000) + " = 1 }", "a key of too many parts"),
             ('["a"]\nx = """\n' + "[x\n" * 100_000 + '"""', "line 1: 'a' has 'x', which is none"),
+            ('["a"]\nx = """\n' + "[" * 5000 + '"""\n[b]\ny=1', "line 1: 'a' has 'x'"),
             ('["a"]\nx = [\n' + '["x"],\n' * 20_000 + "]", "line 1: 'a' has 'x', which is none"),
             ('"""\n' + 'x\\"""\n' * 100_000, "is no TOML"),
             ('"' + '\\"' * 100_000, "is no TOML"),
@@ -176,58 +179,6 @@ class TestReading:
 
 def quoted(text):
     return '"' + "".join(f"\\U{ord(char):08x}" for char in text) + '"'
-
-
-class TestBlocks:
-    @pytest.mark.parametrize(
-        ("text", "blocks"),
-        [
-            ("", [""]),
-            ('a = 1\n["b"]\nc = 1\n', ["a = 1\n", '["b"]\nc = 1\n']),
-            (
-                '# top\n\n# of b\n["b"]\n# of c\n[c]',
-                ["# top\n\n", '# of b\n["b"]\n', "# of c\n[c]"],
-            ),
-            ('[b]\nx = [\n["in"],\n[1]]\n[c]', ["", '[b]\nx = [\n["in"],\n[1]]\n', "[c]"]),
-            ('[b]\nx = """\n[no]\n# """\n[c]', ["", '[b]\nx = """\n[no]\n# """\n', "[c]"]),
-            (
-                "[b]\nx = '''\n[no]\\'''''\n# of ['c']\n['c']",
-                ["", "[b]\nx = '''\n[no]\\'''''\n", "# of ['c']\n['c']"],
-            ),
-            (
-                '[b]\nx = """"\\"\n[no]"""""\ny = "[\\""\n["c"] # [',
-                ["", '[b]\nx = """"\\"\n[no]"""""\ny = "[\\""\n', '["c"] # ['],
-            ),
-        ],
-    )
-    def test_a_document_is_cut_above_each_table_and_its_comments(self, text, blocks):
-        assert [block.text for block in split_tables(text)] == blocks
-
-    def test_a_table_is_at_the_line_of_its_header(self):
-        assert [block.line for block in split_tables("# x\n[a]\n\n# y\n[b]")] == [1, 2, 5]
-
-    @given(
-        st.lists(
-            st.sampled_from(
-                [
-                    "# c\n",
-                    "\n",
-                    "[{n}]\n",
-                    'a{n} = """\n[x]\n# """\n',
-                    "b{n} = [\n[1],\n]\n",
-                    "  [c.{n}]\n",
-                ]
-            )
-        )
-    )
-    def test_the_blocks_are_the_document_and_each_is_one(self, parts):
-        text = "".join(part.replace("{n}", str(n)) for n, part in enumerate(parts))
-        blocks = split_tables(text)
-        assert "".join(block.text for block in blocks) == text
-        for block in blocks:
-            tomllib.loads(block.text)
-            assert "".join(statements(block.text)) == block.text
-        assert len(blocks) == 1 + sum("{n}]\n" in part for part in parts)
 
 
 class TestAliases:

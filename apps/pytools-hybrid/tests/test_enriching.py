@@ -111,6 +111,23 @@ class TestTheFile:
         assert set(entries(text)) == {ISSUE, MERGE}
         assert entries(text)[ISSUE].synonyms == ("ticket",)
 
+    @pytest.mark.parametrize(
+        "values",
+        [
+            'use_cases = [\n"[no]",\n]',
+            'use_cases = ["""\n[no]\n# """]',
+            "use_cases = ['''\n[no]\\''''']",
+            'use_cases = [""""\\"\n["no"]""""", "[\\""]  # [',
+        ],
+    )
+    def test_a_text_of_many_lines_is_not_taken_for_a_table(self, values):
+        by_hand = f'["{ISSUE}"]\n{values}\n\n'
+        text = f'{by_hand}# of merging\n["{MERGE}"]\n{values}\ntext_hash = "0"\n'
+        changed = added(text, {COMMITS: MADE, MERGE: MADE})
+        assert changed.startswith(by_hand)
+        assert f'\n\n# of merging\n["{MERGE}"]\nuse_cases = [\n    "a case",\n]\n' in changed
+        assert list(entries(changed)) == [ISSUE, COMMITS, MERGE]
+
     def test_what_was_made_is_sorted_by_id_whatever_came_first(self):
         one = added(added("", {MERGE: MADE}), {ISSUE: MADE, SLUG: MADE})
         other = added(added("", {SLUG: MADE, ISSUE: MADE}), {MERGE: MADE})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from toolindex import FilterError, ToolFilter
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.settings import bare_dots, split_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -34,7 +34,12 @@ FILE_NAME = "capabilities.toml"
 _WILDCARDS = re.compile("[*?]")
 _LISTS = "use_cases", "synonyms"
 _MAX_BYTES = 16 << 20
-_MOST_DOTS = 20
+# Keys of many parts take the square of their number to read.
+_LONG_KEY = re.compile(
+    r"""(?:^|[\[{,])[ \t]*+"""
+    r"""(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""",
+    re.MULTILINE,
+)
 
 
 class CapabilitiesError(PytoolsError):
@@ -154,8 +159,7 @@ def parse_capabilities(text: str, path: Path) -> Capabilities:
         CapabilitiesError: It is no TOML, or says something else than capabilities.
     """
     text = text.removeprefix("\ufeff")
-    # Keys of many parts take the square of their number to read.
-    if bare_dots(text) > _MOST_DOTS:
+    if _LONG_KEY.search(text):
         raise CapabilitiesError(path, "has a key of too many parts; ids stand in quotation marks")
     try:
         content = tomllib.loads(text)
@@ -196,5 +200,9 @@ def _capability(key: str, table: JsonValue) -> Capability:
 
 def _line_of(key: str, text: str) -> int:
     """Return the line of a table's header; of a value that is no table, the first line."""
-    blocks = split_tables(text)
-    return next((block.line for block in blocks if key in tomllib.loads(block.text)), 1)
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.lstrip().startswith("["):
+            with suppress(ValueError, RecursionError):
+                if key in tomllib.loads(line):
+                    return number
+    return 1

@@ -7,7 +7,6 @@ from pytools_hybrid.settings._nearby import LAYOUTS, meant_folder, nearby_root, 
 from pytools_hybrid.settings._remedies import REMEDIES
 from pytools_hybrid.settings._roots import Roots, RootsLike
 from pytools_hybrid.settings._settings import EXPOSING, Settings, flag, variable
-from pytools_hybrid.settings._toml_blocks import bare_dots, split_tables, statements
 
 __all__ = [
     "ALIASES",
@@ -18,7 +17,6 @@ __all__ = [
     "Roots",
     "RootsLike",
     "Settings",
-    "bare_dots",
     "check_model_name",
     "find_settings_file",
     "flag",
@@ -27,7 +25,5 @@ __all__ = [
     "no_tools",
     "read_settings_file",
     "renamed",
-    "split_tables",
-    "statements",
     "variable",
 ]

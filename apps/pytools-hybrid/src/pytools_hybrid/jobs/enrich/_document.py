@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import tomllib
 from contextlib import suppress
@@ -23,10 +24,9 @@ from pytools_hybrid.index import (
     parse_capabilities,
     read_text,
 )
-from pytools_hybrid.settings import split_tables, statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["CapabilityFile", "with_capabilities"]
 
@@ -38,6 +38,7 @@ _PREAMBLE = """\
 """
 _PATIENCE_SECONDS = 10.0
 _KEYS = "use_cases", "synonyms", "text_hash"
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class CapabilityFile:
@@ -128,7 +129,7 @@ def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> 
     before = parse_capabilities(text, path).entries
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     newline = "\r\n" if "\r\n" in text else "\n"
-    blocks = [block.text for block in split_tables(text.removeprefix(mark))]
+    blocks = _tables(text.removeprefix(mark))
     keys = [next(iter(tomllib.loads(block)), "") for block in blocks]
     keys[0] = ""
     expected = dict(before)
@@ -156,6 +157,35 @@ def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> 
     return changed
 
 
+def _tables(text: str) -> list[str]:
+    """Cut a valid document above each table and its comments; first is what stands before any."""
+    blocks, above = [""], ""
+    for statement in _statements(text):
+        if statement.lstrip(" \t").startswith("#"):
+            above += statement
+            continue
+        if statement.lstrip(" \t").startswith("["):
+            blocks.append("")
+        blocks[-1] += above + statement
+        above = ""
+    blocks[-1] += above
+    return blocks
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Yield the headers, pairs, comments and empty lines of a valid document.
+
+    A statement that goes on in the next line is no valid document.
+    """
+    statement = ""
+    for line in _LINE.findall(text):
+        statement += line
+        with suppress(tomllib.TOMLDecodeError):
+            tomllib.loads(statement)
+            yield statement
+            statement = ""
+
+
 def _place(id_: str, keys: list[str], entries: Mapping[str, Capability]) -> int:
     for place, key in enumerate(keys):
         if place and key > id_ and entries[key].text_hash is not None:
@@ -174,7 +204,7 @@ def _rewritten(block: str, written: str) -> str:
     """Put other values into a table; comments on lines of their own stay."""
     kept: list[str] = []
     place = None
-    for statement in statements(block):
+    for statement in _statements(block):
         if tomllib.loads(statement).keys() & set(_KEYS):
             place = len(kept) if place is None else place
         else:
