@@ -12,7 +12,6 @@ from toolrank import (
     Channel,
     Content,
     Contribution,
-    CrossEncoderReranker,
     Explanation,
     Filter,
     Fingerprint,
@@ -20,7 +19,6 @@ from toolrank import (
     FuzzyRetriever,
     Hit,
     HybridRanker,
-    LLMQueryRewriter,
     LLMReranker,
     NameRetriever,
     NumpyVectorRetriever,
@@ -30,7 +28,6 @@ from toolrank import (
     Reranker,
     RerankOutcome,
     Retriever,
-    RewriteOutcome,
     TermMatch,
     TermStatistics,
     VectorMatrix,
@@ -133,9 +130,6 @@ async def rerankers_say_what_they_did(candidates: list[Candidate], request: str)
         outcome = await own.rerank(request, candidates)
         assert_type(outcome, RerankOutcome)
         assert_type(outcome.hits, tuple[RankedHit, ...])
-    CrossEncoderReranker(lambda pairs: [float(len(text)) for _, text in pairs])
-    rewritten = await LLMQueryRewriter("openai:gpt-5").rewrite(request)
-    assert_type(rewritten, RewriteOutcome)
     LLMReranker("m", when="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

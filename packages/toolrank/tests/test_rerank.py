@@ -16,8 +16,6 @@ from pydantic_ai.profiles import ModelProfile
 from toolrank import (
     Candidate,
     Contribution,
-    CrossEncoderReranker,
-    LLMQueryRewriter,
     LLMReranker,
     ModelUsage,
     RankedHit,
@@ -82,9 +80,8 @@ def rerank(reranker, query="merge pdfs", given=None):
     return asyncio.run(reranker.rerank(query, candidates() if given is None else given))
 
 
-def test_both_rerankers_fulfil_the_protocol():
+def test_it_fulfils_the_protocol():
     assert isinstance(LLMReranker(says([1])), Reranker)
-    assert isinstance(CrossEncoderReranker(lambda pairs: []), Reranker)
 
 
 def test_the_models_order_is_taken():
@@ -237,9 +234,8 @@ def test_fewer_than_two_candidates_need_no_order(number):
     model = Recorded([1])
     given = candidates(CLOSE[:number])
 
-    for reranker in (LLMReranker(model.model, when="always"), CrossEncoderReranker(len)):
-        outcome = rerank(reranker, given=given)
-        assert (len(outcome.hits), outcome.reason) == (number, "fewer than two candidates")
+    outcome = rerank(LLMReranker(model.model, when="always"), given=given)
+    assert (len(outcome.hits), outcome.reason) == (number, "fewer than two candidates")
     assert model.prompts == []
 
 
@@ -509,13 +505,12 @@ def test_one_who_gives_up_does_not_take_the_answer_from_the_others():
 # Settings
 
 
-@pytest.mark.parametrize("of", [LLMReranker, LLMQueryRewriter])
 @pytest.mark.parametrize("name", ["", "gpt", "opanai:gpt-5", "openai:gpt-5"])
-def test_a_model_that_cannot_be_used_is_refused_at_once(of, name, monkeypatch):
+def test_a_model_that_cannot_be_used_is_refused_at_once(name, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
     with pytest.raises(RankingArgumentError, match="Name it as provider:model") as caught:
-        of(name)
+        LLMReranker(name)
 
     assert caught.value.argument == "model"
 
@@ -537,11 +532,6 @@ def test_a_setting_that_cannot_work_is_refused_by_name(settings):
         LLMReranker(says([1]), **settings)
 
     assert caught.value.argument == next(iter(settings))
-
-
-def test_a_cross_encoder_of_one_candidate_is_refused():
-    with pytest.raises(RankingArgumentError, match="candidates: 1 is below 2"):
-        CrossEncoderReranker(len, candidates=1)
 
 
 def run_python(code):
@@ -566,6 +556,6 @@ def test_without_the_extra_the_error_names_its_installation():
 def test_pydantic_ai_is_imported_only_where_it_is_used():
     assert run_python(
         "import sys, toolrank\n"
-        "toolrank.CrossEncoderReranker(len)\n"
+        "toolrank.LLMReranker\n"
         "print(any(name.startswith('pydantic') for name in sys.modules))"
     ) == ("False")

@@ -20,14 +20,13 @@ Besides the channels: parts of a request (`Query.parts`), groups, pinned hits, p
 Whether a hit answers at all: `confidence` of its `Evidence`. Hits that say the same:
 `group_duplicates`. Retrievers of your own: `toolrank.testing.check_retriever`.
 Query analysis: `query_terms`, `split_request`, `quoted_phrases`, `match_expression`.
-Second opinions: `LLMReranker`, `CrossEncoderReranker`, `LLMQueryRewriter` (extra `rerank`), and the
-`Reranker` and `QueryRewriter` protocols.
+Second opinions: `LLMReranker` (extra `rerank`), and the `Reranker` protocol.
 """
 
 from typing import TYPE_CHECKING
 
 from toolrank.errors import RankingArgumentError, RetrievalError, ToolRankError
-from toolrank.protocols import Connection, QueryRewriter, Reranker, Retriever
+from toolrank.protocols import Connection, Reranker, Retriever
 
 if TYPE_CHECKING:
     from toolrank._bm25 import BM25Retriever
@@ -59,13 +58,11 @@ if TYPE_CHECKING:
     from toolrank._records import Contribution, Explanation, Filter, Hit, Query, RankedHit
     from toolrank._rerank import (
         Candidate,
-        CrossEncoderReranker,
         LLMReranker,
         RerankOutcome,
         RerankWhen,
         clear_lead,
     )
-    from toolrank._rewrite import MAX_REWRITES, LLMQueryRewriter, RewriteOutcome
     from toolrank._sql import Content
     from toolrank._terms import TermMatch, TermStatistics
     from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
@@ -89,7 +86,6 @@ __all__ = [
     "EXACT_CONFIDENCE",
     "MAX_NEIGHBOURS",
     "MAX_PARTS",
-    "MAX_REWRITES",
     "MAX_TERMS",
     "PART_DEPTH",
     "RECOMMENDED_CONFIDENCE",
@@ -102,7 +98,6 @@ __all__ = [
     "Connection",
     "Content",
     "Contribution",
-    "CrossEncoderReranker",
     "Evidence",
     "Explanation",
     "Filter",
@@ -112,7 +107,6 @@ __all__ = [
     "FuzzyRetriever",
     "Hit",
     "HybridRanker",
-    "LLMQueryRewriter",
     "LLMReranker",
     "ModelUsage",
     "NameRetriever",
@@ -120,7 +114,6 @@ __all__ = [
     "Posting",
     "Postings",
     "Query",
-    "QueryRewriter",
     "RankedHit",
     "RankingArgumentError",
     "RerankOutcome",
@@ -128,7 +121,6 @@ __all__ = [
     "Reranker",
     "RetrievalError",
     "Retriever",
-    "RewriteOutcome",
     "SimilarTerm",
     "TermMatch",
     "TermStatistics",
@@ -172,8 +164,7 @@ _HOMES = {
         "_query": "MAX_TERMS STOP_WORDS match_expression query_terms quoted_phrases",
         "_ranker": "Channel HybridRanker",
         "_records": "Contribution Explanation Filter Hit Query RankedHit",
-        "_rerank": "Candidate CrossEncoderReranker LLMReranker RerankOutcome RerankWhen clear_lead",
-        "_rewrite": "MAX_REWRITES LLMQueryRewriter RewriteOutcome",
+        "_rerank": "Candidate LLMReranker RerankOutcome RerankWhen clear_lead",
         "_sql": "Content",
         "_terms": "TermMatch TermStatistics",
         "_vector": "MAX_NEIGHBOURS VectorRetriever",

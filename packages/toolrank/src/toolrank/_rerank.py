@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -17,14 +16,13 @@ from toolrank._language_model import (
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from toolrank._language_model import ModelOrName
     from toolrank._records import RankedHit
 
 __all__ = [
     "Candidate",
-    "CrossEncoderReranker",
     "LLMReranker",
     "RerankOutcome",
     "RerankWhen",
@@ -128,7 +126,8 @@ class LLMReranker:
     ) -> None:
         if when not in get_args(RerankWhen):
             raise RankingArgumentError("when", f"{when!r} is none of {get_args(RerankWhen)}")
-        _check_candidates(candidates)
+        if candidates < 2:
+            raise RankingArgumentError("candidates", f"{candidates} is below 2: nothing to order")
         self._when = when
         self._candidates = candidates
         self._model: LanguageModel[list[int], tuple[int, ...]] = LanguageModel(
@@ -163,7 +162,7 @@ class LLMReranker:
             answer = await self._model.ask(prompt, read=read)
         except NoAnswerError as error:
             return replace(_unchanged(candidates, error.reason), usage=error.usage)
-        outcome = _reordered(candidates, answer.value, by="the model")
+        outcome = _reordered(candidates, answer.value)
         return replace(outcome, usage=answer.usage)
 
     def _why_not(self, shown: Sequence[Candidate]) -> str:
@@ -177,71 +176,19 @@ class LLMReranker:
         return clear_lead([candidate.hit.score for candidate in shown])
 
 
-class CrossEncoderReranker:
-    """Order the first hits by the scores of a cross encoder, which reads query and text together.
-
-    Args:
-        score: Gives one score for each (query, text), higher is better; the `predict` of
-            sentence-transformers' `CrossEncoder` is one. It runs in a thread, and for queries
-            at the same time in several.
-        candidates: How many hits to score; those behind them keep their places.
-
-    Raises:
-        RankingArgumentError: Fewer than two candidates.
-    """
-
-    def __init__(
-        self, score: Callable[[list[tuple[str, str]]], Iterable[float]], *, candidates: int = 50
-    ) -> None:
-        _check_candidates(candidates)
-        self._score = score
-        self._candidates = candidates
-
-    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:
-        """Return the hits by score, or as they were and why; no failure is raised."""
-        import asyncio
-
-        shown = candidates[: self._candidates]
-        if len(shown) < 2:
-            return _unchanged(candidates, "fewer than two candidates")
-        asked = one_line(query, limit=_QUERY_LENGTH)
-        pairs = [(asked, one_line(candidate.text, limit=_TEXT_LENGTH)) for candidate in shown]
-        try:
-            scores = await asyncio.to_thread(self._scores, pairs)
-        except NoAnswerError as error:
-            return _unchanged(candidates, error.reason)
-        order = sorted(range(len(shown)), key=lambda index: -scores[index])
-        return _reordered(candidates, order, by="the cross encoder")
-
-    def _scores(self, pairs: list[tuple[str, str]]) -> list[float]:
-        try:
-            scores = [float(score) for score in self._score(pairs)]
-        except Exception as error:
-            # It is anybody's code.
-            raise NoAnswerError(f"the scoring failed: {type(error).__name__}: {error}") from error
-        if len(scores) != len(pairs):
-            raise NoAnswerError(f"{len(scores)} scores for {len(pairs)} candidates")
-        if not all(map(math.isfinite, scores)):
-            raise NoAnswerError("a score is not a finite number")
-        return scores
-
-
-def _check_candidates(candidates: int) -> None:
-    if candidates < 2:
-        raise RankingArgumentError("candidates", f"{candidates} is below 2: nothing to order")
-
-
 def _unchanged(candidates: Sequence[Candidate], reason: str) -> RerankOutcome:
     return RerankOutcome(
         hits=tuple(candidate.hit for candidate in candidates), applied=False, reason=reason
     )
 
 
-def _reordered(candidates: Sequence[Candidate], order: Sequence[int], *, by: str) -> RerankOutcome:
+def _reordered(candidates: Sequence[Candidate], order: Sequence[int]) -> RerankOutcome:
     """Put the candidates at `order` first, a permutation of as many positions."""
     places = [*order, *range(len(order), len(candidates))]
     hits = tuple(
         replace(candidates[from_].hit, score=candidates[to].hit.score)
         for to, from_ in enumerate(places)
     )
-    return RerankOutcome(hits=hits, applied=True, reason=f"{by} ordered the first {len(order)}")
+    return RerankOutcome(
+        hits=hits, applied=True, reason=f"the model ordered the first {len(order)}"
+    )

@@ -9,9 +9,8 @@ if TYPE_CHECKING:
 
     from toolrank._records import Hit, Query
     from toolrank._rerank import Candidate, RerankOutcome
-    from toolrank._rewrite import RewriteOutcome
 
-__all__ = ["Connection", "QueryRewriter", "Reranker", "Retriever"]
+__all__ = ["Connection", "Reranker", "Retriever"]
 
 
 class Connection(Protocol):
@@ -60,18 +59,4 @@ class Reranker(Protocol):
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:
         """Order the candidates (best first, any number) by how well they answer the query."""
-        ...
-
-
-@runtime_checkable
-class QueryRewriter(Protocol):
-    """A way to say what a request needs in the words of those who describe what there is.
-
-    An implementation gives few short queries, without the request itself, to be searched
-    besides it. A failure of its own gives none, with the reason in the outcome; only a
-    cancellation is raised.
-    """
-
-    async def rewrite(self, query: str) -> RewriteOutcome:
-        """Name what the query (any string) asks for, one query each."""
         ...
