@@ -45,7 +45,6 @@ SLOW = {
 }
 # The public modules that need more than the declared dependencies: what they are for.
 OPTIONAL = {
-    "pytools_hybrid.agents.adapters.bigtool": "langchain_core",
     "pytools_hybrid.agents.adapters.fastmcp": "fastmcp",
     "pytools_hybrid.agents.adapters.pydantic_ai": "pydantic_ai",
     "toolembed.pydantic_ai": "pydantic_ai",

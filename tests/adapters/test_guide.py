@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-for library in ("fastmcp", "langgraph_bigtool", "anthropic", "openai"):
+for library in ("fastmcp", "anthropic", "openai"):
     pytest.importorskip(library)
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "adapters.md"

@@ -1,6 +1,6 @@
 """What a type checker tells a user of pytools-hybrid. Both of ours read this; nothing runs it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -36,7 +36,7 @@ from pytools_hybrid import (
     load_tool,
     result_text,
 )
-from pytools_hybrid.agents.adapters import bigtool, claude, fastmcp, openai, pydantic_ai
+from pytools_hybrid.agents.adapters import claude, fastmcp, openai, pydantic_ai
 from toolembed import EmbeddingLimits
 from toolindex import ToolEntry
 from toolrank import Contribution
@@ -173,12 +173,6 @@ async def agents_are_given_tools(
     await openai.ClientToolSearch(typed).output(asked)
     fastmcp.HybridSearchTransform(corpus=corpus)
     claude.ClientToolSearch(typed)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-
-
-def a_store_of_langgraph_is_searched(store: Mapping[str, Callable[..., Awaitable[str]]]) -> None:
-    retrieve, aretrieve = bigtool.retrieval_functions(store)
-    assert_type(retrieve, Callable[[str], list[str]])
-    assert_type(aretrieve, Callable[[str], Awaitable[list[str]]])
 
 
 def a_name_that_is_not_there_is_refused() -> None:

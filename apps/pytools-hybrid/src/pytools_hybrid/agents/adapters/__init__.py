@@ -2,7 +2,6 @@
 
 - `adapters.pydantic_ai`: found tools as a toolset, and a strategy for its tool search.
 - `adapters.fastmcp`: a transform that shows clients a search in place of a server's tools.
-- `adapters.bigtool`: the retriever of a langgraph-bigtool agent.
 - `adapters.claude`: the client-side tool search of Claude's Messages API.
 - `adapters.openai`: the client-executed tool search of OpenAI's Responses API.
 
