@@ -47,5 +47,5 @@ def test_watching_from_a_thread_loads_no_asyncio(tmp_path):
         "assert next(batches).rescan\n"
         "batches.close()"
     )
-    assert "toolwatch._watch" in loaded
+    assert "toolwatch._watcher" in loaded
     assert "asyncio" not in loaded

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from toolrank._prior import USAGE_BOUND, usage_prior
     from toolrank._query import (
         MAX_TERMS,
-        STOP_WORDS,
         match_expression,
         query_terms,
         quoted_phrases,
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
         clear_lead,
     )
     from toolrank._sql import Content
+    from toolrank._stop_words import STOP_WORDS
     from toolrank._terms import TermMatch, TermStatistics
     from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
     from toolrank._verbs import VERB_PENALTY, verb_prior
@@ -161,11 +161,12 @@ _HOMES = {
         "_postings": "Posting Postings",
         "_prior": "USAGE_BOUND usage_prior",
         "_verbs": "VERB_PENALTY verb_prior",
-        "_query": "MAX_TERMS STOP_WORDS match_expression query_terms quoted_phrases",
+        "_query": "MAX_TERMS match_expression query_terms quoted_phrases",
         "_ranker": "Channel HybridRanker",
         "_records": "Contribution Explanation Filter Hit Query RankedHit",
         "_rerank": "Candidate LLMReranker RerankOutcome RerankWhen clear_lead",
         "_sql": "Content",
+        "_stop_words": "STOP_WORDS",
         "_terms": "TermMatch TermStatistics",
         "_vector": "MAX_NEIGHBOURS VectorRetriever",
         "_vocabulary": "SimilarTerm",

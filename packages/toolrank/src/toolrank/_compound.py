@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from toolrank._query import QUOTED, STOP_WORDS, query_words
+from toolrank._query import QUOTED, query_words
+from toolrank._stop_words import STOP_WORDS
 
 __all__ = ["MAX_PARTS", "split_request"]
 

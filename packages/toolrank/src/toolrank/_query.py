@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
+from toolrank._stop_words import STOP_WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 __all__ = [
     "MAX_TERMS",
     "QUOTED",
-    "STOP_WORDS",
     "Term",
     "Word",
     "encodable",
@@ -31,17 +32,6 @@ costs grow with the number of terms, and the first ones carry the request."""
 
 _MAX_WORDS = 4 * MAX_TERMS
 _MAX_PHRASES = 4
-
-STOP_WORDS: frozenset[str] = frozenset(
-    """
-    a about all also am an and any are as at be been but by can could did do does doing
-    for from had has have having he help her here him his how i if in into is it its just
-    let like me my need no not of on or our out please she should so some than that the
-    their them then there these they this those to us want was we were what when where
-    which who why will with would you your
-    """.split()  # noqa: SIM905 - a block of words reads better than a list of 90 strings
-)
-"""English words that tell no document from another in requests to an assistant."""
 
 # Letters of scripts without spaces between words, and the marks on them, one entry a script: a
 # run that is cut for the index must be cut alike here. Digits and punctuation end a run.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from threading import get_ident
 from typing import TYPE_CHECKING
 
-from toolrank._query import STOP_WORDS
 from toolrank._spelling import letters_of, osa_distance, stems
 from toolrank._sql import identifier
+from toolrank._stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

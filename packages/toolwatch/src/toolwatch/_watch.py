@@ -1,107 +1,130 @@
-"""Watching several roots at once, for whoever waits in a thread."""
+"""The two ways to go through the batches of a watch."""
 
 from __future__ import annotations
 
-import threading
-import time
+import os
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolwatch._pace import Pace
-from toolwatch._roots import WatchedRoot
-from toolwatch._tree import Tree
-from toolwatch.errors import NotAFolderError
+import anyio
+from anyio.to_thread import run_sync
+
+from toolwatch._watcher import Watch
+from toolwatch.errors import NoRootError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    import threading
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 
     from toolwatch._batch import ChangeBatch
 
-__all__ = ["Watch"]
+    StrPath = str | os.PathLike[str]
 
-_STOP_SECONDS = 0.05
-"""How soon an event of the caller's that is set is noticed: nothing can wait for it."""
+__all__ = ["awatch_tools", "watch_tools"]
 
 
-class Watch:
-    """Gives batches of several roots, one at a time, to one thread at a time.
+def awatch_tools(
+    *roots: StrPath | Iterable[StrPath],
+    debounce_ms: int = 50,
+    step_ms: int = 10,
+    polling: bool | None = None,
+) -> AsyncGenerator[ChangeBatch]:
+    """Yield a batch whenever something below one of some folders has changed, without end.
 
-    What happens while nobody asks is collected by the threads that listen.
+    The first batch of each root asks for a rescan and comes as soon as the root is being
+    watched, so that nothing between the caller's own first look and this moment is lost; each
+    time the root comes back after an absence there is another. What happens while the caller
+    works is in the batches that follow. Cancelling the task or closing the iterator ends it.
+
+    Args:
+        *roots: The folders, also as a list; none need exist yet.
+        debounce_ms: Changes that follow each other for up to this long come as one batch;
+            where they never end, batches come further apart, at most a quarter of a second.
+        step_ms: A batch is complete when nothing new happened for this long.
+        polling: Whether to look through the roots at short intervals instead of relying on the
+            system's notifications. By default this is done where there are none, or where they
+            turn out to be incomplete, and logged; with False, only where there are none.
+
+    Raises:
+        NoRootError: There are no roots.
+        NotAFolderError: (when batches are asked for) Every root is a file. As long as there is
+            another root, a file is like an absent folder.
+        WatchUnavailableError: (when batches are asked for) No file can be opened any more.
     """
+    watch = _prepared(roots, debounce_ms, step_ms, polling)
+    return _aiterate(watch)
 
-    def __init__(
-        self, roots: Sequence[Path], *, debounce: float, step: float, polling: bool | None
-    ) -> None:
-        """Prepare; the roots are looked at by `next_batch`.
 
-        Args:
-            roots: Absolute paths.
-            debounce: How long changes are gathered at most, in seconds, unless they never end.
-            step: How long a silence ends a batch, in seconds.
-            polling: Whether to look through the roots at intervals; None to do so where needed.
-        """
-        self._stopped = threading.Event()
-        self._bell = threading.Event()
-        wake = self._bell.set
-        self._roots = [
-            WatchedRoot(
-                path,
-                follow=lambda root: Tree(root, wake, polling=polling),
-                pace=Pace(debounce=debounce, step=step),
-            )
-            for path in roots
-        ]
-        self._lock = threading.Lock()
+def watch_tools(
+    *roots: StrPath | Iterable[StrPath],
+    stop: threading.Event | None = None,
+    debounce_ms: int = 50,
+    step_ms: int = 10,
+    polling: bool | None = None,
+) -> Generator[ChangeBatch]:
+    """Yield the batches of `awatch_tools` to a thread that waits for them.
 
-    def __del__(self) -> None:
-        # An iterator that is left behind when its event loop ends has no other way to close.
-        self._release()
+    Args:
+        *roots: The folders, also as a list; none need exist yet.
+        stop: Ends the iteration within a moment when it is set, from whatever thread.
+        debounce_ms: As in `awatch_tools`.
+        step_ms: As in `awatch_tools`.
+        polling: As in `awatch_tools`.
 
-    def next_batch(self, stop: threading.Event | None = None) -> ChangeBatch | None:
-        """Wait for the next batch; None says that the watch was stopped.
+    Raises:
+        NoRootError: There are no roots.
+        NotAFolderError: (when batches are asked for) Every root is a file.
+        WatchUnavailableError: (when batches are asked for) No file can be opened any more.
+    """
+    watch = _prepared(roots, debounce_ms, step_ms, polling)
+    return _iterate(watch, stop)
 
-        Args:
-            stop: Ends the waiting when it is set.
 
-        Raises:
-            NotAFolderError: There is nothing to watch: every root is a file.
-        """
-        with self._lock:
-            while not self._stopped.is_set() and not (stop and stop.is_set()):
-                now = time.monotonic()
-                for root in self._roots:
-                    root.look(now)
-                if all(root.is_file for root in self._roots):
-                    raise NotAFolderError(self._roots[0].path)
-                for root in self._roots:
-                    if batch := root.batch(now):
-                        # The others' turn comes first next time.
-                        self._roots.remove(root)
-                        self._roots.append(root)
-                        return batch
-                self._wait(_STOP_SECONDS if stop else None)
-            return None
+def _prepared(
+    roots: tuple[StrPath | Iterable[StrPath], ...],
+    debounce_ms: int,
+    step_ms: int,
+    polling: bool | None,
+) -> Callable[[], Watch]:
+    """Settle now which folders are meant, and take nothing from the system before it is needed."""
+    given: list[Path] = []
+    for root in roots:
+        if isinstance(root, str | os.PathLike):
+            given.append(Path(root).absolute())
+        else:
+            given += [Path(each).absolute() for each in root]
+    if not given:
+        raise NoRootError
 
-    def stop(self) -> None:
-        """End the waiting, from any thread."""
-        self._stopped.set()
-        self._bell.set()
+    def prepared() -> Watch:
+        return Watch(
+            list(dict.fromkeys(given)),
+            debounce=debounce_ms / 1000,
+            step=step_ms / 1000,
+            polling=polling,
+        )
 
-    def close(self) -> None:
-        """End all watches, as soon as nobody waits any more."""
-        self.stop()
-        with self._lock:
-            self._release()
+    return prepared
 
-    def _release(self) -> None:
-        for root in self._roots:
-            root.close()
-        self._roots = []
 
-    def _wait(self, longest: float | None) -> None:
-        """Sleep until something is heard or due."""
-        seconds = min(root.due for root in self._roots) - time.monotonic()
-        if longest is not None:
-            seconds = min(seconds, longest)
-        self._bell.wait(max(seconds, 0.0))
-        self._bell.clear()
+async def _aiterate(prepared: Callable[[], Watch]) -> AsyncGenerator[ChangeBatch]:
+    watch = prepared()
+    waiting = anyio.CapacityLimiter(1)
+    try:
+        while batch := await run_sync(watch.next_batch, abandon_on_cancel=True, limiter=waiting):
+            yield batch
+    finally:
+        watch.stop()
+        with anyio.CancelScope(shield=True):
+            try:
+                await run_sync(watch.close, limiter=anyio.CapacityLimiter(1))
+            except RuntimeError:
+                # Python 3.12.0 to 3.12.2 start no thread once the main one has ended.
+                watch.close()
+
+
+def _iterate(prepared: Callable[[], Watch], stop: threading.Event | None) -> Generator[ChangeBatch]:
+    with closing(prepared()) as watch:
+        while batch := watch.next_batch(stop):
+            yield batch

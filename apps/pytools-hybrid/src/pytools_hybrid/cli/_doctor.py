@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,6 +12,7 @@ from pytools_hybrid.cli._app import app, common
 from pytools_hybrid.cli._options import Database, Device, Model, Root
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.exit import exit_now
 from pytools_hybrid.terminal import is_terminal, print_json, printable
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def doctor(
     if any(finding.is_overdue for finding in findings):
         # An ordinary exit would wait for the threads that a hanging check has left.
         sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        exit_now(status)
     raise typer.Exit(status)
 
 

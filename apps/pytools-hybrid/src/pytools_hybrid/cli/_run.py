@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import sys
 from contextlib import asynccontextmanager, suppress
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytools_hybrid.cli._app import common
 from pytools_hybrid.errors import RootUnreadableError, SettingsError, refusal
+from pytools_hybrid.exit import exit_now
 from pytools_hybrid.terminal import Progress, say
 
 if TYPE_CHECKING:
@@ -51,16 +51,14 @@ def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             _note(signalled, signal.SIGINT)
-        if not signalled.done():
-            return task.result()
-        # What it has noted is written and the terminal given back; but a thread may be inside a
-        # long scan, and is not waited for: what the index holds is safe at every moment.
-        task.cancel()
-        await asyncio.wait({task}, timeout=grace)
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{_SHOW_CURSOR}")
-        say("interrupted")
-        os._exit(128 + signalled.result())
+        if signalled.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=grace)
+            if sys.stderr.isatty():
+                sys.stderr.write(f"\r{_SHOW_CURSOR}")
+            say("interrupted")
+            exit_now(128 + signalled.result())
+        return task.result()
 
     return asyncio.run(until_interrupted())
 

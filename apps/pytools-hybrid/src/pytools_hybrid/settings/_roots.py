@@ -1,4 +1,4 @@
-"""Which trees of tools there are, and where in them a path lies that an index holds."""
+"""The trees of tools: the defaults, and where a path of the index lies in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from pathlib import Path
 
 from pytools_hybrid.errors import SettingsError
 
-__all__ = ["Roots", "RootsLike"]
+__all__ = ["FREEACT_ROOT", "Roots", "RootsLike", "default_roots"]
+
+FREEACT_ROOT = Path(".freeact/generated")
+"""The root that freeact writes, used where it exists and no other is set."""
+
+_EXAMPLES_ROOT = Path("examples/tools")
 
 RootsLike = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """One tree, or several in order of precedence."""
@@ -96,3 +101,26 @@ class Roots:
     def brief(self, stored_path: str) -> str:
         """Return a path of the index as text: below its tree, named where there are several."""
         return stored_path if len(self.paths) == 1 else self.shown(stored_path)
+
+
+def default_roots() -> tuple[Roots, str]:
+    """Return the roots to use when none is set, and a note that says which they are.
+
+    Raises:
+        SettingsError: No default exists.
+    """
+    for root, note in (
+        (FREEACT_ROOT, f"using {FREEACT_ROOT} (no --root or PYTOOLS_DIR given)"),
+        (
+            _EXAMPLES_ROOT,
+            f"using the example tools in {_EXAMPLES_ROOT} (no --root or PYTOOLS_DIR given, and "
+            f"{FREEACT_ROOT} does not exist)",
+        ),
+    ):
+        if root.is_dir():
+            return Roots.of(root), note
+    raise SettingsError(
+        "--root",
+        "no tools to search: no --root or PYTOOLS_DIR given, and neither "
+        f"{FREEACT_ROOT} nor {_EXAMPLES_ROOT} exists in {Path.cwd()}",
+    )

@@ -19,13 +19,11 @@ from pytools_hybrid.settings._file import (
     find_settings_file,
     read_settings_file,
 )
-from pytools_hybrid.settings._roots import Roots, RootsLike
+from pytools_hybrid.settings._roots import FREEACT_ROOT, Roots, RootsLike, default_roots
 
 __all__ = ["DEFAULT_MODEL", "EXPOSING", "Settings", "flag", "variable"]
 
-_FREEACT_ROOT = Path(".freeact/generated")
 _FREEACT_DATABASE = "search.db"
-_EXAMPLES_ROOT = Path("examples/tools")
 _ROOT_NAMES = ("root", "PYTOOLS_DIR")
 _FLAGS = {
     "PYTOOLS_DIR": "--root",
@@ -71,30 +69,14 @@ class Settings(SettingFields):
         return self.sync or self.watch
 
     def resolved_root(self) -> tuple[Roots, str | None]:
-        """Decide which tree of tools to use, or which several.
-
-        Returns:
-            The roots, and a sentence that says why one was chosen when nobody named any.
+        """Return the roots to use, and a note for the user where they are a default.
 
         Raises:
-            SettingsError: Nothing was named and no default exists.
+            SettingsError: No root is set, and no default exists.
         """
         if self.root:
             return Roots.of(self.root), None
-        if _FREEACT_ROOT.is_dir():
-            return Roots.of(
-                _FREEACT_ROOT
-            ), f"using {_FREEACT_ROOT} (no --root or PYTOOLS_DIR given)"
-        if _EXAMPLES_ROOT.is_dir():
-            return Roots.of(_EXAMPLES_ROOT), (
-                f"using the example tools in {_EXAMPLES_ROOT} (no --root or PYTOOLS_DIR given, "
-                f"and {_FREEACT_ROOT} does not exist)"
-            )
-        raise SettingsError(
-            "--root",
-            "no tools to search: no --root or PYTOOLS_DIR given, and neither "
-            f"{_FREEACT_ROOT} nor {_EXAMPLES_ROOT} exists in {Path.cwd()}",
-        )
+        return default_roots()
 
     def resolved_database(self, root: RootsLike) -> Path:
         """Decide where the index of a root is kept, or of several roots in their order.
@@ -106,7 +88,7 @@ class Settings(SettingFields):
             return self.db_path
         roots = Roots.of(root)
         first, *others = roots
-        is_freeacts = Path(os.path.abspath(first)).parts[-2:] == _FREEACT_ROOT.parts  # noqa: PTH100
+        is_freeacts = Path(os.path.abspath(first)).parts[-2:] == FREEACT_ROOT.parts  # noqa: PTH100
         if is_freeacts and not others:
             return first.parent / _FREEACT_DATABASE
         from hashlib import sha256

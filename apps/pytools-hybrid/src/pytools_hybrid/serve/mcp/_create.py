@@ -53,8 +53,8 @@ def create_server(
 
 
 def _over_the_index(search: ToolSearch, follower: Follower) -> tuple[list[ServedTool[Any]], Follow]:
+    from pytools_hybrid.serve.mcp._categories import Inventory
     from pytools_hybrid.serve.mcp._describe_tool import describe_tool
-    from pytools_hybrid.serve.mcp._inventory import Inventory
     from pytools_hybrid.serve.mcp._list_changes import announce_list_changes
     from pytools_hybrid.serve.mcp._report_outcome import report_outcome
     from pytools_hybrid.serve.mcp._search_tools import search_tools

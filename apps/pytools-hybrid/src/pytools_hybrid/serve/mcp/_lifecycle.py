@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
-import sys
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,7 @@ from toolembed import ToolEmbedError
 from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError, innermost
+from pytools_hybrid.exit import exit_now
 from pytools_hybrid.serve.mcp._create import create_server
 
 if TYPE_CHECKING:
@@ -63,10 +62,7 @@ async def _until_stopped(settings: Settings, roots: Roots) -> None:
         is_ours = not isinstance(error, OSError | ValueError)
         _log.error("the connection broke: %s", error, exc_info=error if is_ours else None)
         status = 1
-    # A thread may still wait for a line on stdin, or be inside a long scan, and an ordinary
-    # exit would wait for it. What the index holds is safe at every moment.
-    sys.stderr.flush()
-    os._exit(status)
+    exit_now(status)
 
 
 def _open(settings: Settings, roots: Roots) -> ToolSearch | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import SubscriptionBus
 
     from pytools_hybrid.index import Follower
-    from pytools_hybrid.serve.mcp._inventory import Inventory
+    from pytools_hybrid.serve.mcp._categories import Inventory
 
 __all__ = ["ListChanges", "announce_list_changes"]
 

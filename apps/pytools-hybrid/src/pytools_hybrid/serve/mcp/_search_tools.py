@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
-    from pytools_hybrid.serve.mcp._inventory import Inventory
+    from pytools_hybrid.serve.mcp._categories import Inventory
     from pytools_hybrid.serve.mcp._tool import Progress
 
 __all__ = ["search_tools"]
