@@ -3,9 +3,10 @@
 usage: python small_server.py PLAN.json
 
 The plan has `tools`, as a server lists them, and may have `page` (how many at a time),
-`instructions`, `stderr` (written at the start), `calls` (a file to which each call is added) and
-`instead`: "die", "hang" or "garbage", in place of an answer to the first request. What a call does
-follows from the tool's name; "hang" is never answered.
+`instructions`, `stderr` (written at the start), `calls` (a file to which each call is added),
+`after` (a file without which nothing is answered) and `instead`: "die", "hang" or "garbage", in
+place of an answer to the first request. What a call does follows from the tool's name; "hang" is
+never answered.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 
@@ -25,6 +27,8 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message:
             continue
+        while "after" in plan and not Path(plan["after"]).exists():
+            time.sleep(0.01)
         if instead == "die":
             sys.exit(1)
         if instead == "garbage":

@@ -221,22 +221,16 @@ def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
         write(
             good={},
             dies={"instead": "die", "stderr": ["cannot open the shop"]},
-            hangs={"instead": "hang"},
-            garbles={"instead": "garbage"},
             empty={"tools": []},
             gone={"entry": {"command": "no-such-program"}},
             unset={"entry": {"env": {"A": "${NOT_SET}"}}},
             closed={"entry": {"command": None, "url": "http://127.0.0.1:9/mcp", "type": "http"}},
             off={"entry": {"disabled": True}},
-        ),
-        seconds=10,
+        )
     )
     errors = {name: it.error for name, it in reports.items() if it.error}
     assert errors == {
         "dies": "ended before it answered; its last lines were: cannot open the shop",
-        "hangs": "gave no list of its tools within 10 s",
-        "garbles": "gave no list of its tools within 10 s; it wrote what is no message: "
-        "Invalid JSON: expected ident at line 1 column 2",
         "empty": "lists no tools",
         "gone": "the command 'no-such-program' is not found; install it, or give its full path",
         "unset": "the environment variable NOT_SET is not set; set it and retry",
@@ -245,6 +239,15 @@ def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
     assert reports["good"].status == "imported"
     assert reports["off"].status == "disabled"
     assert [it.name for it in (tmp_path / "tree/mcptools").iterdir() if it.is_dir()] == ["good"]
+
+
+def test_a_server_without_an_answer_is_given_up_in_time(write, run):
+    servers = write(hangs={"instead": "hang"}, garbles={"instead": "garbage"})
+    assert {name: it.error for name, it in run(servers, seconds=4).items()} == {
+        "hangs": "gave no list of its tools within 4 s",
+        "garbles": "gave no list of its tools within 4 s; it wrote what is no message: "
+        "Invalid JSON: expected ident at line 1 column 2",
+    }
 
 
 @pytest.fixture
@@ -422,14 +425,15 @@ def test_a_file_where_the_tree_should_be_is_told(write, run, tmp_path):
 
 
 def test_each_server_is_told_as_soon_as_it_is_finished(write, tmp_path):
-    file = write(slow={"instead": "hang"}, quick={})
+    file = write(slow={"after": str(tmp_path / "quick.told")}, quick={})
     told, stages = [], []
 
     async def note(report):
         told.append((report.server, (tmp_path / "tree/mcptools/quick/do.py").exists()))
+        (tmp_path / f"{report.server}.told").touch()
 
     async def job():
-        options = ImportOptions(seconds=12)
+        options = ImportOptions()
         await import_servers(
             file, tmp_path / "tree", options, on_done=note, on_stage=lambda *it: stages.append(it)
         )
