@@ -107,15 +107,10 @@ def print_issues(report: SyncReport, roots: Roots) -> None:
 
 
 class Progress:
-    """A bar on a terminal's stderr for each stage of long work; silent elsewhere.
+    """A bar on a terminal's stderr for each stage of long work; silent elsewhere."""
 
-    Args:
-        stage: What is being done.
-    """
-
-    def __init__(self, stage: str) -> None:
-        self.done: int = 0
-        self._stage = stage
+    def __init__(self) -> None:
+        self._stage = ""
         self._begun = time.monotonic()
         self._bar: progress.Progress | None = None
 
@@ -128,13 +123,18 @@ class Progress:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._end_stage()
+
+    def _end_stage(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
-    def __call__(self, done: int, total: int | None = None) -> None:
-        """Note how many are done, of how many if that is known."""
-        self.done = done
+    def __call__(self, stage: str, done: int, total: int | None = None) -> None:
+        """Note what is being done, how many are done, and of how many if that is known."""
+        if stage != self._stage:
+            self._end_stage()
+            self._stage, self._begun = stage, time.monotonic()
         # Most work is done before a bar could be read, and it costs an import.
         if not sys.stderr.isatty() or time.monotonic() < self._begun + _QUIET_SECONDS:
             return

@@ -159,6 +159,7 @@ def _waiting(
 class BlockingIndex(_Blocking[Index]):
     """The `Index` of a `BlockingToolSearch`; its methods wait for their answers."""
 
+    bring_up_to_date: Final = _waiting(Index.bring_up_to_date)
     refresh: Final = _waiting(Index.refresh)
     check: Final = _waiting(Index.check)
     rebuild: Final = _waiting(Index.rebuild)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -136,8 +137,8 @@ async def _enrich(plan: EnrichmentPlan, asker: Asker) -> EnrichmentReport:
     from pytools_hybrid.jobs.enrich import enrich
 
     try:
-        with Progress("asking") as progress:
-            return await enrich(plan, asker, progress=progress)
+        with Progress() as progress:
+            return await enrich(plan, asker, progress=partial(progress, "asking"))
     except asyncio.CancelledError:
         say("what was answered so far is written; run it again to go on")
         raise

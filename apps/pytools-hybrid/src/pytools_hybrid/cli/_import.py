@@ -11,7 +11,7 @@ import typer
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Model, Root
 from pytools_hybrid.cli._run import is_folder, run, settings_from
-from pytools_hybrid.errors import PytoolsError, SettingsError
+from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_rich, printable, say
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from toolimport import ImportOptions, ServerReport
     from toolimport.generate import Stage
 
-    from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.settings import Settings
 
 _DEFAULT_ROOT = Path(".freeact/generated")
@@ -146,21 +145,21 @@ async def _import(
     roots = settings.root or (into,)
     async with ToolSearch(roots, settings, refresh=False) as tools:
         with _Board(as_lines=not as_json and not is_terminal()) as board:
-            index = _Index(tools)
 
             async def done(report: ServerReport) -> None:
                 if report.added or report.changed or report.removed:
-                    await index.update()
+                    # Its tools are found at once.
+                    await tools.index.bring_up_to_date()
                 board.done(report)
 
             reports = await _imported(file, into, options, on_stage=board.stage, on_done=done)
-            await index.update()
+            index_error = (await tools.index.bring_up_to_date()).error
         if as_json:
             print_json(
                 {
                     "root": str(into),
                     "index": str(tools.index.store.path),
-                    "index_error": str(index.failure) if index.failure else None,
+                    "index_error": str(index_error) if index_error else None,
                     "servers": [report.as_json() for report in reports],
                 }
             )
@@ -171,9 +170,9 @@ async def _import(
         there = sum(report.tools for report in reports)
         of = _count(len(reports), "server")
         say(f"{_count(there, 'tool')} of {of} in {into} ({seconds:.1f} s)")
-        if index.failure is not None:
-            say(f"the index is not up to date: {index.failure}; run pytools-hybrid index")
-    return reports, index.failure is None
+        if index_error is not None:
+            say(f"the index is not up to date: {index_error}; run pytools-hybrid index")
+    return reports, index_error is None
 
 
 async def _imported(
@@ -217,26 +216,6 @@ def _problem_of(source: str) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"{type(error).__name__}: {error}"
     return ""
-
-
-class _Index:
-    """Brings the index up to date after each server, so that its tools are found at once."""
-
-    def __init__(self, tools: ToolSearch) -> None:
-        self._tools = tools
-        self.failure: Exception | None = None
-
-    async def update(self) -> None:
-        from toolembed import ToolEmbedError
-
-        from pytools_hybrid.index import SYNC_ERRORS
-
-        self.failure = None
-        try:
-            await self._tools.index.refresh()
-            await self._tools.index.embed_pending()
-        except (ToolEmbedError, PytoolsError, *SYNC_ERRORS) as error:
-            self.failure = error
 
 
 class _Board:

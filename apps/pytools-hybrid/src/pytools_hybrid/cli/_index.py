@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._embedding import embed
 from pytools_hybrid.cli._options import Database, Device, Model, Root
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
-from pytools_hybrid.errors import RootUnreadableError, SettingsError
+from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import (
     Progress,
     print_issues,
@@ -150,28 +149,25 @@ async def _bring_up_to_date(
     tools: ToolSearch, *, trusts_stamps: bool, output: str
 ) -> Exception | None:
     """Bring the index up to date, tell what was done, and give what kept some of it from that."""
+    from toolindex import SyncReport
+
     started = time.monotonic()
-    unreadable: RootUnreadableError | None = None
-    try:
-        with Progress("looking at the files") as progress:
-            report = await tools.index.refresh(trusts_stamps=trusts_stamps, progress=progress)
-    except RootUnreadableError as error:
-        if error.report is None:
-            raise
-        # The other roots are up to date, and are told of before it.
-        unreadable, report = error, error.report
     uncompared = await _compare(tools)
-    failure, embedded = await embed(tools)
-    if failure is None and uncompared is not None:
+    with Progress() as progress:
+        done = await tools.index.bring_up_to_date(trusts_stamps=trusts_stamps, progress=progress)
+    if done.report is None and done.files_error is not None:
+        raise done.files_error
+    report = done.report or SyncReport()
+    if done.vectors_error is None and uncompared is not None:
         say(f"vectors could not be compared with what the model gives now: {uncompared}")
     await tools.index.tidy()
     seconds = time.monotonic() - started
     refused = await tools.index.refused()
     if output == "json":
-        print_json(_as_json(report, tools, embedded, refused, seconds))
+        print_json(_as_json(report, tools, done.embedded, refused, seconds))
     else:
-        _print_summary(report, tools, embedded, refused, seconds)
-    return unreadable or failure
+        _print_summary(report, tools, done.embedded, refused, seconds)
+    return done.error
 
 
 def _print_summary(

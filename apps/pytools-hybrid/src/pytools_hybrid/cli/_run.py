@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytools_hybrid.cli._app import common
-from pytools_hybrid.errors import RootUnreadableError, SettingsError, refusal
+from pytools_hybrid.errors import SettingsError, refusal
 from pytools_hybrid.exit import exit_now
 from pytools_hybrid.terminal import Progress, say
 
@@ -150,15 +150,12 @@ async def current(settings: Settings, roots: Roots) -> AsyncGenerator[ToolSearch
 
     Where that fails, what the index holds has to do.
     """
-    from toolindex import ToolIndexError
-
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
         if settings.sync and not tools.index.store.read_only:
-            try:
-                with Progress("looking at the files") as progress:
-                    await tools.index.refresh(progress=progress)
-            except (ToolIndexError, RootUnreadableError) as error:
-                say(f"the index may be out of date: {error}")
+            with Progress() as progress:
+                done = await tools.index.bring_up_to_date(vectors=False, progress=progress)
+            if done.error is not None:
+                say(f"the index may be out of date: {done.error}")
         yield tools

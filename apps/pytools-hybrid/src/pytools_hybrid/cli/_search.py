@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._embedding import embed
 from pytools_hybrid.cli._found import Answer, print_answers
 from pytools_hybrid.cli._options import (
     Alpha,
@@ -20,11 +18,11 @@ from pytools_hybrid.cli._options import (
     Root,
 )
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
-from pytools_hybrid.errors import RootUnreadableError, SettingsError
+from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import Progress, print_sync
 
 if TYPE_CHECKING:
-    from toolindex import SyncReport, ToolFilter
+    from toolindex import ToolFilter
 
     from pytools_hybrid.search import SearchResponse, ToolSearch
 
@@ -244,24 +242,17 @@ async def _stubs(tools: ToolSearch, response: SearchResponse) -> dict[str, str]:
 
 
 async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
-    from toolindex import ToolIndexError
-
     from pytools_hybrid.search import SearchMode
 
-    if not tools.settings.sync or tools.index.store.read_only:
+    index = tools.index
+    if not tools.settings.sync or index.store.read_only:
         return
-    # What fails here is told with the answer, where it makes a difference.
-    with suppress(ToolIndexError):
-        try:
-            with Progress("looking at the files") as progress:
-                report: SyncReport | None = await tools.index.refresh(progress=progress)
-        except RootUnreadableError as error:
-            # The other roots are up to date.
-            report = error.report
-        if report is None:
-            return
-        embedded = 0
-        if tools.uses_vectors(SearchMode(mode)):
-            _, embedded = await embed(tools, patience=_PATIENCE_SECONDS)
-        if report.added or report.updated or report.removed or embedded:
-            print_sync(report, tools.index.store.path, embedded=embedded)
+    with Progress() as progress:
+        # What fails here is told with the answer, where it makes a difference.
+        done = await index.bring_up_to_date(
+            vectors=tools.uses_vectors(SearchMode(mode)),
+            patience=_PATIENCE_SECONDS,
+            progress=progress,
+        )
+    if done.report is not None and done.is_news:
+        print_sync(done.report, index.store.path, embedded=done.embedded)

@@ -9,6 +9,7 @@ from pytools_hybrid.index._capabilities import (
     parse_capabilities,
     read_text,
 )
+from pytools_hybrid.index._catch_up import CatchUp
 from pytools_hybrid.index._embed import configured_embedder
 from pytools_hybrid.index._follow import Follower
 from pytools_hybrid.index._freeact import is_incumbent, set_aside_incumbent
@@ -28,6 +29,7 @@ __all__ = [
     "Capabilities",
     "CapabilitiesError",
     "Capability",
+    "CatchUp",
     "Filling",
     "Follower",
     "Index",

@@ -1,44 +1,123 @@
-"""What an index goes through before its first search: bounded in time, and never in the way."""
+"""The one way in which an index is brought up to date: the files first, then the vectors."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index._sync import SYNC_ERRORS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolindex import SyncReport
+
     from pytools_hybrid.index._embed import VectorWork
     from pytools_hybrid.index._sync import TreeSync
 
-__all__ = ["catch_up", "stop"]
-
-_log = logging.getLogger("pytools_hybrid")
-
-# Who searches does not wait for ever for a model that is slow to begin with.
-_PATIENCE_SECONDS = 15.0
+__all__ = ["CatchUp", "catch_up", "stop"]
 
 
-async def catch_up(sync: TreeSync, vectors: VectorWork) -> asyncio.Task[None] | None:
-    """Bring an index up to date, and wait a while for the vectors of what is new.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatchUp:
+    """What bringing an index up to date did, and what kept some of it from being done.
 
-    What fails is told with the answers, where it makes a difference, and in the log.
-
-    Returns:
-        The embedding, where it goes on.
+    Attributes:
+        report: What the files changed; None where none could be looked at, or none were to be.
+        embedded: How many texts were embedded.
+        files_error: Why the index is not equal to all of the files, or None.
+        vectors_error: Why tools have no vectors, or None.
     """
+
+    report: SyncReport | None = None
+    embedded: int = 0
+    files_error: Exception | None = None
+    vectors_error: Exception | None = None
+
+    @property
+    def error(self) -> Exception | None:
+        """The first of the errors, or None."""
+        return self.files_error or self.vectors_error
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the index has changed."""
+        report = self.report
+        changed = report is not None and (report.added or report.updated or report.removed)
+        return bool(changed or self.embedded)
+
+
+async def catch_up(
+    sync: TreeSync | None,
+    vectors: VectorWork | None,
+    *,
+    patience: float | None = None,
+    trusts_stamps: bool = True,
+    progress: Callable[[str, int, int | None], object] | None = None,
+) -> CatchUp:
+    """Look at the files, then embed what is new; nothing that fails there is raised.
+
+    Args:
+        sync: What looks at the files; None leaves them.
+        vectors: What embeds; None leaves that.
+        patience: How many seconds a model may give no vector before it is not waited for.
+        trusts_stamps: Whether a file that looks as it did, by size and times, is not read.
+        progress: Called with what is being done, how much of it is done, and of how much if that
+            is known; from any thread.
+    """
+    report, files_error = None, None
+    if sync is not None:
+        report, files_error = await _look_at_files(sync, trusts_stamps, progress)
+    embedded, vectors_error = 0, None
+    if vectors is not None:
+        embedded, vectors_error = await _embed(vectors, patience, progress)
+    return CatchUp(
+        report=report, embedded=embedded, files_error=files_error, vectors_error=vectors_error
+    )
+
+
+async def _look_at_files(
+    sync: TreeSync,
+    trusts_stamps: bool,
+    progress: Callable[[str, int, int | None], object] | None,
+) -> tuple[SyncReport | None, Exception | None]:
+    def note(looked_at: int) -> None:
+        if progress is not None:
+            progress("looking at the files", looked_at, None)
+
     try:
-        await sync.refresh()
+        return await sync.refresh(trusts_stamps=trusts_stamps, progress=note), None
+    except RootUnreadableError as error:
+        # The other roots are up to date.
+        return error.report, error
     except SYNC_ERRORS as error:
-        _log.warning("the index could not be brought up to date: %s", error)
-    embedding = asyncio.create_task(_embed(vectors))
+        return None, error
+
+
+async def _embed(
+    vectors: VectorWork,
+    patience: float | None,
+    progress: Callable[[str, int, int | None], object] | None,
+) -> tuple[int, Exception | None]:
+    loop = asyncio.get_running_loop()
+    embedded = 0
+    limit = asyncio.timeout(patience)
+
+    def note(done: int, total: int) -> None:
+        nonlocal embedded
+        embedded = done
+        if progress is not None:
+            progress("embedding", done, total)
+        if patience is not None:
+            limit.reschedule(loop.time() + patience)
+
     try:
-        done, _ = await asyncio.wait({embedding}, timeout=_PATIENCE_SECONDS)
-    except asyncio.CancelledError:
-        await stop(embedding)
-        raise
-    return None if done else embedding
+        async with limit:
+            return await vectors.embed(note), None
+    except Exception as error:  # noqa: BLE001 - a model may fail with anything
+        return embedded, None if limit.expired() else error
 
 
 async def stop(task: asyncio.Task[None]) -> None:
@@ -52,10 +131,3 @@ async def stop(task: asyncio.Task[None]) -> None:
             cancelled = error
     if cancelled is not None:
         raise cancelled
-
-
-async def _embed(vectors: VectorWork) -> None:
-    try:
-        await vectors.embed(None)
-    except Exception as error:  # noqa: BLE001 - a model may fail with anything
-        _log.warning("vectors are missing for now: %s", error)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from toolindex import ToolFilter, ToolIndexError, remove_index
 
-from pytools_hybrid.index._catch_up import catch_up, stop
+from pytools_hybrid.index._catch_up import CatchUp, catch_up, stop
 from pytools_hybrid.index._embed import VectorWork, configured_embedder
 from pytools_hybrid.index._state import IndexState
 from pytools_hybrid.index._store import open_store
@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")
 
+# Who opens an index does not wait for ever for a model that is slow to begin with.
+_ENTERING_SECONDS = 15.0
 _USAGE_DAYS = 90.0
 _USAGE_ROWS = 100_000
 
@@ -158,9 +160,18 @@ class Index:
             task = self._background = asyncio.create_task(follower.run())
             await follower.ready()
             return task
-        if self._refreshes and not self.store.read_only:
-            return await catch_up(self.sync, self.vectors)
-        return None
+        if not self._refreshes or self.store.read_only:
+            return None
+        # What fails is told with the answers too, where it makes a difference.
+        if error := (await catch_up(self.sync, None)).error:
+            _log.warning("the index could not be brought up to date: %s", error)
+        embedding = self._background = asyncio.create_task(self._embed_in_background())
+        await asyncio.wait({embedding}, timeout=_ENTERING_SECONDS)
+        return embedding
+
+    async def _embed_in_background(self) -> None:
+        if error := (await catch_up(None, self.vectors)).error:
+            _log.warning("vectors are missing for now: %s", error)
 
     async def _close(self) -> None:
         parts = self._parts
@@ -236,6 +247,33 @@ class Index:
             RootUnreadableError: A root cannot be listed; the others are up to date.
         """
         return await self.sync.refresh(within, trusts_stamps=trusts_stamps, progress=progress)
+
+    async def bring_up_to_date(
+        self,
+        *,
+        vectors: bool = True,
+        patience: float | None = None,
+        trusts_stamps: bool = True,
+        progress: Callable[[str, int, int | None], object] | None = None,
+    ) -> CatchUp:
+        """Make the index equal to the files, and embed what is new; return what that did.
+
+        Nothing that fails is raised: it is part of what is returned, for searches go on without.
+
+        Args:
+            vectors: Whether anything is embedded.
+            patience: How many seconds the model may give no vector before it is not waited for.
+            trusts_stamps: As for `refresh`.
+            progress: Called with what is being done, how much of it is done, and of how much if
+                that is known; from any thread.
+        """
+        return await catch_up(
+            self.sync,
+            self.vectors if vectors else None,
+            patience=patience,
+            trusts_stamps=trusts_stamps,
+            progress=progress,
+        )
 
     async def check(self) -> tuple[str, ...]:
         """Look the whole index through, whatever the files are.

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import apsw
-from toolindex import finish_in_thread, kept_path
+from toolindex import SyncReport, finish_in_thread, kept_path
 from toolrank import Hit
 
 from pytools_hybrid.errors import SettingsError
@@ -135,11 +135,12 @@ class Evaluator:
         if tools.index.store.read_only:
             say(f"{tools.index.store.path} cannot be written: evaluating what it holds")
             return ()
-        report, embedded = await tools.index.refresh(), 0
-        if with_vectors:
-            with Progress("embedding") as progress:
-                embedded = await tools.index.embed_pending(progress)
-        print_sync(report, self._database or Path("a temporary index"), embedded=embedded)
+        with Progress() as progress:
+            done = await tools.index.bring_up_to_date(vectors=with_vectors, progress=progress)
+        if done.error is not None:
+            raise done.error
+        report = done.report or SyncReport()
+        print_sync(report, self._database or Path("a temporary index"), embedded=done.embedded)
         for tool_id, reason in (await tools.index.refused()).items() if with_vectors else ():
             say(f"  no vector for {tool_id}: {reason}")
         return report.issues
@@ -168,9 +169,9 @@ class Evaluator:
         async with self._opened(configuration.settings, database) as tools:
             for text in _WARM_UP:
                 await tools.search(text, mode=configuration.mode, limit=1)
-            with Progress(configuration.name) as progress:
+            with Progress() as progress:
                 for done, query in enumerate(queries):
-                    progress(done, len(queries))
+                    progress(configuration.name, done, len(queries))
                     # Asked again, it would be answered from memory.
                     if query.text not in responses:
                         started = time.perf_counter()
