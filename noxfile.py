@@ -35,14 +35,14 @@ PACKAGES = {name: project.folder for name, project in PROJECTS.items()}
 # models of toolimport are made in a process that is killed, and counts for nothing. Of toolembed,
 # the models of sentence-transformers need gigabytes, and downloads the command.
 COVERED = dict.fromkeys(PACKAGES, 98) | {"pytools-hybrid": 80, "toolimport": 90, "toolembed": 86}
-# Two at once take half the time; but toolwatch measures how long files take to be noticed.
-TWO = ("--numprocesses=2",)
+# More than two cores, for many tests wait; but toolwatch measures how long files take to be noticed.
+BUSY = ("--numprocesses=3",)
 ONE_BY_ONE = ("toolwatch",)
 # `WEEKLY=1`, as GitHub's weekly workflow sets it: coverage is measured, `lowest` runs all tests,
 # properties try more.
 WEEKLY = "WEEKLY" in os.environ
 HYPOTHESIS = {
-    "TEST_EXAMPLES": "300" if WEEKLY else "40",
+    "TEST_EXAMPLES": "300" if WEEKLY else "20",
     # An example that once failed is tried again, wherever the tests run.
     "HYPOTHESIS_STORAGE_DIRECTORY": str(ROOT / ".hypothesis"),
 }
@@ -254,7 +254,7 @@ def _test_wheel(
         session.run(
             "pytest",
             *map(str, tests),
-            *([] if package in ONE_BY_ONE else TWO),
+            *([] if package in ONE_BY_ONE else BUSY),
             *(measured if covered else []),
             *session.posargs,
             env={"PYTHONPATH": ""} | HYPOTHESIS,
@@ -335,7 +335,7 @@ def e2e(session: nox.Session) -> None:
     _sync(session, "--all-packages", "--group=e2e", "--group=release")
     # Those of adapters have a session and libraries of their own.
     others = f"--ignore={ROOT / 'tests' / 'adapters'}"
-    session.run("pytest", str(ROOT / "tests"), others, *TWO, *session.posargs)
+    session.run("pytest", str(ROOT / "tests"), others, *BUSY, *session.posargs)
 
 
 @nox.session
@@ -349,7 +349,7 @@ def soak(session: nox.Session) -> None:
 def adapters(session: nox.Session) -> None:
     """The adapters against the agent libraries that they are for."""
     _sync(session, "--all-packages", "--group=adapters")
-    session.run("pytest", str(ROOT / "tests" / "adapters"), *TWO, *session.posargs)
+    session.run("pytest", str(ROOT / "tests" / "adapters"), *BUSY, *session.posargs)
 
 
 @nox.session
