@@ -29,13 +29,13 @@ from release.projects import read_projects  # noqa: E402
 # Every package of the workspace, in the order in which they are released.
 PROJECTS = read_projects(ROOT)
 PACKAGES = {name: project.folder for name, project in PROJECTS.items()}
-# Percent of lines and branches that the tests must reach; measured weekly, for it takes half as long
-# again. The libraries reach all, but for what depends on the system and on who wins a race. Much of
-# the command line and the server is reached by the end-to-end tests, which are not measured. The
-# models of toolimport are made in a process that is killed, and counts for nothing. Of toolembed,
-# the models of sentence-transformers need gigabytes, and downloads the command.
+# Percent of lines and branches that the tests must reach; measured weekly, for it takes half as
+# long again. The libraries reach all, but for what depends on the system and on who wins a race.
+# Much of the command line and the server is reached by the end-to-end tests, which are not
+# measured. The models of toolimport are made in a process that is killed, and counts for nothing.
+# Of toolembed, the models of sentence-transformers need gigabytes, and downloads the command.
 COVERED = dict.fromkeys(PACKAGES, 98) | {"pytools-hybrid": 80, "toolimport": 90, "toolembed": 86}
-# More than two cores, for many tests wait; but toolwatch measures how long files take to be noticed.
+# More than there are cores, for many tests wait; but toolwatch measures how soon files are noticed.
 BUSY = ("--numprocesses=3",)
 ONE_BY_ONE = ("toolwatch",)
 # `WEEKLY=1`, as GitHub's weekly workflow sets it: coverage is measured, `lowest` runs all tests,
