@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Backoff"]
-
 # 2¹⁰⁰⁰ is about the largest power that a float holds.
 _MOST_DOUBLINGS = 1_000
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolembed._backoff import Backoff
 
-__all__ = ["CircuitBreaker"]
-
 
 class CircuitBreaker:
     """Keeps track of whether something that failed may be tried again yet.

@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 
     from toolembed.providers import Remedies
 
-__all__ = [
-    "DownloadedModel",
-    "download_model",
-    "downloaded_models",
-    "is_downloaded",
-    "not_downloaded",
-    "repository_of",
-]
-
 _PREFIX = "sentence-transformers:"
 # Where models lie whose names have no owner.
 _OWNER = "sentence-transformers"

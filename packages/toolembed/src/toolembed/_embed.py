@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from toolembed.protocols import Embedder, PendingTexts, WorkLease
 
-__all__ = ["EmbeddingReport", "RefusedText", "embed_pending"]
-
 _DEFAULT_LIMITS = EmbeddingLimits()
 _DEFAULT_RETRY = Backoff(jitter=True)
 # To find what is pending costs a look at every text, so each look is for many.

@@ -6,8 +6,6 @@ import math
 
 from toolembed.errors import FailureKind
 
-__all__ = ["kind_of", "retry_after_of"]
-
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 _LONGEST_WAIT = 3600.0
 _REFUSED_STATUSES = frozenset({400, 413, 422})

@@ -6,8 +6,6 @@ import os
 import re
 from urllib.parse import quote
 
-__all__ = ["without_keys"]
-
 _NAMES_A_KEY = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _OF_ADDRESS = re.compile(r"(?<=://)[^\s/@]+@")
 # What is shorter is a word, as `test`, and nobody's key.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pydantic_ai.embeddings import EmbeddingModel
     from pydantic_ai.providers.ollama import OllamaProvider
 
-__all__ = ["OLLAMA", "ollama_address", "ollama_model", "ollama_problem"]
-
 OLLAMA = "ollama"
 _VARIABLE = "OLLAMA_BASE_URL"
 _DEFAULT = "http://localhost:11434"

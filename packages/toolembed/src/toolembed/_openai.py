@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from openai.resources import AsyncEmbeddings
     from openai.types import CreateEmbeddingResponse
 
-__all__ = ["adapt"]
-
 
 def adapt(client: object) -> None:
     """Make a client try only once, and sort the vectors of an answer in the order of their texts.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from toolembed.protocols import EmbeddingLimits
 
-__all__ = ["ProviderEmbedder"]
-
 _REMEDIES = Remedies()
 AnyProvider = TypeVar("AnyProvider", bound="Provider[Any]")
 

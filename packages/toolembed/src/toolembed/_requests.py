@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from toolembed._backoff import Backoff
     from toolembed.protocols import Embedder, EmbeddingLimits, PendingTexts
 
-__all__ = ["Requests"]
-
 Batch = list[tuple[str, str]]
 
 # A wrong key or setting refuses every text, and a provider in trouble gives nonsense for all. So

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from toolembed.providers import Remedies
 
-__all__ = ["AUTO_DEVICE", "SentenceTransformersModel"]
-
 AUTO_DEVICE = "auto"
 """CUDA where there is a GPU that PyTorch can use, else MPS, else the processor."""
 

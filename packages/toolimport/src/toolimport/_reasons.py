@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 from typing import cast
 
-__all__ = ["innermost", "refusal"]
-
 _PERMISSION = "give yourself permission (chmod, chown), or choose another place"
 _REMEDIES = {
     errno.EACCES: _PERMISSION,

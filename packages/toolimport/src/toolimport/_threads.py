@@ -6,8 +6,6 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["start", "started_executor"]
-
 
 def start(thread: threading.Thread) -> None:
     """Start a thread, or say what to do where none can be started any more.

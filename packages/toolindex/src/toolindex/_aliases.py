@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = ["apply_aliases", "changed_aliases"]
-
 _NONE = "[]"
 
 

@@ -12,8 +12,6 @@ from toolindex.errors import DamagedDatabaseError
 if TYPE_CHECKING:
     import apsw
 
-__all__ = ["counter", "move_on", "next_number"]
-
 # Ten thousand million states fit in what JSON keeps of a number.
 _LARGEST_STEP = 1 << 19
 

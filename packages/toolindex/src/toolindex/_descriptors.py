@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 
-__all__ = ["are_exhausted"]
-
 # A connection holds two databases, each with its log and the log's index. Another one is opened
 # alone before it is attached, and one file takes what spills.
 _NEEDED = 8

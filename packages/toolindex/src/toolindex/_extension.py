@@ -9,8 +9,6 @@ import apsw
 
 from toolindex._descriptors import are_exhausted
 
-__all__ = ["has_sqlite_vec", "load_sqlite_vec"]
-
 
 def load_sqlite_vec(connection: apsw.Connection) -> str:
     """Load sqlite-vec into a connection.

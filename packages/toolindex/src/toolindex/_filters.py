@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     # A condition in SQL, and the values of its placeholders.
     Condition = tuple[str, tuple[str | int | float, ...]]
 
-__all__ = ["ToolFilter"]
-
 _LARGEST_INTEGER = 2**63 - 1
 _COLLECTIONS = "categories", "tags", "include", "exclude"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["with_new_first_page"]
-
 # See https://sqlite.org/fileformat.html#the_database_header
 _FORMATS, _WAL = slice(18, 20), bytes((2, 2))
 _PAGE_COUNT = slice(28, 32)

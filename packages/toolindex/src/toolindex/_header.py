@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["application_id", "pages_of"]
-
 _MAGIC = b"SQLite format 3\0"
 _MARK = slice(68, 72)
 _BYTES = 100

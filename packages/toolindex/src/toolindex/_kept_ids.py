@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import apsw
 
-__all__ = ["kept_dimensions", "kept_id", "model_of"]
-
 
 def kept_id(connection: apsw.Connection, model_id: str, dimensions: int | None = None) -> str:
     """Return the id under which the vectors of a model are kept.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
     from pathlib import Path
 
-__all__ = ["Lease"]
-
 _POLL_SECONDS = 0.02
 _NAME_LENGTH = 12
 

@@ -11,18 +11,6 @@ from toolindex.errors import DamagedDatabaseError
 if TYPE_CHECKING:
     import apsw
 
-__all__ = [
-    "bump_generation",
-    "forget_reader",
-    "generation",
-    "get_meta",
-    "get_number",
-    "is_complete",
-    "is_current",
-    "note_reader",
-    "set_meta",
-]
-
 # The reader that made all entries: of a whole tree, or, where a whole tree has never been synced,
 # those so far.
 _READER = "reader_version"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from toolindex._parts import Part
 
-__all__ = ["SCHEMA_VERSION", "check_tables", "expected_columns", "migrate", "sql_of", "transaction"]
-
 SCHEMA_VERSION = INDEX.version
 
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"

@@ -20,8 +20,6 @@ from toolindex._vectors import fill, vector_tables
 if TYPE_CHECKING:
     from toolindex._vectors import VectorTable
 
-__all__ = ["are_paired", "pair", "vectors_changed"]
-
 _VECTORS = "vectors"
 
 

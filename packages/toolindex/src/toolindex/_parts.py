@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["INDEX", "KEPT", "PARTS", "Part", "beside", "kept_path"]
-
 
 class Part(NamedTuple):
     """One of the two files.

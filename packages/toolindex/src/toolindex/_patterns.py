@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["MAX_LENGTH", "as_glob", "has_wildcard", "matches_any"]
-
 MAX_LENGTH = 10_000
 """The most characters of a pattern. SQLite takes 50,000 bytes, and no id is nearly as long."""
 

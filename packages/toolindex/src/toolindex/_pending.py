@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = ["count_pending", "pending_texts", "refuse", "refused_tools"]
-
 # The first refusal may be a mishap of a provider that works a minute later; the tenth hardly is.
 _FIRST_DELAY = 45.0
 _LONGEST_DELAY = 24 * 3600.0

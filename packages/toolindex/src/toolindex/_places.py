@@ -12,8 +12,6 @@ from toolindex.errors import DatabaseError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["NO_LOCKS", "explained", "refuse_special_files", "refuse_without_locks", "without_locks"]
-
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from toolscan import FileStamp, ScanReport, ToolRecord
 
-__all__ = ["StoredEntry", "SyncPlan", "plan_sync"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEntry:

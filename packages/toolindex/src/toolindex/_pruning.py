@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from toolindex._connection import ConnectionPool
 
-__all__ = ["KEPT_SPARES", "PruneReport", "prune"]
-
 KEPT_SPARES = 5_000
 """How many vectors without an entry a model keeps at least, before any is forgotten."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from toolindex._connection import ConnectionPool
 
-__all__ = ["QueryVectors"]
-
 # They can be computed again, and nobody should wait for them to be kept.
 _PATIENCE_MS = 500
 

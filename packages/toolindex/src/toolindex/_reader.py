@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from toolindex._rows import ToolEntry
     from toolindex._vectors import VectorTable
 
-__all__ = ["Coverage", "IndexReader"]
-
 _COUNTS = 16
 """How many counts are remembered at most."""
 

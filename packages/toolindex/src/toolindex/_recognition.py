@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from toolindex._parts import Part
 
-__all__ = ["broken", "is_index", "recognise", "refuse_other_formats"]
-
 # No later version will get that far: a greater number means damage.
 _LATER_VERSIONS = 100
 

@@ -14,8 +14,6 @@ from toolindex._opening import translated
 from toolindex._parts import PARTS, beside, kept_path
 from toolindex.errors import LeaseHeldError
 
-__all__ = ["remove_index"]
-
 # Where any of these has a row, something would be lost.
 _CONTENT = ("entries", "embeddings", "searches", "outcomes")
 _MARKS = frozenset(part.application_id for part in PARTS)

@@ -16,8 +16,6 @@ from toolindex._meta import get_meta, set_meta
 if TYPE_CHECKING:
     import apsw
 
-__all__ = ["begin_renewal", "end_renewal", "renewals", "renewed_since"]
-
 _MARK = "renewed since "
 
 

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
     from toolscan import ToolRecord
 
-__all__ = [
-    "ENTRY_COLUMNS",
-    "FTS_COLUMNS",
-    "ToolEntry",
-    "alias_words",
-    "name_key",
-    "row_values",
-    "to_entry",
-]
-
 FTS_COLUMNS = (
     *("name_words", "description", "parameter_words", "category_words", "tag_words"),
     *("segments", "alias_words"),

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["segments"]
-
 # Letters, and the marks on them; digits and punctuation end a run. Of Hangul, the particles are
 # written with the word that they follow.
 _SCRIPTS = (

@@ -11,16 +11,6 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = [
-    "QueryCount",
-    "ToolOutcomes",
-    "ToolUsage",
-    "UsageStatistics",
-    "compute_statistics",
-    "compute_usage",
-    "percentile",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCount:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = ["StoredFiles", "stamp_columns", "stored_files"]
-
 _COLUMNS = "path, id, file_hash, size, mtime_ns, ctime_ns, inode"
 _Row = tuple[str, str, str, int | None, int | None, int | None, int | None]
 _WRAP = 1 << 64

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from toolindex._plan import SyncPlan
 
-__all__ = ["SyncReport", "apply_plan"]
-
 _COLUMNS = (
     *("id", "source", "category", "name", "path", "signature", "summary", "description"),
     *("parameters", "tags", "name_words", "category_words", "parameter_words", "tag_words"),

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["finish_in_thread"]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

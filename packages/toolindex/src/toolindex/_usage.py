@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from toolindex._connection import ConnectionPool
     from toolindex._statistics import ToolUsage, UsageStatistics
 
-__all__ = [
-    "QUERY_LENGTH",
-    "OutcomeRecord",
-    "RemovedRecords",
-    "SearchRecord",
-    "UsageLog",
-    "to_outcome",
-    "to_search",
-    "usage_generation",
-]
-
 QUERY_LENGTH = 2_000
 """The most characters of a query that are kept."""
 

@@ -20,24 +20,6 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = [
-    "MAX_DIMENSIONS",
-    "VectorTable",
-    "check_dimensions",
-    "close_holes",
-    "fill",
-    "forget",
-    "forget_superseded",
-    "is_in_use",
-    "kept_vectors",
-    "put_vectors",
-    "to_blob",
-    "use_model",
-    "vector_table",
-    "vector_tables",
-    "writable_tables",
-]
-
 VEC_TABLE = "entries_vec"
 MAX_DIMENSIONS = 8_192
 """The longest vectors that sqlite-vec takes."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from toolrank._vocabulary import Vocabulary
 
-__all__ = ["MAX_LETTERS", "approximate_terms"]
-
 _MIN_LETTERS = 3
 MAX_LETTERS = 32
 # Shorter letters are inside of too many terms.

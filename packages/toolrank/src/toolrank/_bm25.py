@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from toolrank._vocabulary import SimilarTerm
     from toolrank.protocols import Connection
 
-__all__ = ["BM25Retriever"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Found:

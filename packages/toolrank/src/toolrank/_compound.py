@@ -7,8 +7,6 @@ import re
 from toolrank._query import QUOTED, query_words
 from toolrank._stop_words import STOP_WORDS
 
-__all__ = ["MAX_PARTS", "split_request"]
-
 MAX_PARTS = 4
 """The most parts that a request is split into; of more, those of the most terms are kept."""
 

@@ -12,14 +12,6 @@ if TYPE_CHECKING:
 
     from toolrank._terms import TermStatistics
 
-__all__ = [
-    "EXACT_CONFIDENCE",
-    "RECOMMENDED_CONFIDENCE",
-    "Evidence",
-    "confidence",
-    "lexical_strength",
-]
-
 EXACT_CONFIDENCE = 0.99
 """The confidence in a hit whose name is what was asked for; none is higher."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from toolrank._records import Hit
 
-__all__ = ["PART_DEPTH", "contributions_of"]
-
 PART_DEPTH = 50
 """The most candidates taken from a retriever for a part of a request: deeper ones change nothing
 that was measured, and every part costs. Hits are compared with no deeper ones either."""

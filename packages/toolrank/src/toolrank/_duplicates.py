@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from toolrank._records import RankedHit
 
-__all__ = ["Fingerprint", "group_duplicates"]
-
 _MAX_VARIANTS = 8
 """How many hits of one name a hit is compared with, so that time stays linear."""
 

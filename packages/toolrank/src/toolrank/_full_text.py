@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from toolrank._sql import Content
     from toolrank.protocols import Connection
 
-__all__ = ["FEW_ROWS", "NOWHERE", "FullTextTable"]
-
 _SPELLINGS_READ = 16
 _LEAST_IDF = 1e-6
 # So few rows cost nothing to read, and in a small table common words are worth having.

@@ -13,8 +13,6 @@ from toolrank.errors import RankingArgumentError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-__all__ = ["FusedScores", "Fusion", "linear_fusion", "reciprocal_rank_fusion"]
-
 
 @dataclass(frozen=True, slots=True)
 class FusedScores:

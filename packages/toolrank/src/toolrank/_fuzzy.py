@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from toolrank._records import Filter, Hit, Query
     from toolrank.protocols import Connection
 
-__all__ = ["FuzzyRetriever"]
-
 # These two were chosen by measurement: docs/decisions/0010.
 _SHARPNESS = 2.0
 _BESIDES_A_KNOWN_WORD = 0.4

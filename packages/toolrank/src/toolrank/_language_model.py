@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 
     ModelOrName: TypeAlias = Model | str
 
-__all__ = [
-    "NO_USAGE",
-    "Answer",
-    "LanguageModel",
-    "ModelUsage",
-    "NoAnswerError",
-    "as_data",
-    "one_line",
-]
-
 OutputT = TypeVar("OutputT")
 AnswerT = TypeVar("AnswerT")
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from toolrank.protocols import Connection
 
-__all__ = ["NameRetriever", "name_key", "name_share"]
-
 _WHOLE = 1.0
 _MENTIONED = 0.5
 _MAX_NAME = 256

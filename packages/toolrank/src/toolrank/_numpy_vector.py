@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from toolrank.protocols import Connection
 
-__all__ = ["NumpyVectorRetriever", "VectorMatrix", "VectorRows"]
-
 _VECTOR_COLUMN = re.compile(r"\b(float|f32|int8|i8|bit)\s*\[", re.IGNORECASE)
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 
-__all__ = ["Posting", "Postings", "best_sums", "idf"]
-
 _T = TypeVar("_T")
 
 # An entry without rows takes as much memory as so many rows of another.

@@ -9,8 +9,6 @@ from toolrank.errors import RankingArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["USAGE_BOUND", "best_in_group", "bounded_usage", "lifted", "usage_prior"]
-
 USAGE_BOUND = 0.1
 """The most that past use can add to a score or take from it, as a share of it."""
 

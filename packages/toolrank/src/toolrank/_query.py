@@ -13,19 +13,6 @@ from toolrank._stop_words import STOP_WORDS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = [
-    "MAX_TERMS",
-    "QUOTED",
-    "Term",
-    "Word",
-    "encodable",
-    "match_expression",
-    "query_terms",
-    "query_words",
-    "quoted_phrases",
-    "request_terms",
-]
-
 MAX_TERMS = 64
 """Distinct terms searched for at most. A pasted document is cut here, not refused: BM25
 costs grow with the number of terms, and the first ones carry the request."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from toolrank._records import Hit, Query
     from toolrank.protocols import Retriever
 
-__all__ = ["Channel", "HybridRanker"]
-
 _MIN_DEPTH = 100
 _NO_USAGE: Mapping[str, float] = MappingProxyType({})
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
-__all__ = ["Contribution", "Explanation", "Filter", "Hit", "Query", "RankedHit"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:

@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from toolrank._language_model import ModelOrName
     from toolrank._records import RankedHit
 
-__all__ = [
-    "Candidate",
-    "LLMReranker",
-    "RerankOutcome",
-    "RerankWhen",
-    "clear_lead",
-]
-
 RerankWhen: TypeAlias = Literal["auto", "always", "never"]
 """When to ask: where the lead is not clear, each time, or not at all."""
 

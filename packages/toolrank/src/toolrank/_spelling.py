@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["forms", "letters_of", "osa_distance", "stems"]
-
 _MIN_STEM = 3
 # What Porter's stemmer takes off, as far as a misspelt word still shows it, and how often that
 # itself is misspelt.

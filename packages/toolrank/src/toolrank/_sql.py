@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from toolrank._records import Hit
 
-__all__ = ["Content", "best_first", "identifier"]
-
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["STOP_WORDS"]
-
 STOP_WORDS: frozenset[str] = frozenset(
     """
     a about all also am an and any are as at be been but by can could did do does doing

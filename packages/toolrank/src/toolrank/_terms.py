@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolrank._vocabulary import SimilarTerm
 
-__all__ = ["TermMatch", "TermStatistics"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermStatistics:

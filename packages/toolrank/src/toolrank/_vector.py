@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from toolrank.protocols import Connection
 
-__all__ = ["MAX_NEIGHBOURS", "VectorRetriever"]
-
 MAX_NEIGHBOURS = 4096
 """The most neighbours that sqlite-vec gives in one search."""
 

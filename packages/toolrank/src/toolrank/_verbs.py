@@ -6,8 +6,6 @@ from functools import lru_cache
 
 from toolrank._query import query_words
 
-__all__ = ["VERB_PENALTY", "verb_prior"]
-
 VERB_PENALTY = 0.1
 """The share of its score that a hit loses whose name has another action than the request."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from toolrank.protocols import Connection
 
-__all__ = ["SimilarTerm", "Vocabulary", "read_vocabulary"]
-
 _REMEMBERED = 1024
 _MAX_SIMILAR = 3
 _MIN_LETTERS = 4

@@ -10,8 +10,6 @@ from toolrank.errors import RankingArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["check_scoring", "check_weight"]
-
 
 def check_scoring(weights: Sequence[float], *, common: float, evenness: float) -> None:
     """Refuse what no retriever of words can score with.

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["bound_values", "changed_names"]
-
 
 def bound_values(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield the names that a statement binds, with their values where they stand there."""

@@ -7,8 +7,6 @@ import re
 from toolscan._source import decode, parse, refuse_surrogates
 from toolscan._syntax import docstring
 
-__all__ = ["category_description"]
-
 _STARTS_WITH_STRING = r"""(?:\s|#[^\n]*\n|\\\n|[(;])*[rRuU]?["']"""
 
 

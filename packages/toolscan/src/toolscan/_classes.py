@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from toolscan._namespace import ClassFound, Scope
     from toolscan._types import TypeReader
 
-__all__ = ["define", "with_default"]
-
 
 def define(reader: TypeReader, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:
     """Return the schema of a class.

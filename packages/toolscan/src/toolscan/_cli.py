@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from toolscan._records import ScanIssue, ScanReport, ToolRecord
 
-__all__ = ["main"]
-
 _DESCRIPTION = "List the tools in a tree of Python modules. Nothing in the tree is imported or run."
 _EPILOG = """\
 layouts:

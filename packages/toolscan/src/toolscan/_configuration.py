@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from toolscan._namespace import ClassFound, Scope
 
-__all__ = ["configuration"]
-
 
 def configuration(found: ClassFound, scope: Scope) -> dict[str, object]:
     """Return the model configuration, that of ancestors included, as far as it is constant."""

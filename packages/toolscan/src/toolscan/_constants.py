@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from toolscan._namespace import Scope
 
-__all__ = ["UNKNOWN", "constant", "members"]
-
 
 class _Unknown:
     """The value of an expression that only running it would tell."""

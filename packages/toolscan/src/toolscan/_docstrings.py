@@ -10,15 +10,6 @@ from toolscan._identifiers import split_identifier
 if TYPE_CHECKING:
     from toolscan._layout import ToolId
 
-__all__ = [
-    "ARGS_TITLE",
-    "combine",
-    "is_generic",
-    "listed",
-    "parameter_descriptions",
-    "summary_of",
-]
-
 # The words of calling a tool and of getting something back: what is true of every tool.
 _CALLING = frozenset(
     [

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from toolscan._layout import ToolId
     from toolscan._syntax import Statement
 
-__all__ = ["ENTRYPOINTS", "Entrypoint", "find_entrypoint"]
-
 
 ENTRYPOINTS = frozenset({"run", "run_parsed"})
 

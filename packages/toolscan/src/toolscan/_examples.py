@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 
-__all__ = ["docstring_examples"]
-
 _MAX_EXAMPLES = 10
 _MAX_TEXT = 100_000
 _MAX_LENGTH = 2_000

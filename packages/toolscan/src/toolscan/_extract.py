@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from toolscan._layout import ToolId
     from toolscan._source import Source
 
-__all__ = ["extract"]
-
 
 def extract(source: Source, tool: ToolId, path: str) -> ToolRecord:
     """Make the record of the tool that a file holds.

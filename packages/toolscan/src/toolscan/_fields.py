@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from toolscan._models import Field
     from toolscan._namespace import Scope
 
-__all__ = ["DeclaredField", "declared_fields", "discriminator_values"]
-
 
 class DeclaredField:
     """A field with all that is said of it put together."""

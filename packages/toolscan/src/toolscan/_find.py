@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from toolscan._layout import Layout, ToolId
 
-__all__ = ["find_tools"]
-
 _Path = str | bytes | os.PathLike[str]
 
 

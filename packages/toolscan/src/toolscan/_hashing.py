@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from toolscan._layout import ToolId
 
-__all__ = ["TEXT_VERSION", "embedding_text", "hash_bytes", "hash_text"]
-
 TEXT_VERSION = 2
 """Version of the template of `embedding_text`; a new one makes every stored text hash differ."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["split_identifier"]
-
 # One class letter per character: Upper, Lower (and caseless letters), Digit, or a Separator.
 _ASCII_CLASSES = {
     code: "U" if chr(code).isupper() else "L" if chr(code).islower() else "D"

@@ -7,8 +7,6 @@ from typing import Any, cast
 
 from toolscan._constants import UNKNOWN
 
-__all__ = ["Schema", "any_of", "constrain", "is_text", "jsonable", "literal", "mapping"]
-
 Schema = dict[str, Any]
 
 _NUMBER = {

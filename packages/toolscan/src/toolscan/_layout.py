@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from toolscan.errors import InvalidLayoutError, InvalidToolIdError
 
-__all__ = ["DEFAULT_LAYOUTS", "Layout", "PathPart", "ToolId", "id_problem", "is_private"]
-
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 

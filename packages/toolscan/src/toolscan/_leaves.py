@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ARRAYS", "CONSTRAINED", "LEAVES", "OBJECTS", "PASS_THROUGH", "SETS"]
-
 Schema = dict[str, object]
 
 

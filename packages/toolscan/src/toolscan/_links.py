@@ -6,8 +6,6 @@ import os
 
 from toolscan._records import Reason, Rejection
 
-__all__ = ["leads_outside", "outside_root", "refuse_opened_outside"]
-
 
 def outside_root() -> Rejection:
     """Explain that a link leads out of the root, and what to do."""

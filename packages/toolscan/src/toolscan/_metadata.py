@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
     from toolscan._namespace import Scope
 
-__all__ = [
-    "CONSTRAINTS",
-    "Metadata",
-    "annotated",
-    "is_field",
-    "is_required_mark",
-    "read_constraints",
-    "read_extra",
-    "read_metadata",
-]
-
 CONSTRAINTS = frozenset(
     {"ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern"}
 )

@@ -18,17 +18,6 @@ if TYPE_CHECKING:
 
     from toolscan._syntax import Statement
 
-__all__ = [
-    "Field",
-    "Kind",
-    "fields_of",
-    "has_unknown_parent",
-    "kind_of",
-    "linearize",
-    "subscript_args",
-    "writes_own_schema",
-]
-
 
 class Kind(Enum):
     """What pydantic makes of a class."""

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
     from toolscan._syntax import Statement
 
-__all__ = [
-    "Assigned",
-    "ClassFound",
-    "External",
-    "Meaning",
-    "Namespace",
-    "Scope",
-]
-
 
 class ClassFound(NamedTuple):
     """A class of the module."""

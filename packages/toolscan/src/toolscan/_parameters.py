@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from toolscan._namespace import Scope
     from toolscan._syntax import Function, ModuleText
 
-__all__ = ["Argument", "arguments", "describe_argument", "parameters", "params_class"]
-
 
 class Argument(NamedTuple):
     """One argument in a signature."""

@@ -11,17 +11,6 @@ if TYPE_CHECKING:
 
     from toolscan._layout import ToolId
 
-__all__ = [
-    "RECORD_VERSION",
-    "FileStamp",
-    "Parameter",
-    "Reason",
-    "Rejection",
-    "ScanIssue",
-    "ScanReport",
-    "ToolRecord",
-]
-
 
 RECORD_VERSION = 3
 """Raised when the same bytes give another record than before, a new `TEXT_VERSION` included:

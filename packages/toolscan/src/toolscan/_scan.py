@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from toolscan._source import Source
     from toolscan._walk import Scope
 
-__all__ = ["identify", "issue_of", "printable", "read_tool", "refuse_duplicate", "scan", "scope_of"]
-
 _Path = str | bytes | os.PathLike[str]
 
 

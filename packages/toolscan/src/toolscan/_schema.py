@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from toolscan._keywords import Schema
     from toolscan._records import ToolRecord
 
-__all__ = ["input_schema", "output_schema"]
-
 
 def input_schema(record: ToolRecord) -> Schema:
     """Return the JSON Schema (2020-12) of what a tool takes.

@@ -9,8 +9,6 @@ from griffe import Docstring, DocstringSectionKind
 
 from toolscan._docstrings import ARGS_TITLE
 
-__all__ = ["parse_parameters"]
-
 _KINDS = {DocstringSectionKind.parameters, DocstringSectionKind.other_parameters}
 _BULLET = re.compile(r"[-*+•][ \t]+")
 _MARKED_UP = re.compile(r"(`{1,2}|\*\*)(\*{0,2}\w+)(:?)\1[ \t]*")

@@ -20,18 +20,6 @@ from toolscan._records import FileStamp, Reason, Rejection
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "MAX_FILE_SIZE",
-    "Source",
-    "decode",
-    "parse",
-    "parse_expression",
-    "read_source",
-    "refuse_surrogates",
-    "rejection_of",
-    "stamp_of",
-]
-
 MAX_FILE_SIZE = 2 * 1024 * 1024
 """Larger files are not read: parsing takes up to five hundred times their size in memory."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from toolscan._keywords import Schema
     from toolscan._records import Parameter, ToolRecord
 
-__all__ = ["stub"]
-
 _WIDTH = 100
 _INDENT = "    "
 _QUOTES = '"""'

@@ -8,17 +8,6 @@ from typing import NamedTuple
 
 from toolscan._records import Reason, Rejection
 
-__all__ = [
-    "MAX_DESCRIPTION",
-    "Function",
-    "ModuleText",
-    "Statement",
-    "docstring",
-    "one_line",
-    "string_statement",
-    "top_level",
-]
-
 MAX_DESCRIPTION = 100_000
 """Characters of a docstring that are read; what comes after them is cut off."""
 

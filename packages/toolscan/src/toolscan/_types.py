@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from toolscan._keywords import Schema
 
-__all__ = ["Definitions", "TypeReader"]
-
 _MAX_DEPTH = 100
 _MAX_STEPS = 20_000
 _MAX_DEFINITIONS = 1_000

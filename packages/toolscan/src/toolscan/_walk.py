@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from toolscan._layout import Layout
 
-__all__ = ["CategoryFile", "Found", "Scope", "Trouble", "walk"]
-
 # What to look at below a folder: everything, or only what is named (and so on below it).
 Scope = dict[str, "Scope"] | None
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path, PurePosixPath
 
-__all__ = ["ChangeBatch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeBatch:

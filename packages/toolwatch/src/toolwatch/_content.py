@@ -15,8 +15,6 @@ from toolwatch._ignore import is_noise
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-__all__ = ["Content", "join", "parent_of"]
-
 _MOST_NAMES = 16
 """Under how many names one folder is followed; beyond, any change may be anywhere.
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Listener"]
-
 
 class Listener:
     """A thread that collects the paths which watchfiles names below some folders.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Pace"]
-
 _PATIENCE = 4
 _LONGEST_HOLD = 0.25
 

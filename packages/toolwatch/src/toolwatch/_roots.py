@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from toolwatch._pace import Pace
     from toolwatch._tree import Tree
 
-__all__ = ["WatchedRoot"]
-
 _log = logging.getLogger("toolwatch")
 _ABSENCE_SECONDS = 0.1
 """How often an absent root is looked for: at the cost of one status each."""

@@ -14,8 +14,6 @@ from toolwatch.errors import WatchUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Changes", "RootLostError", "Tree"]
-
 _CHECK_SECONDS = 0.1
 """How often is compared where the root and the links lead, which nobody announces."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     StrPath = str | os.PathLike[str]
 
-__all__ = ["awatch_tools", "watch_tools"]
-
 
 def awatch_tools(
     *roots: StrPath | Iterable[StrPath],

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from toolwatch._batch import ChangeBatch
 
-__all__ = ["Watch"]
-
 _STOP_SECONDS = 0.05
 """How soon an event of the caller's that is set is noticed: nothing can wait for it."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import SearchMode
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
-__all__ = ["BlockingIndex", "BlockingToolSearch"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import FoundTool
 
-__all__ = ["NAME_LENGTH", "ToolFunction", "load_tool", "result_text"]
-
 # What providers of language models take for a function's name.
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 NAME_LENGTH = 64

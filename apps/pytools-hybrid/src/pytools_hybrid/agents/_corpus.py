@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.agents._definitions import ToolDefinition
 
-__all__ = ["ToolCorpus"]
-
 _log = logging.getLogger("pytools_hybrid")
 
 _READER = "definitions 1"

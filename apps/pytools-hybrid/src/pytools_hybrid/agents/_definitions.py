@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-__all__ = ["ToolDefinition", "identified", "to_record"]
-
 _SOURCE = "held"
 # Where clients put the name of a server before that of its tool.
 _NAMESPACE = re.compile(r"__|[.:/]")

@@ -6,8 +6,6 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["started_executor"]
-
 
 def started_executor(name: str) -> ThreadPoolExecutor:
     """Make an executor whose threads all run already, so that work at the end needs no new one.

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["app", "common"]
-
 common: dict[str, Any] = {}
 """The options that stand before the subcommand, by name."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.doctor import Finding
     from pytools_hybrid.settings import Settings
 
-__all__ = ["show_models"]
-
 _NAME_WIDTH = 11
 _MODEL_WIDTH = 38
 _COLORS = {

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import FoundTool, Placement, SearchResponse
     from pytools_hybrid.settings import Roots
 
-__all__ = ["Answer", "print_answers"]
-
 _BAR = 8
 _WIDE = 60
 _TERMS = 6

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = ["current", "existing_roots", "is_folder", "run", "settings_from"]
-
 T = TypeVar("T")
 
 _GRACE_SECONDS = 0.5

@@ -16,8 +16,6 @@ from pytools_hybrid.terminal import say
 if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
-__all__ = ["serve_settings"]
-
 
 @app.command(
     epilog="""Examples:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Roots
 
-__all__ = ["Annotator"]
-
 _log = logging.getLogger("pytools_hybrid")
 
 _SHOWN = 5

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-__all__ = [
-    "FILE_NAME",
-    "Capabilities",
-    "CapabilitiesError",
-    "Capability",
-    "parse_capabilities",
-    "read_text",
-]
-
 FILE_NAME = "capabilities.toml"
 """The file in a root."""
 

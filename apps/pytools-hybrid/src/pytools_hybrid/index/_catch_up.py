@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index._embed import VectorWork
     from pytools_hybrid.index._sync import TreeSync
 
-__all__ = ["CatchUp", "catch_up", "stop"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUp:

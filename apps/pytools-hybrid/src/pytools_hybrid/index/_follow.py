@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index._index import Index
     from pytools_hybrid.index._state import Filling
 
-__all__ = ["Follower"]
-
 _log = logging.getLogger("pytools_hybrid")
 
 # Clients wait for a minute at most.

@@ -10,8 +10,6 @@ from pathlib import Path
 import apsw
 from toolindex import DatabaseError, Lease, application_id
 
-__all__ = ["is_incumbent", "set_aside_incumbent"]
-
 _LEASE_SECONDS = 60.0
 _LOCK_MS = 5_000
 # Its two tables with those in which they keep their rows.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index._store import SQLiteStore
     from pytools_hybrid.settings import RootsLike
 
-__all__ = ["Index"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")

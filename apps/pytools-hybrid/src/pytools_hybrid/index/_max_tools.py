@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Roots
 
-__all__ = ["Listing", "left_out"]
-
 _LIMIT = "beyond the {:,} that max_tools (PYTOOLS_MAX_TOOLS) allows: the first by id are kept"
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import RootsLike
 
-__all__ = ["refresh"]
-
 _READER = str(RECORD_VERSION)
 # So the first tools can be found soon, and all commits of a large tree together cost little; a
 # kill loses at most what is read between two of them.

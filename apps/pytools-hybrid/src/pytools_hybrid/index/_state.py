@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolindex import Coverage
 
-__all__ = ["Filling", "IndexState"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexState:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Roots
 
-__all__ = ["UnionReport", "scan_roots"]
-
 T = TypeVar("T")
 
 

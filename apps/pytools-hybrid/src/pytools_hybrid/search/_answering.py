@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search._engine import Searcher
     from pytools_hybrid.search._types import QueryVector, SearchRequest, SearchResponse
 
-__all__ = ["Answering"]
-
 _AT_ONCE = 2
 
 

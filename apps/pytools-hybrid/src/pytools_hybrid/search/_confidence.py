@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from toolindex import StoreReader, ToolEntry
     from toolrank import Contribution, Query, RankedHit
 
-__all__ = ["confidences", "fingerprints", "match_type"]
-
 # "Get details" says too little to tell that two tools are the same.
 _TELLING_WORDS = 5
 _WORD = re.compile(r"[^\W_]+")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Roots
 
-__all__ = ["DetailLevel", "ToolDescription", "describe", "short"]
-
 _SUMMARY_CHARACTERS = 120
 _OUTSIDE = (
     "its file lies outside of the root, where a symbolic link leads: no more of it is shown "

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search._newcomers import Encode
 
-__all__ = ["Searcher"]
-
 _CACHED_RESULTS = 512
 # All of these were chosen by ablation: docs/decisions/0008.
 _UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search._types import FoundTool, SearchResponse
 
-__all__ = ["SENSES", "ChannelScore", "breakdown", "doubt", "reason", "unknown"]
-
 SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
 """How each channel finds a tool, in words."""
 

@@ -13,16 +13,6 @@ if TYPE_CHECKING:
 
     from toolindex import StoreReader, ToolEntry, ToolFilter
 
-__all__ = [
-    "MAX_NAME",
-    "MAX_NAMES",
-    "CategoryCount",
-    "categories",
-    "check_categories",
-    "find_tool",
-    "nearest_first",
-]
-
 MAX_NAME = 200
 """The most characters of a category or a tag that is asked for; the usage record keeps them."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Encode = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
-__all__ = ["Newcomers", "nearest", "unembedded"]
-
 # 0.3 to 0.6 ms of CPU a text of 150 to 300 characters, on two busy cores.
 _MOST = 64
 _MOST_CHARACTERS = 30_000

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search._types import FoundTool
 
-__all__ = ["PLACES", "Placement", "compared_with", "placed"]
-
 PLACES = 1000
 """How many places are looked at."""
 

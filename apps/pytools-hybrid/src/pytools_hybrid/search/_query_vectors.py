@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.index import Recorder
 
-__all__ = ["QueryEmbedder"]
-
 T = TypeVar("T")
 
 _SECONDS = 10.0

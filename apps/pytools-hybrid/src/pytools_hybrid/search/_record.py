@@ -10,8 +10,6 @@ from toolindex import SearchRecord, ToolFilter
 if TYPE_CHECKING:
     from pytools_hybrid.search._types import SearchRequest, SearchResponse
 
-__all__ = ["search_record"]
-
 # Whoever filters by a thousand tags is not remembered by them.
 _FILTER_VALUES = 20
 _VALUE_CHARACTERS = 200

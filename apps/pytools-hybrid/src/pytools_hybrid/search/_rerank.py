@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search._types import FoundTool, SearchRequest, SearchResponse
 
-__all__ = ["Reranking"]
-
 _CANDIDATES = 10
 _AT_ONCE = 4
 # The text of a tool is cut behind them.

@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index import Filling
     from pytools_hybrid.settings import Roots
 
-__all__ = [
-    "MAX_LIMIT",
-    "FoundTool",
-    "MatchType",
-    "QueryVector",
-    "RerankReport",
-    "Scope",
-    "SearchMode",
-    "SearchRequest",
-    "SearchResponse",
-    "cut_query",
-    "why_empty",
-]
-
 MAX_LIMIT = 50
 # No request is as long; what is pasted after it is not read.
 _QUERY_CHARACTERS = 20_000

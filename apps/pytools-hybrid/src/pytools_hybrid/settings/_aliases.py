@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["ALIASES", "AliasError", "renamed", "resolved"]
-
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "top_k": ("limit",),
     "min_confidence": ("threshold",),

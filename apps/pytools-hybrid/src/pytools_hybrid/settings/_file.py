@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-__all__ = ["CONFIG_VARIABLE", "SettingsFile", "find_settings_file", "read_settings_file"]
-
 CONFIG_VARIABLE = "PYTOOLS_CONFIG"
 
 _FILE = "pytools.toml"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from toolembed.providers import PROVIDERS, TEST_MODEL, check_provider
 
-__all__ = ["check_model_name"]
-
 
 def check_model_name(name: str) -> str:
     """Return the name of a language model back if there is a provider of it.

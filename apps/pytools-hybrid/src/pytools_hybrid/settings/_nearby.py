@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["LAYOUTS", "meant_folder", "nearby_root", "no_tools"]
-
 LAYOUTS = (
     "mcptools/<category>/<tool>.py and gentools/<category>/<tool>/api.py "
     "with a documented run() or run_parsed()"

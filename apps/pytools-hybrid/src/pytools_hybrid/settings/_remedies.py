@@ -2,8 +2,6 @@
 
 from toolembed.providers import Remedies
 
-__all__ = ["REMEDIES"]
-
 REMEDIES = Remedies(
     distribution="pytools-hybrid",
     download="pytools-hybrid models download {model}",

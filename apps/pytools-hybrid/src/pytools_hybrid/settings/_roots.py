@@ -9,8 +9,6 @@ from pathlib import Path
 
 from pytools_hybrid.errors import SettingsError
 
-__all__ = ["FREEACT_ROOT", "Roots", "RootsLike", "default_roots"]
-
 FREEACT_ROOT = Path(".freeact/generated")
 """The root that freeact writes, used where it exists and no other is set."""
 

@@ -12,7 +12,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
-from pytools_hybrid.settings._fields import DEFAULT_MODEL, PREFIX, SettingFields
+from pytools_hybrid.settings._fields import PREFIX, SettingFields
 from pytools_hybrid.settings._file import (
     CONFIG_VARIABLE,
     SettingsFile,
@@ -20,8 +20,6 @@ from pytools_hybrid.settings._file import (
     read_settings_file,
 )
 from pytools_hybrid.settings._roots import FREEACT_ROOT, Roots, RootsLike, default_roots
-
-__all__ = ["DEFAULT_MODEL", "EXPOSING", "Settings", "flag", "variable"]
 
 _FREEACT_DATABASE = "search.db"
 _ROOT_NAMES = ("root", "PYTOOLS_DIR")

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolembed.protocols import Embedder
 
-__all__ = ["check_embedder"]
-
 _TEXTS = [
     "Create a new issue in a repository.",
     "Merge several PDF files into one.",

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Address", "addresses"]
-
 _BETWEEN = re.compile(r"[\s,](?=[^\s,]*://)")
 _HOST = re.compile(r"[^/?#]*")
 _PORT = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*):(?:\d*|\$\{\w+\})")

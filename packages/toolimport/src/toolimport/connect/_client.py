@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from toolimport.connect._parameters import HttpParameters, Parameters
 
-__all__ = ["StderrTail", "connected"]
-
 _LINES = 20
 # Longer than what is shown: a secret that is cut would not be found in it.
 _KEPT = 16 * 1024

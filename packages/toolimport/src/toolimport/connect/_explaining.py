@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from toolimport.connect._client import StderrTail
     from toolimport.connect._secrets import Redactor
 
-__all__ = ["explain", "is_closed"]
-
 _LINE_LENGTH = 500
 _MESSAGE_LENGTH = 2000
 # What the library says where an answer was nothing but an HTTP status.

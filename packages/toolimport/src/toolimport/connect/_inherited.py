@@ -15,8 +15,6 @@ from toolimport.connect._secrets import NAMES_A_SECRET
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["inherited"]
-
 # Besides those that the library hands on (PATH, HOME and the like): how the network is reached, and
 # where `uvx` and `npx` get what they start. Nothing else: a server is a stranger.
 _NEEDED = re.compile(

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-__all__ = ["read_json"]
-
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _COMMENT = r"//[^\n]*|/\*.*?\*/"
 _TOKENS = re.compile(f"({_STRING})|({_COMMENT})", re.DOTALL)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
     from pydantic import JsonValue
 
-__all__ = ["Repairs", "lenient"]
-
 
 @dataclass
 class Repairs:

@@ -17,8 +17,6 @@ from toolimport.lenient_json import read_leniently, without_half_characters
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-__all__ = ["repair_response"]
-
 _JSON, _EVENTS = "application/json", "text/event-stream"
 
 

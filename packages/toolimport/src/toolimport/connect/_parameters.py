@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from toolimport.connect._secrets import Redactor
 
-__all__ = ["HttpParameters", "Parameters", "StdioParameters"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioParameters:

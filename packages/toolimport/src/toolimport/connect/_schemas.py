@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
     from pydantic import JsonValue
 
-__all__ = ["ResultCheck", "input_schema", "output_schema"]
-
 _OBJECT = {"type": "object"}
 _MOST_VALUES = 5_000
 

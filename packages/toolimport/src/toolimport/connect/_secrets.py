@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-__all__ = ["NAMES_A_SECRET", "Redactor", "looks_random", "secret_parts"]
-
 NAMES_A_SECRET = re.compile(
     r"token|secret|passw|pwd|api_?-?key|\bkey\b|_key|-key|auth(?!ors?(?:[_-]|\b))|credential|cookie"
     r"|dsn|private",

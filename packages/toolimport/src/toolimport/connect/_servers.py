@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from toolimport.connect._parameters import Parameters
 
-__all__ = ["SECTIONS", "ServerEntry", "full_path", "read_servers"]
-
 SECTIONS = ("mcpServers", "servers", "mcp.servers", "ptc_servers")
 """Where servers stand: for Claude and Cursor; for VS Code, in both its files; for freeact."""
 

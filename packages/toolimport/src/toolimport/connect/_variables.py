@@ -13,8 +13,6 @@ from toolimport.errors import ServerError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Variables", "input_variable", "workspace_of"]
-
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _NESTED = re.compile(r"\$\{[^{}]*\$\{")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

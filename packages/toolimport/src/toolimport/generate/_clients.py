@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from toolimport.connect import ServerEntry
     from toolimport.connect._addresses import Address
 
-__all__ = ["initial_for_mcpygen", "initial_for_pytools"]
-
 _OURS = """\
 {about}from toolimport.runtime import ToolRunner
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from toolimport.generate._modules import Runtime, Tool
     from toolimport.generate._options import ImportOptions
 
-__all__ = ["Stage", "import_servers"]
-
 Stage = Literal["waiting", "connecting", "generating"]
 
 _AT_ONCE = 4

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from toolimport.connect import ServerEntry
 
-__all__ = ["Listing", "list_tools", "without_logs"]
-
 _MOST_PAGES = 1000
 _ABOUT = 2000
 

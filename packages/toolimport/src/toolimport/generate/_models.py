@@ -20,8 +20,6 @@ from toolimport.generate._schema import (
     without_patterns,
 )
 
-__all__ = ["Models", "generator_version", "models_of", "require_generator"]
-
 _HEADER = "# toolimport"
 _FUTURE = "from __future__ import annotations\n"
 _MODULES = frozenset(

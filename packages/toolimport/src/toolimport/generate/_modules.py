@@ -11,8 +11,6 @@ from toolimport.generate._models import Models, models_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Package", "Runtime", "Tool", "docstring", "package_of"]
-
 Runtime = Literal["pytools", "mcpygen"]
 
 _DESCRIPTION = 50_000

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["distinct_names", "module_name"]
-
 _LONGEST = 100
 # What no file may be called on Windows.
 _TAKEN = re.compile(r"con|prn|aux|nul|com\d|lpt\d")

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from toolimport.generate._modules import Runtime
 
-__all__ = ["ImportOptions"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:

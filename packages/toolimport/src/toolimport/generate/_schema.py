@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-__all__ = ["check_size", "cleaned_schema", "renamed_parts", "without_patterns"]
-
 _ONE = frozenset(
     {
         *("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then"),

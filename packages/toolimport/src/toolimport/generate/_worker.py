@@ -18,8 +18,6 @@ from toolimport.generate._models import Models, models_of
 if TYPE_CHECKING:
     from toolimport.generate._modules import Tool
 
-__all__ = ["ModelWorker"]
-
 _PROGRAM = "from toolimport.generate._worker import main; main()"
 # One schema that takes forever leaves half of the time to the others of its server.
 _SHARE = 0.5

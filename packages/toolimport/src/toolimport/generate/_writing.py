@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-__all__ = ["Manifest", "Written", "clear_leftovers", "digest", "remove_package", "write_package"]
-
 _FILE = "_manifest.json"
 _LEFTOVER = "_importing-"
 _LOCK = "_importing.lock"

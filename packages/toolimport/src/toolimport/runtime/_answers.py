@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
-__all__ = ["answer_of", "text_of"]
-
 
 def answer_of(result: CallToolResult) -> Any:  # noqa: ANN401 - any JSON
     """Return the structured answer where there is one, else the text."""

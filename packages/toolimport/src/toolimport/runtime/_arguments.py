@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     _Held = list[Any] | tuple[Any, ...] | dict[Any, Any] | str | int | float | None
 
-__all__ = ["arguments_of"]
-
 
 def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's model
     """Return what is sent for parameters: names as the server has them, nothing that was left out.

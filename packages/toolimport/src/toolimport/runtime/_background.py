@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from toolimport.connect import Parameters
 
-__all__ = ["Background", "background"]
-
 T = TypeVar("T")
 
 _CLOSE_SECONDS = 12.0

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from toolimport.connect import Parameters
 
-__all__ = ["Link"]
-
 _CONNECT_SECONDS = 60.0
 _CLOSE_SECONDS = 8.0
 

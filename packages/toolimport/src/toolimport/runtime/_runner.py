@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from toolimport.connect import Parameters
 
-__all__ = ["ToolRunner", "close"]
-
 _SECONDS = 120.0
 
 

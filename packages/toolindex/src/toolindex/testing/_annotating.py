@@ -9,8 +9,6 @@ from toolindex.testing._trees import ODD_TEXTS, TOOLS, expect, fill, module, wor
 if TYPE_CHECKING:
     from toolindex.protocols import ToolStore
 
-__all__ = ["CHECKS"]
-
 _SEND, _READ, _MERGE = "mcptools:mail:send", "mcptools:mail:read", "mcptools:pdf:merge"
 _CHANGED = {**TOOLS, "mcptools/mail/send.py": module("Post a letter.")}
 _WITHOUT_MAIL = {path: source for path, source in TOOLS.items() if "mail" not in path}

@@ -26,8 +26,6 @@ from toolindex.testing._trees import (
 if TYPE_CHECKING:
     from toolindex.protocols import ToolStore
 
-__all__ = ["CHECKS"]
-
 _SEND, _READ, _MERGE, _SPLIT = (
     "mcptools:mail:send",
     "mcptools:mail:read",

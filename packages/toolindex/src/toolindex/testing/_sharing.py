@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-__all__ = ["CHECKS", "check_handles"]
-
 _Store = TypeVar("_Store", bound=ToolStore)
 
 _READ = "mcptools:mail:read"

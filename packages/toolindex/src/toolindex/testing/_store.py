@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from contextlib import AbstractContextManager
 
-__all__ = ["check_store"]
-
 _Store = TypeVar("_Store", bound=ToolStore)
 
 _SEND, _READ, _MERGE, _ = TOOLS

@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from toolindex.errors import ToolIndexError
     from toolindex.protocols import Candidate, StoreReader, ToolStore
 
-__all__ = [
-    "EVERY",
-    "ODD_TEXTS",
-    "TOOLS",
-    "embed",
-    "expect",
-    "fill",
-    "ids",
-    "module",
-    "near",
-    "refused",
-    "scanned",
-    "stored_paths",
-    "words",
-]
-
 EVERY = ToolFilter()
 ODD_TEXTS = (
     "",

@@ -13,8 +13,6 @@ from toolindex.testing._trees import ODD_TEXTS, expect, refused
 if TYPE_CHECKING:
     from toolindex.protocols import ToolStore
 
-__all__ = ["CHECKS"]
-
 _GOOD, _BAD = "mcptools:mail:read", "mcptools:mail:send"
 _DAY = 86_400.0
 

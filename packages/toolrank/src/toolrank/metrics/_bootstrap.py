@@ -12,8 +12,6 @@ from toolrank.errors import RankingArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Interval", "bootstrap_interval"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:

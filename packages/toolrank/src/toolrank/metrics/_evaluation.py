@@ -14,8 +14,6 @@ from toolrank.metrics._measure import Measure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Difference", "Evaluation", "evaluate"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:

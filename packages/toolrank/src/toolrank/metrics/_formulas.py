@@ -15,21 +15,6 @@ from toolrank.errors import RankingArgumentError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "Relevant",
-    "as_gains",
-    "check_ids",
-    "check_k",
-    "completeness",
-    "distinct_ids",
-    "hit",
-    "ndcg",
-    "positive_gains",
-    "precision",
-    "recall",
-    "reciprocal_rank",
-]
-
 Relevant: TypeAlias = Collection[str] | Mapping[str, float]
 """The relevant ids of a query, each worth 1, or the gain of each; no gain above 0: irrelevant."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from toolrank.metrics._formulas import Relevant
 
-__all__ = ["Measure"]
-
 _MRR = "mrr"
 _FORMULAS: Mapping[str, Callable[[Sequence[str], Relevant, int], float]] = {
     "recall": _formulas.recall,

@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
     from toolrank.metrics._formulas import Relevant
 
-__all__ = [
-    "TrecFormatError",
-    "ranked_ids",
-    "read_qrels",
-    "read_run",
-    "write_qrels",
-    "write_run",
-]
-
 _RUN = "qid Q0 docid rank score tag"
 _QRELS = "qid 0 docid rel"
 

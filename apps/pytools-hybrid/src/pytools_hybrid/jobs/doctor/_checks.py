@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = ["checks"]
-
 
 def checks(
     settings: Settings | SettingsError, *, settings_file: Path | None = None

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = ["Commands"]
-
 
 class Commands:
     """Commands with the flags that make them mean what was checked.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Settings
 
-__all__ = ["PROBE", "look_at_embedder", "remedy_of"]
-
 PROBE = "merge two pdf files"
 """What models are asked for a vector of."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.jobs.doctor._finding import Verdict
 
-__all__ = ["full_text_search", "python_version", "vector_search"]
-
 _OLDEST = (3, 11)
 _OURS = ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch")
 _VECTORS = {1: "[1, 0, 0]", 2: "[0, 1, 0]", 3: "[0, 0, 1]"}

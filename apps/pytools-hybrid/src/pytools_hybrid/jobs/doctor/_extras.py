@@ -14,8 +14,6 @@ from pytools_hybrid.jobs.doctor._finding import failed, fine
 if TYPE_CHECKING:
     from pytools_hybrid.jobs.doctor._finding import Verdict
 
-__all__ = ["look_at_importing", "look_at_reranking"]
-
 _GENERATOR = "datamodel_code_generator"
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Check", "Finding", "Status", "Verdict", "failed", "fine", "warning"]
-
 
 class Status(StrEnum):
     """How a check went."""

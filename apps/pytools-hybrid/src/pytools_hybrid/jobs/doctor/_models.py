@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from toolembed.providers import Provider
 
-__all__ = ["ModelChoice", "model_choices"]
-
 _OLLAMA_SECONDS = 1.0
 _MOST_OLLAMA_MODELS = 30
 _LOCAL = "sentence-transformers"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = ["look_at_no_root", "look_at_root"]
-
 _MOST_UNREAD = 3_000
 _SHOWN_ISSUES = 3
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.jobs.doctor._finding import Check
 
-__all__ = ["diagnose"]
-
 
 def diagnose(checks: Iterable[Check]) -> Iterator[Finding]:
     """Run checks one after the other, so that none disturbs what another measures.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = ["look_at_server"]
-
 _MOST_BYTES = 500 << 20
 _SHOWN = 400
 # It answers from a copy, and neither changes that nor writes down that it was asked.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Settings
 
-__all__ = ["look_at_settings"]
-
 _SHOW = "pytools-hybrid config"
 
 

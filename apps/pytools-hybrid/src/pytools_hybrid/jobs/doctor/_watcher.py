@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Roots
 
-__all__ = ["look_at_watching"]
-
 _PATIENCE_SECONDS = 8.0
 _LOOKING_SECONDS = 5.0
 _BETWEEN_SECONDS = 0.5

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index import Capability
     from pytools_hybrid.jobs.enrich._prompt import Subject
 
-__all__ = ["Answer", "Asker", "NoAnswerError"]
-
 _BACKOFF = Backoff(first=2.0, longest=20.0)
 _TIMEOUT_S = 180.0
 _REASON_LENGTH = 300

@@ -28,8 +28,6 @@ from pytools_hybrid.index import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["CapabilityFile", "with_capabilities"]
-
 _PREAMBLE = """\
 # What people call the tools in this folder, and what they use them for: searched beside what the
 # tools say themselves. Entries with a text_hash were written by `pytools-hybrid enrich`, and are

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Roots
 
-__all__ = ["EnrichmentPlan", "Request", "plan_enrichment", "price_of"]
-
 TOOLS_PER_REQUEST = 10
 _BYTES_PER_TOKEN = 4
 # Six requests, ten terms and the JSON around them.

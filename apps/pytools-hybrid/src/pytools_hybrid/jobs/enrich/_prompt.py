@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from toolscan import ToolRecord
 
-__all__ = ["INSTRUCTIONS", "Said", "SaidOfTool", "Subject", "capabilities_of", "prompt_of"]
-
 INSTRUCTIONS = """\
 You make tools findable. An agent or a person describes a need in their own words, and a search by
 words looks for the tool that meets it. For each tool in the list you write what such requests say.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.enrich._asking import Asker
     from pytools_hybrid.jobs.enrich._plan import EnrichmentPlan, Request
 
-__all__ = ["EnrichmentReport", "enrich"]
-
 _AT_ONCE = 4
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.jobs.evaluate._figures import Figures
 
-__all__ = ["BEST_BY", "Best", "best"]
-
 BEST_BY = f"ndcg@{DEPTH}"
 
 

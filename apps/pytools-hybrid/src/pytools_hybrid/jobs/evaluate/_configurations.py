@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Settings
 
-__all__ = ["Configuration", "configurations"]
-
 _FUSIONS = ("linear", "rrf")
 
 

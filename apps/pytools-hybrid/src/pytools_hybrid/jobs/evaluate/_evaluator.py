@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import SearchResponse
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = ["EvaluationReport", "Evaluator"]
-
 # The first searches of a process load the model and the vectors; a server pays for it once.
 _WARM_UP = ("warm up", "warm up twice", "warm up three times", "warm up four times")
 

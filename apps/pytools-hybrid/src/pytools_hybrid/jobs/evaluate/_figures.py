@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.evaluate._configurations import Configuration
     from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
 
-__all__ = ["DEPTH", "MEASURES", "MRR", "Figures", "Latency", "measure", "recall_depths"]
-
 DEPTH = 10
 """How many places every measure but recall looks at, whatever depths recall is wanted for."""
 

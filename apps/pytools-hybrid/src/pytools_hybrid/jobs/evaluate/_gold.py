@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
 
-__all__ = ["UnknownGold", "unknown_gold"]
-
 _EXAMPLES = 3
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.jobs.evaluate._figures import Figures
 
-__all__ = ["require_plotting", "write_plot"]
-
 
 def require_plotting() -> None:
     """Make sure that a plot can be drawn, before anybody waits for what it shows.

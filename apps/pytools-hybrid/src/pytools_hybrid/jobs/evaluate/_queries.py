@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-__all__ = ["EXAMPLE_LINE", "EvaluationQuery", "QueriesFileError", "read_queries"]
-
 EXAMPLE_LINE = (
     '{"id": "q1", "query": "open an issue on github", "gold": ["mcptools:github:create_issue"]}'
 )

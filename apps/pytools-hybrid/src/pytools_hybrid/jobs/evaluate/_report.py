@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.evaluate._evaluator import EvaluationReport
     from pytools_hybrid.jobs.evaluate._figures import Figures
 
-__all__ = ["as_json", "as_text", "title"]
-
 _DIGITS = 6
 _COMPLETENESS = f"completeness@{DEPTH}"
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.evaluate._configurations import Configuration
     from pytools_hybrid.jobs.evaluate._figures import Figures
 
-__all__ = ["run_paths", "write_runs"]
-
 # To trec_eval, which reads single precision, scores in [0, 1] that are this far apart differ.
 _STEP = 1e-6
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from toolindex import OutcomeRecord, SearchRecord
 
-__all__ = ["DayFigures", "ToolFigures", "UsageReport", "usage_report"]
-
 _TOP = 10
 
 

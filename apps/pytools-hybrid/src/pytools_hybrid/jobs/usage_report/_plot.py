@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.jobs.usage_report._figures import UsageReport
 
-__all__ = ["write_plot"]
-
 
 def write_plot(path: Path, report: UsageReport) -> None:
     """Write a PNG with three panels, one day beside the other.

@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 
     from toolindex import OutcomeRecord, SearchRecord
 
-__all__ = [
-    "Table",
-    "outcomes_table",
-    "searches_table",
-    "table_as_csv",
-    "table_as_json",
-    "timestamp",
-]
-
 _SEARCH_COLUMNS = (
     "id", "at", "query", "mode", "parameters", "results", "latency_ms", "degraded"
 )  # fmt: skip

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.jobs.usage_report._figures import DayFigures, ToolFigures, UsageReport
 
-__all__ = ["as_json", "as_text", "days_as_csv"]
-
 _DAYS = 14
 _TOOLS = 15
 _QUERY_LENGTH = 70

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.settings import Settings
 
-__all__ = ["create_app"]
-
 _MCP_PATH = "/mcp"
 _MCP_BODY = 1024 * 1024
 _BODY = 64 * 1024

@@ -20,8 +20,6 @@ from pytools_hybrid.serve.http._security import LET_IN
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["ImpatientProtocol", "Places"]
-
 _HEADERS_SECONDS = 20.0
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-__all__ = ["MOST_CONNECTIONS", "NEW_AT_ONCE", "room_for_connections"]
-
 MOST_CONNECTIONS = 1_000
 NEW_AT_ONCE = 32
 """How many are accepted before any of them can be refused."""

@@ -10,8 +10,6 @@ from pytools_hybrid.serve.http._problems import ProblemError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["AnswerWhenCut"]
-
 
 class AnswerWhenCut:
     """Tells clients whose request is cut to come again; a stream that has begun just ends.

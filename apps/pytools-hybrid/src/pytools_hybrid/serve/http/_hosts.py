@@ -12,8 +12,6 @@ from pytools_hybrid.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["HostRule", "NetworkLocation", "is_loopback", "parse_allowed"]
-
 _AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/?#@*\[\]]+))(?::([0-9]{1,5}))?", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
 
-__all__ = ["index_state"]
-
 
 async def index_state(search: ToolSearch) -> dict[str, Any]:
     """Return the generation and the coverage of an index, as values of JSON.

@@ -11,8 +11,6 @@ from pytools_hybrid.text import json_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["json_response"]
-
 # A page that shows an answer as it is must not run what a tool's description says.
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 

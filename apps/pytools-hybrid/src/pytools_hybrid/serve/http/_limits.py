@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["MAX_QUERY", "BodyLimit", "Slots"]
-
 MAX_QUERY = 2_000
 """The most characters of a query; no request in plain language is as long."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["CountRequests", "Metrics"]
-
 # As other servers note it; nobody gets to see it.
 _CLIENT_HAS_GONE = 499
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

@@ -9,18 +9,6 @@ from pydantic import BaseModel, Field
 from pytools_hybrid.index import Recording  # noqa: TC001 - the type of a field
 from pytools_hybrid.serve.results import ToolResult
 
-__all__ = [
-    "ChannelScoreModel",
-    "CoverageModel",
-    "FoundToolModel",
-    "HealthModel",
-    "OutcomeModel",
-    "SearchAnswerModel",
-    "SearchMetadataModel",
-    "StatisticsModel",
-    "ToolUsageModel",
-]
-
 
 class CoverageModel(BaseModel):
     """How much of the index the embedding model's vectors can find."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.json_schema import JsonSchemaMode
 
-__all__ = ["openapi_document"]
-
 _REF = "#/components/schemas/{model}"
 _DOCUMENT = {"type": "object", "description": "This document"}
 _TEXT = {"type": "string", "description": "Prometheus' text format"}

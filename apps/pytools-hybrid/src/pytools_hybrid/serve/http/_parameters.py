@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-__all__ = [
-    "EXAMPLE_ID",
-    "DescribeQuery",
-    "NoQuery",
-    "OutcomeReport",
-    "SearchQuery",
-    "StatisticsQuery",
-    "ToolSearchQuery",
-    "read_body",
-    "read_query",
-]
-
 Q = TypeVar("Q", bound=BaseModel)
 
 EXAMPLE_ID = "mcptools:github:create_issue"

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Scope
 
-__all__ = ["MEDIA_TYPE", "FieldError", "ProblemDetails", "ProblemError", "exception_handlers"]
-
 MEDIA_TYPE = "application/problem+json"
 
 _log = logging.getLogger("pytools_hybrid")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.http._limits import Slots
     from pytools_hybrid.serve.http._metrics import Metrics
 
-__all__ = ["Searches"]
-
 _LANGUAGES = {"python", "py", "python3"}
 
 

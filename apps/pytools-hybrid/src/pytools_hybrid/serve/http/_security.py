@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.http._problems import ProblemError
     from pytools_hybrid.settings import Settings
 
-__all__ = ["LET_IN", "PUBLIC", "Gate", "check_exposure"]
-
 PUBLIC = "pytools.public"
 """The key of a scope that says that the request came without the token."""
 

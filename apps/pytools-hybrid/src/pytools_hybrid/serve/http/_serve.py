@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.settings import Settings
 
-__all__ = ["AddressError", "serve_http"]
-
 _GRACE_SECONDS = 0.5
 _GOODBYE_SECONDS = 0.2
 _BACKLOG = 2048

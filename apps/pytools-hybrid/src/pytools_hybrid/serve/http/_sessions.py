@@ -10,8 +10,6 @@ from starlette.datastructures import Headers
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["SessionLimit"]
-
 _SESSION = "mcp-session-id"
 
 

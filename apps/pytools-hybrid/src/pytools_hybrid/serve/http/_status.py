@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.http._metrics import Metrics
 
-__all__ = ["Status"]
-
 _UNAVAILABLE = 503
 
 

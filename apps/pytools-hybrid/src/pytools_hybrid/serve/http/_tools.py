@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
 
-__all__ = ["Tools"]
-
 _STATUS = {Recording.WRITTEN: 201, Recording.PENDING: 202}
 
 

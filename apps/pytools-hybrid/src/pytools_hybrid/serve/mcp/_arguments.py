@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from pydantic_core import ErrorDetails
 
-__all__ = ["Arguments", "quoted", "read_arguments"]
-
 A = TypeVar("A", bound="Arguments")
 
 # A request with a long paste after it is still answered; a megabyte would take seconds.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.browse import ToolBrowser
     from pytools_hybrid.serve.mcp._tool import Progress
 
-__all__ = ["list_categories", "list_tools"]
-
 
 class NoArguments(Arguments):
     """Nothing."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
 
-__all__ = ["Inventory"]
-
 _log = logging.getLogger("pytools_hybrid")
 
 # A client that lists the tools of many servers waits for the slowest.

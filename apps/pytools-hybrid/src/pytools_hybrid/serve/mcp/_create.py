@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.mcp._tool import ServedTool
     from pytools_hybrid.settings import RootsLike, Settings
 
-__all__ = ["create_server"]
-
 
 def create_server(
     search: ToolSearch | None, follower: Follower | None, *, settings: Settings, root: RootsLike

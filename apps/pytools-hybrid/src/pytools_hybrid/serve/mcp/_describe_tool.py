@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.mcp._tool import Progress
 
-__all__ = ["describe_tool"]
-
 
 class DescribeArguments(Arguments):
     """Which tool, and how much of it."""

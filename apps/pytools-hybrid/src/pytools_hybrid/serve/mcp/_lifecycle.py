@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.mcp._server import ToolServer
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = ["serve"]
-
 _log = logging.getLogger("pytools_hybrid")
 
 _FLUSH_SECONDS = 0.5

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index import Follower
     from pytools_hybrid.serve.mcp._categories import Inventory
 
-__all__ = ["ListChanges", "announce_list_changes"]
-
 # A folder that is copied arrives file by file.
 _QUIET_SECONDS = 0.5
 _AT_MOST_QUIET = 10

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.mcp._tool import Progress
 
-__all__ = ["report_outcome"]
-
 _TEXTS = {
     Recording.WRITTEN: "recorded",
     Recording.PENDING: "noted; the index cannot be written just now. Do not report it again.",

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-__all__ = ["arguments_schema", "result_schema"]
-
 _NULL = {"type": "null"}
 
 

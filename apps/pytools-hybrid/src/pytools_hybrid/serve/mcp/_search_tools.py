@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.mcp._categories import Inventory
     from pytools_hybrid.serve.mcp._tool import Progress
 
-__all__ = ["search_tools"]
-
 _ABOUT = "Find Python tools by what they do, best first."
 _NOTE_CHARACTERS = 300
 # The id says what these say.

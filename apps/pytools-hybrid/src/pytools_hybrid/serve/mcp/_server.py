@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.mcp._tool import ServedTool
     from pytools_hybrid.serve.prompts import WorkflowMode
 
-__all__ = ["Follow", "ToolServer"]
-
 Follow = Callable[[ListChanges], Awaitable[None]]
 """What announces changes of the list of tools, until cancelled."""
 

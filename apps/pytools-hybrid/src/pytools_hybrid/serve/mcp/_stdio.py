@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
     from pydantic import JsonValue
 
-__all__ = ["problem_of", "stdio_streams"]
-
 _BYTE_ORDER_MARK = "\ufeff"
 
 

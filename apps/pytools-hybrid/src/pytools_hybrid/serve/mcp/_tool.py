@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-__all__ = ["Progress", "ServedTool", "answer"]
-
 A = TypeVar("A", bound=Arguments)
 
 Progress = Callable[[float, str], Awaitable[None]]
