@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -79,20 +79,62 @@ def environment(home: Path, bytecode: Path) -> dict[str, str]:
     }
 
 
+@pytest.fixture(scope="session")
+def forking() -> Iterator[subprocess.Popen[str] | None]:
+    """A process that becomes the command at once, where the system can fork."""
+    if sys.platform != "linux":
+        yield None
+        return
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("forking.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        yield process
+        process.kill()
+
+
 @pytest.fixture
 def run(
-    command: str, home: Path, environment: dict[str, str]
+    command: str,
+    home: Path,
+    environment: dict[str, str],
+    forking: subprocess.Popen[str] | None,
+    tmp_path: Path,
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the installed command as a user would."""
+    """Run the command as a user would, in a process of its own."""
+
+    def fork(
+        arguments: list[str], cwd: Path, variables: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        streams = {name: tmp_path / f"fork.{name}" for name in ("stdout", "stderr")}
+        job = {
+            "arguments": arguments,
+            "cwd": str(cwd),
+            "environment": environment | variables,
+        } | {name: str(path) for name, path in streams.items()}
+        assert forking is not None
+        assert forking.stdin is not None
+        assert forking.stdout is not None
+        print(json.dumps(job), file=forking.stdin, flush=True)
+        status = int(forking.stdout.readline())
+        output, errors = (path.read_text("utf-8") for path in streams.values())
+        for path in streams.values():
+            path.unlink()
+        return subprocess.CompletedProcess(arguments, status, output, errors)
 
     def run_command(
         *arguments: str | Path,
         cwd: Path = home,
-        program: Sequence[str] = (command,),
+        program: Sequence[str] = (),
         **variables: str,
     ) -> subprocess.CompletedProcess[str]:
+        # What the interpreter reads when it starts would come too late for a fork.
+        if not program and forking is not None and not any(map(_is_pythons, variables)):
+            return fork([*map(str, arguments)], cwd, variables)
         return subprocess.run(
-            [*program, *map(str, arguments)],
+            [*(program or (command,)), *map(str, arguments)],
             cwd=cwd,
             env=environment | variables,
             capture_output=True,
@@ -103,6 +145,10 @@ def run(
         )
 
     return run_command
+
+
+def _is_pythons(variable: str) -> bool:
+    return variable.startswith(("PYTHON", "LANG", "LC_"))
 
 
 @pytest.fixture
