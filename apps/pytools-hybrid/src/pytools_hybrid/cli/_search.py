@@ -22,9 +22,9 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import Progress, print_sync
 
 if TYPE_CHECKING:
-    from toolindex import ToolFilter
+    from collections.abc import Iterable
 
-    from pytools_hybrid.search import SearchResponse, ToolSearch
+    from pytools_hybrid.search import ToolSearch
 
 # Who searches does not wait for ever for a model that is slow to begin with.
 _PATIENCE_SECONDS = 15.0
@@ -170,23 +170,29 @@ def search(
         min_success_rate=min_success_rate,
         unknown=unknown,
     )
-    asked = _Asked(
-        mode=mode,
-        scope=scope,
-        where=where,
-        explains=explain,
-        why=why,
-        wants_stubs=output == "python",
-    )
 
     async def answers() -> list[Answer]:
-        from pytools_hybrid.search import ToolSearch, check_categories
+        from pytools_hybrid.search import Scope, SearchMode, ToolSearch, check_categories
 
+        how: dict[str, Any] = {"mode": SearchMode(mode), "scope": Scope(scope), "where": where}
         async with ToolSearch(roots, settings, refresh=False) as tools:
             await _bring_up_to_date(tools, mode)
             if category:
                 check_categories(category, {it.category for it in await tools.categories()})
-            return [await asked.answer(tools, query) for query in queries]
+            found: list[Answer] = []
+            for query in queries:
+                response = await tools.search(query, **how)
+                ids = [tool.id for tool in response]
+                found.append(
+                    Answer(
+                        query=query,
+                        response=response,
+                        terms=await tools.terms(query, ids) if explain else None,
+                        placement=await tools.place(query, why, **how) if why is not None else None,
+                        stubs=await _stubs(tools, ids) if output == "python" else {},
+                    )
+                )
+            return found
 
     found = run(answers())
     print_answers(found, roots, output)
@@ -194,50 +200,10 @@ def search(
         raise typer.Exit(1)
 
 
-class _Asked:
-    """What is wanted for each query."""
-
-    def __init__(
-        self,
-        *,
-        mode: str,
-        scope: str,
-        where: ToolFilter,
-        explains: bool,
-        why: str | None,
-        wants_stubs: bool,
-    ) -> None:
-        from pytools_hybrid.search import Scope, SearchMode
-
-        self._how: dict[str, Any] = {
-            "mode": SearchMode(mode),
-            "scope": Scope(scope),
-            "where": where,
-        }
-        self._explains = explains
-        self._why = why
-        self._wants_stubs = wants_stubs
-
-    async def answer(self, tools: ToolSearch, query: str) -> Answer:
-        response = await tools.search(query, **self._how)
-        ids = [str(found.entry.id) for found in response.tools]
-        return Answer(
-            query=query,
-            response=response,
-            terms=await tools.terms(query, ids) if self._explains else None,
-            placement=(
-                None if self._why is None else await tools.place(query, self._why, **self._how)
-            ),
-            stubs=await _stubs(tools, response) if self._wants_stubs else {},
-        )
-
-
-async def _stubs(tools: ToolSearch, response: SearchResponse) -> dict[str, str]:
+async def _stubs(tools: ToolSearch, ids: Iterable[str]) -> dict[str, str]:
     from pytools_hybrid.search import DetailLevel
 
-    described = [
-        await tools.describe(str(found.entry.id), DetailLevel.FULL) for found in response.tools
-    ]
+    described = [await tools.describe(id_, DetailLevel.FULL) for id_ in ids]
     return {it.id: it.stub for it in described if it.stub}
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolindex import OutcomeRecord, SearchRecord
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from toolindex import OutcomeRecord, SearchRecord
-
-_SEARCH_COLUMNS = (
-    "id", "at", "query", "mode", "parameters", "results", "latency_ms", "degraded"
-)  # fmt: skip
-_OUTCOME_COLUMNS = ("at", "tool_id", "success", "latency_ms", "search_id")
 
 
 class Table(NamedTuple):
@@ -33,35 +29,12 @@ class Table(NamedTuple):
 
 def searches_table(searches: Iterable[SearchRecord]) -> Table:
     """Return the columns and rows of searches."""
-    rows = [
-        {
-            "id": search.id,
-            "at": timestamp(search.at),
-            "query": search.query,
-            "mode": search.mode,
-            "parameters": dict(search.parameters),
-            "results": list(search.results),
-            "latency_ms": search.latency_ms,
-            "degraded": list(search.degraded),
-        }
-        for search in searches
-    ]
-    return Table(_SEARCH_COLUMNS, rows)
+    return _table(SearchRecord, searches)
 
 
 def outcomes_table(outcomes: Iterable[OutcomeRecord]) -> Table:
     """Return the columns and rows of outcomes."""
-    rows = [
-        {
-            "at": timestamp(outcome.at),
-            "tool_id": outcome.tool_id,
-            "success": outcome.success,
-            "latency_ms": outcome.latency_ms,
-            "search_id": outcome.search_id,
-        }
-        for outcome in outcomes
-    ]
-    return Table(_OUTCOME_COLUMNS, rows)
+    return _table(OutcomeRecord, outcomes)
 
 
 def table_as_json(table: Table) -> str:
@@ -84,7 +57,14 @@ def timestamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
+def _table(
+    kind: type[SearchRecord | OutcomeRecord], records: Iterable[SearchRecord | OutcomeRecord]
+) -> Table:
+    rows = [asdict(record) | {"at": timestamp(record.at)} for record in records]
+    return Table([column.name for column in fields(kind)], rows)
+
+
 def _cell(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
-    return json.dumps(value) if isinstance(value, list | dict) else value
+    return json.dumps(value) if isinstance(value, tuple | dict) else value

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from pytools_hybrid.jobs.usage_report._figures import DayFigures
 from pytools_hybrid.jobs.usage_report._tables import Table, table_as_csv
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytools_hybrid.jobs.usage_report._figures import DayFigures, ToolFigures, UsageReport
+    from pytools_hybrid.jobs.usage_report._figures import ToolFigures, UsageReport
 
 _DAYS = 14
 _TOOLS = 15
 _QUERY_LENGTH = 70
 _DAY_HEADINGS = ("day (UTC)", "searches", "no result", "outcome", "first ok", "p50", "p95")
 _TOOL_HEADINGS = ("tool", "outcomes", "success", "found", "p50", "p95")
-_DAY_COLUMNS = (
-    "day", "searches", "without_results", "degraded", "judged", "accepted", "first_accepted",
-    "latency_p50_ms", "latency_p95_ms",
-)  # fmt: skip
 
 
 def as_text(report: UsageReport) -> str:
@@ -62,18 +60,7 @@ def as_json(report: UsageReport) -> dict[str, Any]:
         "modes": report.modes,
         "days": [_day_row(day) for day in report.days],
         "outcomes": report.outcomes,
-        "tools": [
-            {
-                "tool_id": tool.tool_id,
-                "outcomes": tool.outcomes,
-                "successes": tool.successes,
-                "success_rate": tool.success_rate,
-                "found": tool.found,
-                "latency_p50_ms": tool.latency_p50_ms,
-                "latency_p95_ms": tool.latency_p95_ms,
-            }
-            for tool in report.tools
-        ],
+        "tools": [asdict(tool) | {"success_rate": tool.success_rate} for tool in report.tools],
         "queries_without_results": [
             {"query": query, "count": count} for query, count in report.queries_without_results
         ],
@@ -82,12 +69,12 @@ def as_json(report: UsageReport) -> dict[str, Any]:
 
 def days_as_csv(report: UsageReport) -> str:
     """Write the figures of each day as CSV."""
-    return table_as_csv(Table(_DAY_COLUMNS, [_day_row(day) for day in report.days]))
+    columns = [column.name for column in fields(DayFigures)]
+    return table_as_csv(Table(columns, [_day_row(day) for day in report.days]))
 
 
 def _day_row(figures: DayFigures) -> dict[str, Any]:
-    row = {column: getattr(figures, column) for column in _DAY_COLUMNS}
-    return row | {"day": None if figures.day is None else figures.day.isoformat()}
+    return asdict(figures) | {"day": None if figures.day is None else figures.day.isoformat()}
 
 
 def _day(day: DayFigures) -> tuple[str, ...]:
