@@ -19,7 +19,6 @@ from pytools_hybrid.search import ToolSearch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
 
     from anyio.from_thread import BlockingPortal
     from toolembed import LimitedEmbedder
@@ -219,12 +218,7 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:

@@ -23,7 +23,6 @@ from pytools_hybrid.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     from toolembed import LimitedEmbedder
     from toolscan import ToolId, ToolRecord
@@ -69,12 +68,7 @@ class ToolCorpus:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
 
     from rich.progress import Progress, TaskID
     from toolimport import ImportOptions, ServerReport
@@ -248,12 +247,7 @@ class _Board:
             self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None

@@ -21,7 +21,6 @@ from pytools_hybrid.settings import Roots, Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path, PurePosixPath
-    from types import TracebackType
 
     from toolembed import LimitedEmbedder
     from toolindex import Coverage, StoreReader, SyncReport, UsageStatistics
@@ -129,12 +128,7 @@ class Index:
             await self._close()
             raise
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._close()
 
     async def _opened(self) -> SQLiteStore:
