@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolrank._full_text import FEW_ROWS, FullTextTable
@@ -81,16 +82,19 @@ class BM25Retriever:
     ) -> None:
         check_scoring(weights, common=common, evenness=evenness)
         check_weight(similar_weight, of="a term spelt alike", argument="similar_weight")
-        identifier(table, argument="table")
-        self._connection = connection
-        self._table = table
-        self._weights = tuple(weights)
-        self._content = content
+        self._table = partial(
+            FullTextTable,
+            connection,
+            table=identifier(table, argument="table"),
+            weights=tuple(weights),
+            evenness=evenness,
+            content=content,
+            name=name,
+        )
         self._where = where
         self._name = name
         self._postings = postings
         self._common = common
-        self._evenness = evenness
         self._similar_weight = similar_weight
 
     @property
@@ -217,15 +221,7 @@ class BM25Retriever:
         return corrections
 
     def _open(self) -> FullTextTable:
-        return FullTextTable(
-            self._connection,
-            table=self._table,
-            weights=self._weights,
-            evenness=self._evenness,
-            content=self._content,
-            name=self._name,
-            postings=self._postings or Postings(),
-        )
+        return self._table(postings=self._postings or Postings())
 
     def _weighted(self, table: FullTextTable, text: str) -> list[tuple[str, str, Posting, float]]:
         """Return the request's terms, what rows hold of each, those rows, and a factor for them."""

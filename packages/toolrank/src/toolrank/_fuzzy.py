@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from itertools import repeat
 from operator import mul
 from typing import TYPE_CHECKING
@@ -66,15 +67,19 @@ class FuzzyRetriever:
         evenness: float = 1.0,
     ) -> None:
         check_scoring(weights, common=common, evenness=evenness)
-        self._connection = connection
-        self._table = identifier(table, argument="table")
-        self._weights = tuple(weights)
-        self._content = content
+        self._table = partial(
+            FullTextTable,
+            connection,
+            table=identifier(table, argument="table"),
+            weights=tuple(weights),
+            evenness=evenness,
+            content=content,
+            name=name,
+        )
         self._where = where
         self._name = name
         self._postings = postings
         self._common = common
-        self._evenness = evenness
 
     @property
     def name(self) -> str:
@@ -93,15 +98,7 @@ class FuzzyRetriever:
         if not words:
             return []
         postings = self._postings or Postings()
-        table = FullTextTable(
-            self._connection,
-            table=self._table,
-            weights=self._weights,
-            evenness=self._evenness,
-            content=self._content,
-            name=self._name,
-            postings=postings,
-        )
+        table = self._table(postings=postings)
         limit = table.too_common(self._common)
         found = [self._standing_for(word, table, postings, limit) for word in words]
         if not any(posting.rows for posting in found):
@@ -115,7 +112,7 @@ class FuzzyRetriever:
         exact = table.posting(word, up_to=limit)
         if len(word) > MAX_LETTERS or exact.documents > limit:
             return exact if exact.is_read else NOWHERE
-        key: Hashable = ("like", self._table, self._weights, self._evenness, limit, word)
+        key: Hashable = ("like", table.key, limit, word)
         posting = postings.get(key)
         if posting is None:
             alike = [(exact, 1.0)] if exact.rows else []
