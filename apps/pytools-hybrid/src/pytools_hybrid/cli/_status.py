@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,11 +14,8 @@ from pytools_hybrid.cli._run import existing_roots, run, settings_from
 from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from toolindex import UsageStatistics
 
-    from pytools_hybrid.index import IndexState
     from pytools_hybrid.search import CategoryCount
     from pytools_hybrid.settings import Roots, Settings
 
@@ -42,9 +38,9 @@ def status(
     A channel that gives no answer, or half of one, is told; doctor says how to mend it.
     """
     settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
-    found = run(_look(settings, existing_roots(settings)))
+    values, rows = run(_look(settings, existing_roots(settings)))
     if output == "json":
-        print_json(found.as_dict())
+        print_json(values)
     elif is_terminal():
         from rich.table import Table
         from rich.text import Text
@@ -52,97 +48,73 @@ def status(
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
         table.add_column(style="dim", no_wrap=True)
         table.add_column()
-        for heading, value in found.rows():
+        for heading, value in rows:
             style = "yellow" if heading == "note" else ""
             table.add_row(heading, Text(printable(value), style=style))
         print_rich([table])
     else:
-        for heading, value in found.rows():
+        for heading, value in rows:
             typer.echo(printable(f"{heading + ':':<13}{value}"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Status:
-    """What is shown."""
-
-    roots: Roots
-    database: str
-    size: int
-    read_only: bool
-    model: str
-    model_in_use: str
-    state: IndexState
-    changed_at: float | None
-    categories: tuple[CategoryCount, ...]
-    notes: tuple[str, ...]
-    usage: UsageStatistics
-
-    def as_dict(self) -> dict[str, Any]:
-        coverage, usage = self.state.coverage, self.usage
-        return {
-            "roots": [str(root) for root in self.roots],
-            "database": self.database,
-            "bytes": self.size,
-            "read_only": self.read_only,
-            "model": self.model,
-            "model_in_use": self.model_in_use,
-            "dimensions": coverage.dimensions,
-            "tools": coverage.tools,
-            "vectors": coverage.vectors,
-            "categories": {f"{it.source}:{it.category}": it.tools for it in self.categories},
-            "changed_at": self.changed_at,
-            "notes": list(self.notes),
-            "searches": usage.searches,
-            "without_results": usage.without_results,
-            "acceptance_rate": usage.acceptance_rate,
-            "latency_p50_ms": usage.latency_p50_ms,
-            "latency_p95_ms": usage.latency_p95_ms,
-        }
-
-    def rows(self) -> Iterator[tuple[str, str]]:
-        coverage = self.state.coverage
-        yield "root", str(self.roots)
-        yield "database", f"{self.database} ({_size(self.size)}{', read-only' * self.read_only})"
-        yield "tools", f"{coverage.tools} in {len(self.categories)} categories"
-        if self.categories:
-            yield "", _largest(self.categories)
-        share = f"{coverage.vectors} of {coverage.tools} tools have vectors"
-        yield "model", f"{self.model}: {share}" if self.model != "none" else "none: words only"
-        if self.model != "none":
-            used = f"{self.model_in_use} and words" if self.model_in_use else "words alone"
-            yield "searched by", used
-        yield "changed", _ago(self.changed_at)
-        for note in self.notes:
-            yield "note", note
-        yield "searches", _searches(self.usage)
-
-
-async def _look(settings: Settings, roots: Roots) -> _Status:
+async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return what is shown: as values of JSON, and as headings with texts."""
     from toolindex import kept_path
 
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
         database = tools.index.store.path
-        probe = await tools.probe()
-        return _Status(
-            roots=roots,
-            database=str(database),
-            size=sum(
-                file.stat().st_size
-                for part in (database, kept_path(database))
-                for file in (part, part.with_name(f"{part.name}-wal"))
-                if file.exists()
-            ),
-            read_only=tools.index.store.read_only,
-            model=settings.embedding_model,
-            model_in_use=probe.model,
-            state=await tools.index.state(),
-            changed_at=await tools.index.changed_at(),
-            categories=await tools.categories(),
-            notes=(*await _limit_notes(settings, roots), *probe.notes),
-            usage=await tools.index.statistics(),
+        read_only = tools.index.store.read_only
+        size = sum(
+            file.stat().st_size
+            for part in (database, kept_path(database))
+            for file in (part, part.with_name(f"{part.name}-wal"))
+            if file.exists()
         )
+        probe = await tools.probe()
+        coverage = (await tools.index.state()).coverage
+        changed_at = await tools.index.changed_at()
+        categories = await tools.categories()
+        usage = await tools.index.statistics()
+    model = settings.embedding_model
+    notes = (*await _limit_notes(settings, roots), *probe.notes)
+    values = {
+        "roots": [str(root) for root in roots],
+        "database": str(database),
+        "bytes": size,
+        "read_only": read_only,
+        "model": model,
+        "model_in_use": probe.model,
+        "dimensions": coverage.dimensions,
+        "tools": coverage.tools,
+        "vectors": coverage.vectors,
+        "categories": {f"{it.source}:{it.category}": it.tools for it in categories},
+        "changed_at": changed_at,
+        "notes": list(notes),
+        "searches": usage.searches,
+        "without_results": usage.without_results,
+        "acceptance_rate": usage.acceptance_rate,
+        "latency_p50_ms": usage.latency_p50_ms,
+        "latency_p95_ms": usage.latency_p95_ms,
+    }
+    rows = [
+        ("root", str(roots)),
+        ("database", f"{database} ({_size(size)}{', read-only' * read_only})"),
+        ("tools", f"{coverage.tools} in {len(categories)} categories"),
+    ]
+    if categories:
+        rows.append(("", _largest(categories)))
+    if model == "none":
+        rows.append(("model", "none: words only"))
+    else:
+        share = f"{coverage.vectors} of {coverage.tools} tools have vectors"
+        used = f"{probe.model} and words" if probe.model else "words alone"
+        rows += [("model", f"{model}: {share}"), ("searched by", used)]
+    rows.append(("changed", _ago(changed_at)))
+    rows += [("note", note) for note in notes]
+    rows.append(("searches", _searches(usage)))
+    return values, rows
 
 
 async def _limit_notes(settings: Settings, roots: Roots) -> tuple[str, ...]:
