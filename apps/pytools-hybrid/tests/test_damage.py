@@ -5,10 +5,11 @@ import os
 import random
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import apsw
 import pytest
-from pytools_hybrid import SearchMode, Settings, ToolSearch
+from pytools_hybrid import Recording, SearchMode, Settings, ToolSearch
 from toolembed import StaticEmbedder
 from toolindex import kept_path
 
@@ -195,5 +196,38 @@ def test_an_index_in_our_cache_is_recognised_as_ours_whatever_is_left_of_it(root
                 kept_path(database).unlink()
                 put(0, bytes(100))(database)
         assert [file for file in database.parent.iterdir() if ".corrupt-" in file.name]
+
+    asyncio.run(main())
+
+
+def test_a_search_needs_nothing_of_a_file_that_cannot_be_opened(settings, root, embedder, caplog):
+    database = settings().db_path
+    kept = kept_path(database)
+
+    async def main():
+        async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
+            await fill(search)
+        kept.unlink()
+        kept.mkdir()
+        async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
+            found = await search.search("report a bug")
+            assert str(found.tools[0].entry.id) == ISSUE
+            assert found.notes[-1].startswith(f"the usage record is left out: {kept}: ")
+            assert await search.record_outcome(ISSUE, success=True) is Recording.READ_ONLY
+        assert f"searching the index as it is: {kept}: this is a folder" in caplog.text
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("part", [str, kept_path])
+def test_a_warning_names_the_file_that_was_damaged(settings, root, embedder, caplog, part):
+    file = Path(part(settings().db_path))
+
+    async def main():
+        async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
+            await fill(search)
+        DAMAGES["the first page random"](file)
+        async with ToolSearch(root, settings(), embedder=embedder, refresh=False):
+            assert f"{file} was damaged: it was kept as {file}.corrupt-" in caplog.text
 
     asyncio.run(main())

@@ -4,8 +4,9 @@ import errno
 import os
 import socket
 import stat
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
@@ -114,3 +115,38 @@ def test_an_index_that_was_copied_to_a_drive_without_locks_is_an_error(path, ind
         ToolIndex(path)
     assert not isinstance(caught.value, DatabaseBusyError)
     assert stat.S_ISREG(path.stat().st_mode)
+
+
+@contextmanager
+def another_user():
+    """Be a user whom permissions bind."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions do not bind on this system")
+@pytest.mark.parametrize(("mode", "what"), [(0, "cannot be opened"), (0o444, "cannot be written")])
+def test_an_error_names_the_file_beside_the_index_where_that_is_another_users(fill, mode, what):
+    with TemporaryDirectory() as folder:
+        path, kept = Path(folder, "search.db"), Path(folder, "search.db-kept")
+        path.parent.chmod(0o777)
+        with ToolIndex(path) as index:
+            fill(index, {"mcptools:mail:send": "Send a message."}, model_id="m")
+        path.chmod(0o666)
+        kept.chmod(mode)
+        with another_user():
+            with pytest.raises(DatabaseError, match=what) as caught:
+                ToolIndex(path)
+            assert caught.value.path == kept
+            with ToolIndex(path, read_only=True) as index, index.reading() as reader:
+                assert reader.coverage("m").vectors == 1
+                assert (kept.name in index.kept_problem) == (mode == 0)
+        kept.chmod(0o600)
+        with ToolIndex(path) as index:
+            assert index.count_pending("m") == 0

@@ -5,6 +5,7 @@ import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import apsw
 import pytest
@@ -74,6 +75,77 @@ def test_a_damaged_index_that_may_only_be_read_is_left_as_it_is(path, fill):
     with pytest.raises(DamagedDatabaseError):
         ToolIndex(path, read_only=True)
     assert set_aside_files(path) == []
+
+
+@pytest.mark.parametrize("damage", ["header", "first page", "text", "nothing", "table"])
+def test_an_index_is_read_where_the_file_beside_it_is_damaged_and_cannot_be_written(
+    path, kept, fill, contents, read_only_view, damage
+):
+    with ToolIndex(path) as index:
+        fill(index, ONE, model_id="m")
+        index.usage.record_outcomes([OutcomeRecord(at=2.0, tool_id="x", success=True)])
+    match damage:
+        case "header":
+            kept.write_bytes(b"\0" * 100 + kept.read_bytes()[100:])
+        case "first page":
+            overwrite(kept, 1, 1)
+        case "text":
+            kept.write_text("not a database" * 9)
+        case "nothing":
+            kept.write_bytes(b"x")
+        case "table":
+            overwrite(kept, root_page(kept, "outcomes"), root_page(kept, "outcomes"))
+    damaged = kept.read_bytes()
+    with (
+        read_only_view(path.parent) as folder,
+        ToolIndex(folder / path.name, read_only=True) as index,
+    ):
+        if damage == "table":
+            assert index.kept_problem == ""
+            with pytest.raises(DamagedDatabaseError) as caught:
+                index.usage.statistics()
+            assert caught.value.path == folder / kept.name
+            assert index.set_aside() is None
+        assert index.usage.statistics().tools == ()
+        assert contents(index) == ONE
+        with index.reading() as reader:
+            assert reader.coverage("m").vectors == 1
+        assert kept.name in index.kept_problem
+        assert "damaged" in index.kept_problem
+    assert kept.read_bytes() == damaged
+    with ToolIndex(path) as index:
+        assert index.kept_problem == ""
+
+
+def test_damage_to_the_index_itself_is_not_passed_over_when_reading(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, MANY)
+    overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
+    with ToolIndex(path, read_only=True) as index:
+        with pytest.raises(DamagedDatabaseError):
+            contents(index)
+        with pytest.raises(DamagedDatabaseError):
+            index.set_aside()
+        with pytest.raises(DamagedDatabaseError):
+            contents(index)
+
+
+@pytest.mark.parametrize("suffix", ["", "-kept"])
+def test_an_error_names_the_file_that_is_damaged(path, fill, contents, suffix):
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+    file, table = Path(f"{path}{suffix}"), "embeddings" if suffix else "entries"
+    overwrite(file, root_page(file, table), root_page(file, table))
+    with ToolIndex(path) as index:
+
+        def look_at_table():
+            index.put_vectors("m", {"new": [1.0, 2.0, 3.0, 4.0]}) if suffix else contents(index)
+
+        for look in (look_at_table, index.check):
+            with pytest.raises(DamagedDatabaseError) as caught:
+                look()
+            assert caught.value.path == file
+        assert index.set_aside().name.startswith(f"{file.name}.corrupt-")
 
 
 def test_damage_found_while_reading_can_be_set_aside_without_opening_again(path, fill, contents):
@@ -197,6 +269,55 @@ def test_damage_to_the_first_page_of_what_is_kept_costs_nothing(path, kept, fill
         assert (found.searches, found.tools[0].observations) == (1, 900)
         assert index.count_pending("m") == 0
     assert not list(path.parent.glob("*.copy*"))
+
+
+KEPT_TABLES = ("embeddings", "refusals", "query_embeddings", "searches", "outcomes")
+
+
+def rows_kept(index):
+    with index.reading() as reader:
+        return {
+            table: sorted(reader.connection.execute(f"SELECT * FROM kept.{table}").fetchall())
+            for table in KEPT_TABLES
+        }
+
+
+@pytest.mark.parametrize("count", [3, 900])
+@pytest.mark.parametrize("table", KEPT_TABLES)
+def test_a_table_whose_first_page_is_destroyed_takes_no_other_along(path, kept, fill, table, count):
+    with ToolIndex(path) as index:
+        fill(index, ONE, model_id="m")
+        index.put_vectors("m", {f"spare {n}": [1.0, n] for n in range(1, count)})
+        index.refuse("m", {f"refused {n}": "too long" for n in range(count)})
+        index.query_vectors.put("m", {f"query {n}": [1.0, n] for n in range(count)})
+        index.usage.record_searches(
+            SearchRecord(id=f"s{n}", at=n, query="q", mode="bm25", results=("x",), latency_ms=1.0)
+            for n in range(count)
+        )
+        index.usage.record_outcomes(
+            OutcomeRecord(
+                at=n % 7,
+                tool_id=f"tool {n % 3}",
+                success=n % 2 == 0,
+                latency_ms=None if n % 5 == 0 else n / 3,
+                search_id=None if n % 4 == 0 else f"s{n}",
+            )
+            for n in range(count)
+        )
+        before = rows_kept(index)
+    overwrite(kept, root_page(kept, table), root_page(kept, table))
+    with ToolIndex(path) as index:
+        with pytest.raises(DamagedDatabaseError):
+            index.check()
+        assert index.set_aside() is not None
+        after = rows_kept(index)
+    # What the index or another part of the file holds, too, is put together from there.
+    if table == "embeddings":
+        before[table] = [row for row in before[table] if "spare" not in row[1]]
+        after[table] = [(1, *row[1:3], before[table][0][3], row[4]) for row in after[table]]
+    elif table != "outcomes":
+        before[table] = []
+    assert after == before
 
 
 def test_what_a_killed_process_left_in_the_log_is_taken_over(path, kept, start):

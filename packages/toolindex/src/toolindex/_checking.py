@@ -20,9 +20,9 @@ __all__ = ["disagreements", "is_sound", "rebuild"]
 _FTS = "entries_fts"
 
 
-def is_sound(connection: apsw.Connection) -> bool:
-    """Return whether all pages of the database can be read and hang together."""
-    return bool(connection.execute("PRAGMA integrity_check(1)").get == "ok")
+def is_sound(connection: apsw.Connection, schema: str) -> bool:
+    """Return whether all pages of a database can be read and hang together."""
+    return bool(connection.execute(f"PRAGMA {schema}.integrity_check(1)").get == "ok")
 
 
 def disagreements(connection: apsw.Connection) -> tuple[str, ...]:

@@ -19,8 +19,10 @@ from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
     DatabaseError,
+    NewerSchemaError,
     ReadOnlyIndexError,
     ToolIndexError,
+    TooManyFilesError,
 )
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ class ConnectionPool:
 
     Attributes:
         extension_problem: Why sqlite-vec could not be loaded the last time, or an empty string.
+        kept_problem: Why the file beside the index was left out the last time, or an empty string.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
@@ -86,6 +89,7 @@ class ConnectionPool:
         self.read_only: bool = read_only
         self.closed: bool = False
         self.extension_problem: str = ""
+        self.kept_problem: str = ""
         self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         # A connection on another file than the one that is there now is not lent again.
         self._epoch = 0
@@ -235,14 +239,25 @@ class ConnectionPool:
         self._damaged, self._suspect = files, error.path
 
     def _open(self, found: _Files) -> apsw.Connection:
-        opened = (
-            open_connection(self.path, read_only=True)
-            if self.read_only
-            else self._open_writable(found)
-        )
+        opened = self._open_for_reading() if self.read_only else self._open_writable(found)
         self._is_immutable = opened.is_immutable
         self.extension_problem = opened.extension_problem
         return opened.connection
+
+    def _open_for_reading(self) -> Opened:
+        try:
+            if (damage := self.damage()) is not None and damage[1] == self._kept:
+                raise DamagedDatabaseError(self._kept)
+            opened, self.kept_problem = open_connection(self.path, read_only=True), ""
+            return opened
+        except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
+            raise
+        except DatabaseError as error:
+            if error.path != self._kept:
+                raise
+            # Nothing in it is needed for a search, and here nothing can be put in its place.
+            self.kept_problem = str(error)
+            return open_connection(self.path, read_only=True, without_kept=True)
 
     def _open_writable(self, found: _Files) -> Opened:
         if found.main is None or (found.kept is None and is_index(self.path)):

@@ -39,16 +39,18 @@ def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
         error: What the driver raised. If it could mean damage, both files are looked through.
     """
     meaning = translated(index, error, is_open=True)
-    if type(meaning) is not DatabaseError or not isinstance(error, apsw.SQLError):
-        return meaning
-    if not _SUSPICION.search(str(error)):
+    is_suspicious = isinstance(error, apsw.SQLError) and _SUSPICION.search(str(error))
+    # The driver does not say which of the two is damaged.
+    if not isinstance(meaning, DamagedDatabaseError) and not (
+        type(meaning) is DatabaseError and is_suspicious
+    ):
         return meaning
     try:
         for part in PARTS:
             if is_damaged(index, part):
                 return DamagedDatabaseError(part.path(index))
     except DatabaseError as cannot_tell:
-        return cannot_tell
+        return meaning if isinstance(meaning, DamagedDatabaseError) else cannot_tell
     except OSError:  # What the schema should be could not be read.
         return meaning
     return meaning

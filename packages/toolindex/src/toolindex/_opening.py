@@ -69,7 +69,7 @@ class Opened(NamedTuple):
     extension_problem: str
 
 
-def open_connection(index: Path, *, read_only: bool) -> Opened:
+def open_connection(index: Path, *, read_only: bool, without_kept: bool = False) -> Opened:
     """Open a connection to an index, made or brought up to date where that is needed.
 
     The file that holds what cannot be made again is attached as `kept`. A table's name
@@ -78,6 +78,7 @@ def open_connection(index: Path, *, read_only: bool) -> Opened:
     Args:
         index: The index.
         read_only: Never write, and work on a medium that cannot be written.
+        without_kept: When reading only, attach an empty database in place of that file.
 
     Raises:
         DatabaseError: A file cannot be opened.
@@ -88,7 +89,7 @@ def open_connection(index: Path, *, read_only: bool) -> Opened:
     """
     with _explained(index):
         if read_only:
-            return _open_read_only(index, PARTS)
+            return _open_read_only(index, (INDEX,) if without_kept else PARTS)
         return _open_writable(index)
 
 
@@ -99,7 +100,7 @@ def open_part(index: Path, part: Part) -> apsw.Connection:
         DatabaseError: As for `open_connection`.
     """
     with _explained(index, part):
-        return _open_read_only(index, (part,)).connection
+        return _open_read_only(index, (part,), attaches=False).connection
 
 
 def make_kept(file: Path) -> apsw.Connection:
@@ -189,6 +190,9 @@ def _open_writable(index: Path) -> Opened:
         _recognise(connection, index, INDEX)
         _attach(connection, index)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
+        if connection.readonly("kept") and not connection.readonly("main"):
+            # Only the first vector would find that out.
+            raise translated(index, apsw.ReadOnlyError(), KEPT)
         _tune(connection, *(part.schema for part in PARTS))
         migrate(connection, index, read_only=False)
         if not extension_problem and not are_paired(connection):
@@ -212,8 +216,8 @@ def _recognise(connection: apsw.Connection, index: Path, part: Part) -> None:
 
 def _attach(connection: apsw.Connection, index: Path) -> None:
     file = KEPT.path(index)
-    refuse_other_formats(index, KEPT)
-    try:
+    with _explained(index, KEPT):
+        refuse_other_formats(index, KEPT)
         connection.execute("ATTACH ? AS kept", (str(file),))
         recognise(connection, index, KEPT, schema="kept")
         if connection.pragma("user_version", schema="kept") != KEPT.version:
@@ -222,8 +226,6 @@ def _attach(connection: apsw.Connection, index: Path) -> None:
             make_kept(file).close()
             connection.execute("ATTACH ? AS kept", (str(file),))
         check_tables(connection, file, KEPT, schema="kept")
-    except apsw.Error as error:
-        raise translated(index, error, KEPT) from error
 
 
 def _pair(connection: apsw.Connection) -> None:
@@ -233,9 +235,9 @@ def _pair(connection: apsw.Connection) -> None:
             pair(connection)
 
 
-def _open_read_only(index: Path, parts: tuple[Part, ...]) -> Opened:
+def _open_read_only(index: Path, parts: tuple[Part, ...], *, attaches: bool = True) -> Opened:
     try:
-        return _opened_as(index, parts, is_immutable=False)
+        return _opened_as(index, parts, attaches=attaches, is_immutable=False)
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
         if are_exhausted(error):
             raise
@@ -249,10 +251,12 @@ def _open_read_only(index: Path, parts: tuple[Part, ...]) -> Opened:
                     f"the last changes are in {file.name}-wal, which can only be read where "
                     "files can be written; open the index once there",
                 ) from None
-        return _opened_as(index, parts, is_immutable=True)
+        return _opened_as(index, parts, attaches=attaches, is_immutable=True)
 
 
-def _opened_as(index: Path, parts: tuple[Part, ...], *, is_immutable: bool) -> Opened:
+def _opened_as(
+    index: Path, parts: tuple[Part, ...], *, attaches: bool, is_immutable: bool
+) -> Opened:
     first, mode = parts[0], "immutable=1" if is_immutable else "mode=ro"
     refuse_other_formats(index, first)
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -261,9 +265,13 @@ def _opened_as(index: Path, parts: tuple[Part, ...], *, is_immutable: bool) -> O
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(index))
         extension_problem = load_sqlite_vec(connection) if first is INDEX else ""
         _recognise(connection, index, first)
-        if parts == PARTS:
+        if attaches:
             migrate(connection, index, read_only=True)
-            _attach_for_reading(connection, index, mode)
+            # Nothing may be kept yet, and no file can be made for it here.
+            if KEPT in parts and KEPT.path(index).exists():
+                _attach_for_reading(connection, index, mode)
+            else:
+                _attach_nothing(connection)
     except BaseException:
         connection.close()
         raise
@@ -272,15 +280,8 @@ def _opened_as(index: Path, parts: tuple[Part, ...], *, is_immutable: bool) -> O
 
 def _attach_for_reading(connection: apsw.Connection, index: Path, mode: str) -> None:
     file = KEPT.path(index)
-    if not file.exists():
-        # Nothing is kept yet, and no file can be made for it here.
-        with closing(apsw.Connection(":memory:")) as empty:
-            empty.execute(sql_of(KEPT.sql))
-            content = empty.serialize("main")
-        connection.execute("ATTACH ':memory:' AS kept")
-        connection.deserialize("kept", content)
-        return
-    refuse_other_formats(index, KEPT)
+    with _explained(index, KEPT):
+        refuse_other_formats(index, KEPT)
     try:
         connection.execute("ATTACH ? AS kept", (_uri(file, mode),))
         recognise(connection, index, KEPT, schema="kept")
@@ -291,6 +292,14 @@ def _attach_for_reading(connection: apsw.Connection, index: Path, mode: str) -> 
         check_tables(connection, file, KEPT, schema="kept")
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise DamagedDatabaseError(file) from error
+
+
+def _attach_nothing(connection: apsw.Connection) -> None:
+    with closing(apsw.Connection(":memory:")) as empty:
+        empty.execute(sql_of(KEPT.sql))
+        content = empty.serialize("main")
+    connection.execute("ATTACH ':memory:' AS kept")
+    connection.deserialize("kept", content)
 
 
 def _uri(file: Path, mode: str) -> str:

@@ -29,6 +29,15 @@ _TABLES = {
     "searches": "id, at, query, mode, parameters, results, latency_ms, degraded",
     "outcomes": "rowid, at, tool_id, success, latency_ms, search_id",
 }
+# All that is in this table is in its indexes, too.
+_OUTCOMES_FROM_INDEXES = """
+WITH a AS MATERIALIZED (SELECT rowid AS n, at FROM outcomes INDEXED BY outcomes_by_time),
+b AS MATERIALIZED (
+    SELECT rowid AS n, tool_id, success, latency_ms FROM outcomes INDEXED BY outcomes_by_tool
+),
+c AS MATERIALIZED (SELECT rowid AS n, search_id FROM outcomes INDEXED BY outcomes_by_search)
+SELECT n, at, tool_id, success, latency_ms, search_id FROM a JOIN b USING (n) JOIN c USING (n)
+"""
 _UNIT_ERROR = 1e-3
 # Whoever goes on after these loses what a second try would take over.
 _PASSING = (apsw.CantOpenError, apsw.NoMemError, apsw.BusyError, apsw.LockedError)
@@ -158,11 +167,13 @@ def _try_inserting(
 def _readable(
     connection: apsw.Connection, columns: str, table: str
 ) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
-    statements = (
+    statements = [
         f"SELECT {columns} FROM {table}",  # noqa: S608 - constants
         # What lies behind a broken page is still found from the other side.
         f"SELECT {columns} FROM {table} ORDER BY rowid DESC",  # noqa: S608
-    )
+    ]
+    if table == "outcomes":
+        statements.append(_OUTCOMES_FROM_INDEXES)
     for statement in statements:
         try:
             yield from connection.execute(statement)

@@ -18,6 +18,7 @@ from toolindex._kept_ids import kept_dimensions, kept_id
 from toolindex._lease import Lease
 from toolindex._meta import bump_generation, get_meta, note_reader, set_meta
 from toolindex._pairing import vectors_changed
+from toolindex._parts import PARTS
 from toolindex._pending import count_pending, pending_texts, refuse, refused_tools
 from toolindex._plan import plan_sync
 from toolindex._pruning import PruneReport, prune
@@ -101,8 +102,6 @@ class ToolIndex:
                 with self._pool.read():
                     pass
             except DamagedDatabaseError:
-                if read_only:
-                    raise
                 self.set_aside()
         except BaseException:
             self._pool.close()
@@ -136,6 +135,14 @@ class ToolIndex:
         Without it vectors are still kept, for `IndexReader.kept_vectors`, but in no vector table.
         """
         return self._pool.extension_problem
+
+    @property
+    def kept_problem(self) -> str:
+        """Why the file beside the index is left out where nothing can be written, or "".
+
+        Searches need nothing that is in it, but filters by success and latency do.
+        """
+        return self._pool.kept_problem
 
     def close(self) -> None:
         """Close the database; the index cannot be used afterwards."""
@@ -380,8 +387,9 @@ class ToolIndex:
             DatabaseError: It can be neither read nor written.
         """
         with self._pool.read() as connection:
-            if not is_sound(connection):
-                raise DamagedDatabaseError(self.path)
+            for part in PARTS:
+                if not is_sound(connection, part.schema):
+                    raise DamagedDatabaseError(part.path(self.path))
         with self._pool.write() as connection:
             return disagreements(connection)
 
@@ -417,18 +425,26 @@ class ToolIndex:
     def set_aside(self) -> Path | None:
         """Rename a file that was found damaged, and go on with a new one.
 
+        When reading only, go on without the file beside the index if that is the damaged one.
+
         The index is made again by the next scan and sync of the whole tree. Of what cannot be
         made again, kept vectors and the usage record, all that can still be read is taken over.
 
         Returns:
             The damaged file's new path, or None when it is not there any more: another thread
-            or process has done it.
+            or process has done it, or nothing may be written.
 
         Raises:
+            DamagedDatabaseError: The index itself is damaged, and may only be read.
             DatabaseError: It cannot be renamed, or no other can be made.
         """
         damage = self._pool.damage()
         if damage is None:
+            return None
+        if self.read_only:
+            if damage[1] == self.path:
+                raise DamagedDatabaseError(self.path)
+            self._pool.drop_idle()
             return None
         with self._rescuing, self._pool.making():
             # Others have found it damaged too; the first one has put another in its place.

@@ -46,7 +46,7 @@ class DamagedDatabaseError(DatabaseError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             path,
-            "the index is damaged; open it where it can be written, and it is set aside and made "
+            "the file is damaged; open it where it can be written, and it is set aside and made "
             "anew",
         )
 

@@ -78,8 +78,8 @@ class VectorWork:
             try:
                 try:
                     return await self._embed(embedder, progress)
-                except DamagedDatabaseError as error:
-                    await self._sync.mend(error)
+                except DamagedDatabaseError:
+                    await self._sync.mend()
                     await self._sync.refresh()
                     return await self._embed(embedder, progress)
             except Exception as error:

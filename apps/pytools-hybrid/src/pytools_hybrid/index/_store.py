@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     _Postings = dict[int, Postings]
     _Filters = dict[tuple[int, int, ToolFilter], Filter]
 
-__all__ = ["SQLiteReader", "SQLiteStore", "has_numpy", "open_store"]
+__all__ = ["SQLiteReader", "SQLiteStore", "damage_note", "has_numpy", "open_store"]
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -375,20 +375,26 @@ def open_store(
         )
     store = _opened(database, field_weights)
     if store.damaged is not None:
-        _log.warning("%s was damaged; it was kept as %s and is made anew", database, store.damaged)
+        _log.warning("%s", damage_note(store.damaged))
     name = os.fsencode(Roots.of(root).full_names).decode("utf-8", "backslashreplace")
     try:
         try:
             store.bind(name)
         except DamagedDatabaseError:
-            if store.read_only or store.set_aside() is None:
+            if (aside := store.set_aside()) is None:
                 raise
-            _log.warning("%s was damaged; it was kept as %s", database, store.damaged)
+            _log.warning("%s", damage_note(aside))
             store.bind(name)
     except DatabaseError:
         store.close()
         raise
     return store
+
+
+def damage_note(aside: Path) -> str:
+    """Return what to say when a damaged file has been set aside."""
+    file = aside.with_name(aside.name.rpartition(".corrupt-")[0])
+    return f"{file} was damaged: it was kept as {aside}, and is made anew"
 
 
 def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
@@ -410,11 +416,7 @@ def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLite
             store = SQLiteStore(database, read_only=True, field_weights=field_weights)
         except DatabaseError:
             raise error from None
-        _log.warning(
-            "%s cannot be written; searching it as it is; make it and its folder writable for you, "
-            "or choose another path",
-            database,
-        )
+        _log.warning("searching the index as it is: %s", error)
         return store
 
 

@@ -13,6 +13,7 @@ from toolscan import Reason
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index._aliases import Annotator
 from pytools_hybrid.index._scan import refresh
+from pytools_hybrid.index._store import damage_note
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -135,22 +136,20 @@ class TreeSync:
         """
         try:
             return await call()
-        except DamagedDatabaseError as error:
-            await self.mend(error)
+        except DamagedDatabaseError:
+            await self.mend()
             return await call()
 
-    async def mend(self, error: DamagedDatabaseError) -> None:
+    async def mend(self) -> None:
         """Set a damaged store aside; what it held is made again by the next refresh.
 
         Raises:
-            DamagedDatabaseError: It may only be read.
+            DamagedDatabaseError: What searches need may only be read.
             DatabaseError: It cannot be set aside.
         """
-        if self._store.read_only:
-            raise error
         aside = await finish_in_thread(self._store.set_aside)
         if aside is not None:
-            _log.warning("%s was damaged; it was kept as %s, made anew", self._store.path, aside)
+            _log.warning("%s", damage_note(aside))
 
     async def complete(self) -> None:
         """Fill a store that does not hold all there is, and wait a while for it.
@@ -228,6 +227,6 @@ class TreeSync:
 
         try:
             return await finish_in_thread(scan_and_sync, within)
-        except DamagedDatabaseError as error:
-            await self.mend(error)
+        except DamagedDatabaseError:
+            await self.mend()
             return await finish_in_thread(scan_and_sync, None)

@@ -59,7 +59,7 @@ class Recorder:
         store: ToolStore,
         *,
         keeps_searches: bool,
-        mend: Callable[[DamagedDatabaseError], Awaitable[None]] | None = None,
+        mend: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._mend = mend
@@ -113,10 +113,10 @@ class Recorder:
             try:
                 try:
                     await finish_in_thread(self._write)
-                except DamagedDatabaseError as error:
+                except DamagedDatabaseError:
                     if self._mend is None:
                         raise
-                    await self._mend(error)
+                    await self._mend()
                     await finish_in_thread(self._write)
             except ToolIndexError as error:
                 self._failures += 1

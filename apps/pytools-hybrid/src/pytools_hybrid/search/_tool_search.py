@@ -497,7 +497,9 @@ class ToolSearch:
         if self.index.sync.failure is not None:
             return (f"the index may be out of date ({self.index.sync.failure})",)
         if self.index.store.read_only:
-            return ("the index may be out of date: it cannot be written",)
+            note = "the index may be out of date: it cannot be written"
+            problem = self.index.store.kept_problem
+            return (note, f"the usage record is left out: {problem}") if problem else (note,)
         if not response.is_complete:
             # Where nothing was found, that is said anyway.
             is_told = not response.tools or not self.settings.sync
