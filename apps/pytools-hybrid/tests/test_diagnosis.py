@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import platform
 import shutil
 import sqlite3
 import subprocess
@@ -181,6 +182,25 @@ def test_an_extension_that_cannot_be_loaded_is_reported_with_what_replaces_it():
     assert verdict.status is Status.WARNING
     assert "numpy searches vectors in its place" in verdict.message
     assert verdict.remedy.endswith("--force-reinstall sqlite-vec")
+
+
+@pytest.mark.usefixtures("without_sqlite_vec")
+def test_where_the_extension_is_not_published_nobody_is_told_to_install_it(monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    verdict = vector_search()
+
+    assert (verdict.status, verdict.remedy) == (Status.WARNING, None)
+    assert "not published for this system; numpy searches vectors in its place" in verdict.message
+
+
+@pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
+def test_where_the_extension_is_not_published_only_numpy_is_to_be_installed(monkeypatch):
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    monkeypatch.setattr(sys, "platform", "linux")
+    verdict = vector_search()
+
+    assert verdict.status is Status.FAILED
+    assert verdict.remedy.endswith("--force-reinstall numpy")
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")

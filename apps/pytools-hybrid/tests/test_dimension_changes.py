@@ -215,10 +215,23 @@ def test_a_model_whose_vectors_are_too_long_is_told_and_asked_for_the_tools_once
         for _ in range(3):
             with pytest.raises(VectorError, match=r"8,193 dimensions, and an index takes 8,192"):
                 await tools.index.embed_pending()
-        assert len(openai.requests) == 1
         return await tools.search("merge pdf")
 
     found = use(job)
 
+    assert len(openai.requests) == 1
     assert found[0].id == MERGE
     assert "an index takes 8,192 at most" in found.notes[0]
+
+
+def test_a_model_whose_vectors_are_too_long_is_asked_for_one_query_at_most(use, openai):
+    openai.dimensions = 8_193
+
+    async def job(tools):
+        await tools.index.refresh()
+        return [await tools.search(text) for text in ("merge pdf", "merge documents")]
+
+    for found in use(job):
+        assert found[0].id == MERGE
+        assert "8,193 dimensions, and an index takes 8,192 at most" in found.notes[0]
+    assert len(openai.requests) == 1

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from toolindex._sync import SyncReport
     from toolindex._threads import finish_in_thread
     from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord, UsageLog
-    from toolindex._vectors import VectorTable
+    from toolindex._vectors import VectorTable, check_dimensions
 else:
     # Imported with its first use: who only opens an index need not wait for the rest.
     def __getattr__(name: str) -> object:
@@ -137,6 +137,7 @@ __all__ = [
     "VectorTable",
     "WorkLease",
     "application_id",
+    "check_dimensions",
     "finish_in_thread",
     "kept_path",
     "load_sqlite_vec",
@@ -166,7 +167,7 @@ _HOMES = {
         "_sync": "SyncReport",
         "_threads": "finish_in_thread",
         "_usage": "OutcomeRecord RemovedRecords SearchRecord UsageLog",
-        "_vectors": "VectorTable",
+        "_vectors": "VectorTable check_dimensions",
     }.items()
     for name in names.split()
 }

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from toolembed import Backoff, CircuitBreaker, EmbeddingError, FailureKind, StaticEmbedder
-from toolindex import ToolIndexError
+from toolindex import ToolIndexError, VectorError, check_dimensions
 
 from pytools_hybrid.search._types import QueryVector
 
@@ -70,6 +70,8 @@ class QueryEmbedder:
 
         The model may fail for a part alone: that has no vector then.
         """
+        if why := self._too_long(self.embedder.dimensions):
+            return None, why
         values, *others = await asyncio.gather(*map(self._attempt, (text, *parts)))
         # Noted only now: the failure of a part does not keep the others from being asked.
         for failure in (values, *others):
@@ -78,6 +80,8 @@ class QueryEmbedder:
                 self._breaker.failed(failure.retry_after)
         if isinstance(values, EmbeddingError):
             return None, self._told(values)
+        if why := self._too_long(len(values)):
+            return None, why
         vector = QueryVector(
             model_id=self.embedder.model_id,
             values=values,
@@ -88,6 +92,14 @@ class QueryEmbedder:
             ),
         )
         return vector, ""
+
+    def _too_long(self, dimensions: int | None) -> str:
+        """Return why vectors of a length are of no use, if they are too long for the index."""
+        try:
+            check_dimensions(self.embedder.model_id, dimensions)
+        except VectorError as error:
+            return str(error)
+        return ""
 
     async def _attempt(self, text: str) -> Sequence[float] | EmbeddingError:
         try:

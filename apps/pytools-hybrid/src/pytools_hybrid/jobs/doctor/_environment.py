@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 
 _OLDEST = (3, 11)
 _OURS = ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch")
+# As the marker of toolindex's requirement has it; no marker tells musl from glibc.
+_WHEELS = {
+    ("linux", "x86_64"),
+    ("linux", "aarch64"),
+    ("darwin", "arm64"),
+    ("darwin", "x86_64"),
+    ("win32", "AMD64"),
+}
 _VECTORS = {1: "[1, 0, 0]", 2: "[0, 1, 0]", 3: "[0, 0, 1]"}
 
 
@@ -66,14 +75,18 @@ def vector_search() -> Verdict:
     try:
         with closing(apsw.Connection(":memory:")) as connection:
             if problem := load_sqlite_vec(connection):
-                remedy = _reinstalling("sqlite-vec")
+                packages = ["sqlite-vec"] if _has_wheel() else []
+                what = (
+                    f"cannot be loaded ({problem})"
+                    if packages
+                    else "is not published for this system"
+                )
                 if has_numpy():
-                    instead = "numpy searches vectors in its place"
-                    return warning(f"cannot be loaded ({problem}); {instead}", remedy)
+                    remedy = _reinstalling(*packages) if packages else None
+                    return warning(f"{what}; numpy searches vectors in its place", remedy)
                 return failed(
-                    f"cannot be loaded ({problem}), and numpy cannot be imported: searches go by "
-                    "words",
-                    f"{remedy} numpy",
+                    f"{what}, and numpy cannot be imported: searches go by words",
+                    _reinstalling(*packages, "numpy"),
                 )
             connection.execute("CREATE VIRTUAL TABLE near USING vec0(vector float[3])")
             connection.executemany(
@@ -90,5 +103,11 @@ def vector_search() -> Verdict:
     return fine(f"{version}, finds the nearest of three vectors")
 
 
-def _reinstalling(package: str) -> str:
-    return f"{sys.executable} -m pip install --force-reinstall {package}"
+def _has_wheel() -> bool:
+    """Return whether sqlite-vec is published for this system, which it is only as wheels."""
+    is_musl = sys.platform == "linux" and platform.libc_ver()[0] != "glibc"
+    return (sys.platform, platform.machine()) in _WHEELS and not is_musl
+
+
+def _reinstalling(*packages: str) -> str:
+    return f"{sys.executable} -m pip install --force-reinstall {' '.join(packages)}"
