@@ -8,12 +8,13 @@ same weight, and so have its answerable and its other requests. What is marked a
 `split`) is only measured.
 
     python benchmarks/quality/fit_confidence.py --tree NAME TREE QUERIES \
-        --no-answer TREE NAME QUERIES --everyday NAME
+        --no-answer TREE NAME QUERIES --everyday NAME [--model MODEL]
 
-prints, for each mode, how well what no tool answers is told from what one does, where each tree is
-judged by a model of the others; then the coefficients for `toolrank._confidence`. Their intercept
-is the one at which `RECOMMENDED_CONFIDENCE` loses 3 % of the good answers to the everyday requests
-(by vectors alone 10 %).
+(benchmarks/quality/README.md has the whole command) prints, for each mode, how well what no tool
+answers is told from what one does, where each tree is judged by a model of the others; then the
+coefficients for `toolrank._confidence`. Their intercept is the one at which
+`RECOMMENDED_CONFIDENCE` loses 3 % of the good answers to the everyday requests (by vectors alone
+10 %).
 Last comes what `toolrank.confidence` doubts there as it is now. Trees of one path are held out
 together. A hit that the request names is certain and not looked at.
 """
@@ -325,7 +326,8 @@ def table(mode: str, found: Sequence[Example], everyday: str) -> None:
     for path in dict.fromkeys(each.tree for each in found):
         held = [each for each in found if each.tree == path]
         others = fit(mode, [each for each in found if each.tree != path] or held)
-        print(f"| {path.name} | {told_apart(mode, others, held):.3f} |")
+        names = ", ".join(dict.fromkeys(each.name for each in held))
+        print(f"| {names} | {told_apart(mode, others, held):.3f} |")
     model = fit(mode, found)
     intercept = moved(
         mode, model, [each for each in found if each.name == everyday and each.split == "dev"]
