@@ -416,7 +416,7 @@ def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLite
             store = SQLiteStore(database, read_only=True, field_weights=field_weights)
         except DatabaseError:
             raise error from None
-        _log.warning("searching the index as it is: %s", error)
+        _log.warning("the index cannot be written, so it is searched as it is: %s", error)
         return store
 
 
