@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from toolindex._opening import Opened
 
-__all__ = ["ConnectionPool"]
-
 # Device and inode of the index, and of the file beside it; None for what is not there.
 _Identity = tuple[tuple[int, int] | None, tuple[int, int] | None]
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from toolindex._parts import Part
 
-__all__ = ["diagnosed", "is_damaged"]
-
 # What SQLite and sqlite-vec say when something of ours is not as it was made. They say the same
 # when a file could not be opened or memory was short: sqlite-vec keeps no cause of its failures.
 _TABLES = "|".join(table for part in PARTS for table in sorted(part.tables))

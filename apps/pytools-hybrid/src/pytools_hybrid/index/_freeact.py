@@ -94,7 +94,7 @@ def _are_its_tables(connection: apsw.Connection) -> bool:
         return False
     # What SQLite makes by itself, as an index of a key, has no statement or a name of its own.
     made = connection.execute("SELECT name FROM sqlite_schema WHERE sql NOTNULL")
-    names = {name for (name,) in made if not name.startswith("sqlite_")}
+    names = frozenset(str(name) for (name,) in made if not str(name).startswith("sqlite_"))
     # A kill may have come before the second was made.
     return names in (_VECTORS, _VECTORS | _WORDS)
 
