@@ -115,7 +115,7 @@ nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 nox.options.sessions = [
     "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "soak", "adapters", "docs",
-    "clients", "platforms", "api", "release",
+    "api", "release",
 ]  # fmt: skip
 
 
@@ -361,7 +361,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def clients(session: nox.Session) -> None:
-    """The installed server through the client libraries that agents have, each on its own."""
+    """The installed server through client libraries of agents; in the matrix, or when asked for."""
     _sync(session, "--all-packages", "--extra=import")
     command = shutil.which("pytools-hybrid", path=session.bin)
     for script, library in CLIENTS.items():
@@ -440,7 +440,7 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def platforms(session: nox.Session) -> None:
-    """Wheels of every dependency exist for every platform and Python that we promise."""
+    """Wheels of every dependency for every platform and Python that we promise; weekly."""
     with tempfile.TemporaryDirectory() as folder:
         requirements = Path(folder, "requirements.txt")
         overrides = Path(folder, "overrides.txt")
