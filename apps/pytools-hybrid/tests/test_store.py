@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 from contextlib import contextmanager
+from math import cos, sin
 
 import pytest
 from pytools_hybrid.index import SQLiteStore
@@ -119,3 +120,25 @@ def test_what_another_process_writes_is_found_by_the_next_search(make, root, wri
         (root / "mcptools/github/list_commits.py").unlink()
         tell(follower, "sync")
         assert found(store) == (["mcptools:github:blame"], 4)
+
+
+def test_vectors_that_a_byte_stands_for_follow_what_others_write(make, root, monkeypatch):
+    """The least table counts as a large one here; each search of one state finds the same."""
+    monkeypatch.setattr("pytools_hybrid.index._store._FLOATS_IN_MEMORY", 0)
+    with make() as store, SQLiteStore(store.path) as other:
+        store.sync(scan(root), reader_version="1")
+        texts = sorted(store.pending("m", limit=99))
+        for turn in range(len(texts)):
+            angles = {text: (turn + place) % len(texts) for place, text in enumerate(texts)}
+            other.put_vectors("m", {text: (cos(at), sin(at)) for text, at in angles.items()})
+            found = []
+            for _ in range(4):
+                with store.reading() as reader:
+                    found.append(
+                        reader.nearest([1.0, 0.0], model_id="m", where=ToolFilter(), depth=1)
+                    )
+            (best,) = found[0]
+            nearest = next(text for text, at in angles.items() if at == 0)
+            assert found == [[best]] * 4
+            assert store.text_hashes([best.id]) == {nearest}
+            assert best.score == 1

@@ -4,8 +4,10 @@ import math
 import random
 import sys
 from array import array
+from itertools import product
 
 import apsw
+import numpy as np
 import pytest
 import sqlite_vec
 from hypothesis import given
@@ -46,6 +48,13 @@ def table():
     connection.close()
 
 
+@pytest.fixture(scope="module")
+def matrices(table):
+    """What can be kept of the table: nothing, all of it, a byte for each dimension."""
+    whole = NumpyVectorRetriever(table, table="docs_vec")
+    return None, whole.read_matrix(), whole.read_bytes()
+
+
 CONTENT = Content(table="docs", column="id")
 vectors = st.lists(st.floats(-1, 1, width=32), min_size=8, max_size=8)
 
@@ -55,7 +64,7 @@ vectors = st.lists(st.floats(-1, 1, width=32), min_size=8, max_size=8)
     depth=st.integers(1, ROWS),
     kinds=st.none() | st.sets(st.integers(0, 6)),
 )
-def test_both_retrievers_find_the_same(table, vector, depth, kinds):
+def test_both_retrievers_find_the_same(table, matrices, vector, depth, kinds):
     where = None
     if kinds is not None:
         marks = ", ".join("?" for _ in kinds)
@@ -64,8 +73,7 @@ def test_both_retrievers_find_the_same(table, vector, depth, kinds):
     options = {"table": "docs_vec", "content": CONTENT, "where": where}
     query = Query(text="", vector=vector)
     expected = VectorRetriever(table, **options).retrieve(query, depth=depth)
-    matrix = NumpyVectorRetriever(table, table="docs_vec").read_matrix()
-    for unit_length, read in ((False, None), (True, None), (False, matrix), (True, matrix)):
+    for unit_length, read in product((False, True), matrices):
         retriever = NumpyVectorRetriever(table, unit_length=unit_length, matrix=read, **options)
         found = retriever.retrieve(query, depth=depth)
         # Sums of floats in another order: equal but for the last digits, and so for near ties.
@@ -91,11 +99,12 @@ def test_vectors_in_ordinary_rows_are_found_as_those_of_a_vector_table(table, ve
     query = Query(text="", vector=vector)
     found = {}
     for source in ("docs_vec", rows):
-        for matrix in (None, NumpyVectorRetriever(table, table=source).read_matrix()):
+        whole = NumpyVectorRetriever(table, table=source)
+        for matrix in (None, whole.read_matrix(), whole.read_bytes()):
             retriever = NumpyVectorRetriever(
                 table, table=source, matrix=matrix, content=CONTENT, where=where
             )
-            found[source, matrix is None] = retriever.retrieve(query, depth=depth)
+            found[source, type(matrix)] = retriever.retrieve(query, depth=depth)
     assert len(set(map(str, found.values()))) == 1
 
 
@@ -104,6 +113,8 @@ def test_a_search_of_no_rows_finds_nothing(connection):
     retriever = NumpyVectorRetriever(connection, table=rows)
     assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
     assert len(retriever.read_matrix().rowids) == 0
+    nothing = NumpyVectorRetriever(connection, table=rows, matrix=retriever.read_bytes())
+    assert nothing.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
 
 
 def test_rows_that_hold_no_vectors_are_an_error(connection):
@@ -113,6 +124,28 @@ def test_rows_that_hold_no_vectors_are_an_error(connection):
             retriever.retrieve(Query(text="", vector=(1, 0)), depth=3)
         with pytest.raises(RetrievalError):
             retriever.read_matrix()
+        with pytest.raises(RetrievalError):
+            retriever.read_bytes()
+
+
+@given(seed=st.integers(0, 1 << 32), spread=st.floats(0, 1), depth=st.integers(1, 60))
+def test_the_nearest_of_many_that_are_nearly_equal_are_found_with_a_byte_for_each_dimension(
+    table, seed, spread, depth
+):
+    """Also where bytes cannot tell them apart: they only choose what is looked up again."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal(16) + spread * rng.standard_normal((500, 16))
+    values = [(n, row.astype("<f4").tobytes()) for n, row in enumerate(rows)]
+    table.execute("CREATE TEMP TABLE near (number INTEGER PRIMARY KEY, vector BLOB)")
+    try:
+        table.executemany("INSERT INTO near VALUES (?, ?)", values)
+        source = VectorRows("SELECT number, vector FROM near")
+        exact = NumpyVectorRetriever(table, table=source)
+        fast = NumpyVectorRetriever(table, table=source, matrix=exact.read_bytes())
+        query = Query(text="", vector=rng.standard_normal(16).tolist())
+        assert fast.retrieve(query, depth=depth) == exact.retrieve(query, depth=depth)
+    finally:
+        table.execute("DROP TABLE near")
 
 
 def test_of_equal_rows_those_stay_whose_ids_come_first(store_vectors):
@@ -127,9 +160,9 @@ def test_an_empty_table_has_nothing_near(store_vectors):
     connection.execute("DELETE FROM docs_vec")
     retriever = NumpyVectorRetriever(connection, table="docs_vec")
     assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
-    matrix = retriever.read_matrix()
-    retriever = NumpyVectorRetriever(connection, table="docs_vec", matrix=matrix)
-    assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
+    for matrix in (retriever.read_matrix(), retriever.read_bytes()):
+        retriever = NumpyVectorRetriever(connection, table="docs_vec", matrix=matrix)
+        assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
 
 
 def test_a_table_that_is_missing_cannot_be_read_either(connection):

@@ -69,8 +69,9 @@ def test_the_retrievers_of_vectors_keep_the_contract(documents, store_vectors, k
 
 def test_numpy_in_memory_keeps_the_contract(store_vectors):
     connection = store_vectors(VECTORS)
-    matrix = NumpyVectorRetriever(connection, table="docs_vec").read_matrix()
-    check_retriever(NumpyVectorRetriever(connection, table="docs_vec", matrix=matrix), QUERIES)
+    whole = NumpyVectorRetriever(connection, table="docs_vec")
+    for matrix in (whole.read_matrix(), whole.read_bytes()):
+        check_retriever(NumpyVectorRetriever(connection, table="docs_vec", matrix=matrix), QUERIES)
 
 
 class Watched:

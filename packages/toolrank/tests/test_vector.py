@@ -16,7 +16,17 @@ from toolrank import (
 )
 
 
-@pytest.fixture(params=[VectorRetriever, NumpyVectorRetriever])
+def in_memory(connection, *, table, **options):
+    matrix = NumpyVectorRetriever(connection, table=table).read_matrix()
+    return NumpyVectorRetriever(connection, table=table, matrix=matrix, **options)
+
+
+def in_bytes(connection, *, table, **options):
+    matrix = NumpyVectorRetriever(connection, table=table).read_bytes()
+    return NumpyVectorRetriever(connection, table=table, matrix=matrix, **options)
+
+
+@pytest.fixture(params=[VectorRetriever, NumpyVectorRetriever, in_memory, in_bytes])
 def find(request):
     """Search with each of the retrievers: `find(connection, vector)`."""
 

@@ -30,6 +30,7 @@ from toolrank.protocols import Connection, Reranker, Retriever
 
 if TYPE_CHECKING:
     from toolrank._bm25 import BM25Retriever
+    from toolrank._byte_matrix import ByteMatrix
     from toolrank._compound import MAX_PARTS, split_request
     from toolrank._confidence import (
         EXACT_CONFIDENCE,
@@ -93,6 +94,7 @@ __all__ = [
     "USAGE_BOUND",
     "VERB_PENALTY",
     "BM25Retriever",
+    "ByteMatrix",
     "Candidate",
     "Channel",
     "Connection",
@@ -148,6 +150,7 @@ _HOMES = {
     name: module
     for module, names in {
         "_bm25": "BM25Retriever",
+        "_byte_matrix": "ByteMatrix",
         "_compound": "MAX_PARTS split_request",
         "_confidence": "EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Evidence confidence "
         "lexical_strength",

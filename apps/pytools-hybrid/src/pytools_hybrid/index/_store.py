@@ -47,11 +47,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from toolindex import Coverage, ToolFilter
-    from toolrank import Hit, VectorMatrix
+    from toolrank import ByteMatrix, Hit, VectorMatrix
 
     from pytools_hybrid.settings import RootsLike
 
-    _Matrices = dict[tuple[int, str, int], VectorMatrix]
+    _Matrix = VectorMatrix | ByteMatrix
+    _Matrices = dict[tuple[int, str, int], _Matrix | None]
     _Postings = dict[int, Postings]
     _Filters = dict[tuple[int, int, ToolFilter], Filter]
 
@@ -81,8 +82,10 @@ _FIELDS = {
 }
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
-# Up to 32 MB; reading larger tables for each search costs little more than the products do.
+# Up to 32 MB.
 _FLOATS_IN_MEMORY = 8 << 20
+# A byte for each number, so up to 64 MB; larger tables are read for each search.
+_BYTES_IN_MEMORY = 64 << 20
 # The import of numpy takes as long as what it saves in twenty searches; a command makes one.
 _LOOKS_BEFORE_NUMPY = 2
 # Terms in more of the tools tell nothing apart and cost most.
@@ -119,7 +122,8 @@ class SQLiteReader(IndexReader):
         reader: That state.
         postings: What was read of the full-text table, by the state that it was read from.
         filters: What filters let through, by the state that they were asked in.
-        matrices: Vector tables in memory, by the state that they were read from and their name.
+        matrices: Vector tables in memory, by the state that they were read from and their name;
+            None for a large one that has been searched once in that state.
         looks: Counts the states that vectors were searched in: the first ones go without numpy.
         weights: How much words count in each column.
     """
@@ -279,20 +283,26 @@ class SQLiteReader(IndexReader):
             matrix=self._matrix(model_id, dimensions, source),
         ).retrieve(query, depth=depth)
 
-    def _matrix(
-        self, model_id: str, dimensions: int, source: str | VectorRows
-    ) -> VectorMatrix | None:
-        rows = self.coverage(model_id, dimensions=dimensions).vectors
-        if rows * dimensions > _FLOATS_IN_MEMORY:
+    def _matrix(self, model_id: str, dimensions: int, source: str | VectorRows) -> _Matrix | None:
+        numbers = self.coverage(model_id, dimensions=dimensions).vectors * dimensions
+        if numbers > _BYTES_IN_MEMORY:
             return None
         key = self.generation(), model_id, dimensions
-        if key not in self._matrices:
-            # Of states that are past, nobody will ask again.
-            for past in [other for other in list(self._matrices) if other[0] != key[0]]:
-                self._matrices.pop(past, None)
-            whole = NumpyVectorRetriever(self.connection, table=source)
-            self._matrices[key] = whole.read_matrix()
-        return self._matrices.get(key)
+        is_known = key in self._matrices
+        if (matrix := self._matrices.get(key)) is not None:
+            return matrix
+        # Of states that are past, nobody will ask again.
+        for past in [other for other in list(self._matrices) if other[0] != key[0]]:
+            self._matrices.pop(past, None)
+        whole = NumpyVectorRetriever(self.connection, table=source)
+        if numbers <= _FLOATS_IN_MEMORY:
+            matrix = whole.read_matrix()
+        elif is_known:
+            matrix = whole.read_bytes()
+        # To read a large one costs as much as some searches: it waits for the second, for while
+        # tools are embedded each search finds another state.
+        self._matrices[key] = matrix
+        return matrix
 
 
 class SQLiteStore(ToolIndex):
