@@ -59,6 +59,7 @@ class IndexReader:
         self.connection = connection
         self.counts: dict[tuple[object, ...], int] = {} if counts is None else counts
         self._generation: int | None = None
+        self._tables: dict[tuple[str, int | None], VectorTable | None] = {}
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
         """Return the entries of some ids, in one statement; an id that is gone is left out."""
@@ -145,7 +146,12 @@ class IndexReader:
         There is none where sqlite-vec cannot be loaded, nor, for a while, where a process
         without it has written; `kept_vectors` has the same vectors.
         """
-        return vector_table(self.connection, kept_id(self.connection, model_id, dimensions))
+        # Of one state it is the same, and a search asks for it many times.
+        key = model_id, dimensions
+        if key not in self._tables:
+            kept = kept_id(self.connection, model_id, dimensions)
+            self._tables[key] = vector_table(self.connection, kept)
+        return self._tables[key]
 
     def kept_vectors(
         self, model_id: str, *, dimensions: int | None = None

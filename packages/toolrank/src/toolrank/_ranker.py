@@ -10,7 +10,7 @@ from toolrank._contributions import PART_DEPTH, contributions_of
 from toolrank._fusion import FusedScores, Fusion, reciprocal_rank_fusion
 from toolrank._prior import best_in_group, bounded_usage, lifted
 from toolrank._records import Explanation, RankedHit
-from toolrank._verbs import verb_prior
+from toolrank._verbs import names_an_action, verb_prior
 from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
@@ -209,7 +209,7 @@ class HybridRanker:
             most = max(1.0, max(used.values(), default=0.0))
             final = {id_: score / most for id_, score in used.items()}
         verbs: dict[str, float] = {}
-        if self._name is not None and not query.parts:
+        if self._name is not None and not query.parts and names_an_action(query.text):
             verbs = {id_: verb_prior(query.text, self._name(id_)) for id_ in final}
             final = {id_: score * verbs[id_] for id_, score in final.items()}
         return _Scored(merged, groups, verbs, final)

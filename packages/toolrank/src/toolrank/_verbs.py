@@ -46,6 +46,11 @@ def _by_word() -> dict[str, frozenset[str]]:
 _BY_WORD = _by_word()
 
 
+def names_an_action(request: str) -> bool:
+    """Return whether a request begins with a verb or a question word that means an action."""
+    return bool(_wanted(request))
+
+
 def verb_prior(request: str, name: str) -> float:
     """Return the factor by which a name's verb changes a score.
 

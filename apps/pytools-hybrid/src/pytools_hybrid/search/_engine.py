@@ -54,6 +54,7 @@ _SPARE = 5
 # One word in forty may differ.
 _SAME = 0.95
 _WORD = re.compile(r"[^\W_]+")
+_EVERY = ToolFilter()
 
 
 class Searcher:
@@ -277,7 +278,7 @@ class Searcher:
                 else None
             )
             # The few tools that pass a filter may all be good, or none.
-            everything = replace(meaning, where=ToolFilter())
+            everything = replace(meaning, where=_EVERY)
             unfiltered = None if meaning == everything else everything
             channels.append(
                 Channel(meaning, weight, absent="last", judges=judges, unfiltered=unfiltered)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import TYPE_CHECKING, cast
 
 from toolindex import SearchRecord, ToolFilter
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # Whoever filters by a thousand tags is not remembered by them.
 _FILTER_VALUES = 20
 _VALUE_CHARACTERS = 200
+_DEFAULTS = [(field.name, getattr(ToolFilter(), field.name)) for field in fields(ToolFilter)]
 
 
 def search_record(
@@ -33,8 +34,8 @@ def search_record(
         ]
         if isinstance(value, frozenset)
         else value
-        for name, value in asdict(request.where).items()
-        if value != getattr(ToolFilter(), name)
+        for name, default in _DEFAULTS
+        if (value := getattr(request.where, name)) != default
     }
     return SearchRecord(
         id=response.search_id,

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["ToolSearch"]
 
 _log = logging.getLogger("pytools_hybrid")
+_EVERY = ToolFilter()
 
 
 class ToolSearch:
@@ -438,7 +439,7 @@ class ToolSearch:
         return self._answering.uses_vectors(SearchMode(mode))
 
     async def _findable(self, response: SearchResponse) -> int:
-        if self.policy == ToolFilter():
+        if self.policy == _EVERY:
             return response.tool_count
         return sum(category.tools for category in await self.categories())
 
@@ -468,7 +469,9 @@ class ToolSearch:
         return replace(found, root=root, path=root / relative)
 
     def _under_policy(self, where: ToolFilter | None) -> ToolFilter:
-        where, policy = where or ToolFilter(), self.policy
+        policy = self.policy
+        if where is None or where == _EVERY:
+            return policy
         if where.include and policy.include:
             raise FilterError("include", "is in the settings already; only exclude can be given")
         return replace(

@@ -94,7 +94,10 @@ class Roots:
         Bytes of a folder's name that are not UTF-8 appear as `\xNN`.
         """
         root, relative = self.locate(stored_path)
-        return os.fsencode((root / relative).as_posix()).decode("utf-8", "backslashreplace")
+        # Not joined by pathlib, which parses both, for every result of every search.
+        above = root.as_posix().rstrip("/")
+        path = relative if above == "." else f"{above}/{relative}"
+        return os.fsencode(path).decode("utf-8", "backslashreplace")
 
     def brief(self, stored_path: str) -> str:
         """Return a path of the index as text: below its tree, named where there are several."""
