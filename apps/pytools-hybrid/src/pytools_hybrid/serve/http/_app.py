@@ -20,7 +20,6 @@ from pytools_hybrid.serve.http._parameters import NoQuery, read_query
 from pytools_hybrid.serve.http._problems import exception_handlers
 from pytools_hybrid.serve.http._searches import Searches
 from pytools_hybrid.serve.http._security import Gate
-from pytools_hybrid.serve.http._sessions import SessionLimit
 from pytools_hybrid.serve.http._status import Status
 from pytools_hybrid.serve.http._tools import Tools
 
@@ -39,8 +38,7 @@ _MCP_PATH = "/mcp"
 _MCP_BODY = 1024 * 1024
 _BODY = 64 * 1024
 # Each is a task and some memory until its client goes or has been silent for half an hour.
-_MCP_SESSIONS = 900
-_MCP_SESSIONS_BEING_OPENED = 100
+_MCP_SESSIONS = 1_000
 
 
 def create_app(
@@ -75,7 +73,7 @@ def create_app(
     mcp = server.streamable_http_app(
         streamable_http_path=_MCP_PATH,
         max_request_body_size=_MCP_BODY,
-        max_sessions=_MCP_SESSIONS + _MCP_SESSIONS_BEING_OPENED,
+        max_sessions=_MCP_SESSIONS,
         # The gate looks at all requests, and knows the names that are allowed.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         host=settings.host,
@@ -94,7 +92,6 @@ def create_app(
             Middleware(AnswerWhenCut),
             Middleware(Gate, hosts=HostRule(settings.host, settings.allowed_hosts), token=token),
             Middleware(BodyLimit, largest=_BODY, of_paths={_MCP_PATH: _MCP_BODY}),
-            Middleware(SessionLimit, path=_MCP_PATH, most=_MCP_SESSIONS),
         ],
         exception_handlers=exception_handlers(),
         lifespan=lifespan,
