@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import jsonschema
 import pytest
-from toolscan import input_schema, output_schema, stub
+from toolscan import input_schema, output_schema, scan, stub
 
 HEAD = """from __future__ import annotations
 from typing import *
@@ -242,3 +242,13 @@ def test_a_schema_too_deep_to_be_followed_is_open(tool, monkeypatch):
     monkeypatch.setattr("toolscan._schema.parse", deep)
     assert input_schema(record) == {"type": "object"}
     assert output_schema(record) is None
+
+
+def test_a_scan_may_leave_definitions_out_and_all_else_stays(tmp_path):
+    path = tmp_path / "mcptools/demo/tool.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{HEAD}def run(a: int) -> int:\n    'Does it.'\n")
+    (whole,) = scan(tmp_path).records
+    (slim,) = scan(tmp_path, definitions=False).records
+    assert replace(whole, definitions="", stamp=slim.stamp) == slim
+    assert (input_schema(slim), output_schema(slim)) == ({"type": "object"}, None)

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from toolscan._source import Source
 
 
-def extract(source: Source, tool: ToolId, path: str) -> ToolRecord:
-    """Make the record of the tool that a file holds.
+def extract(source: Source, tool: ToolId, path: str, *, definitions: bool = True) -> ToolRecord:
+    """Make the record of the tool that a file holds, with its definitions or without.
 
     Raises:
         Rejection: If it holds none that can be used.
     """
     try:
-        record = _record(source, decode(source.data), tool, path)
+        record = _record(source, decode(source.data), tool, path, definitions)
         refuse_surrogates(_texts(record))
     except (RecursionError, MemoryError) as error:
         raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.") from error
     return record
 
 
-def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
+def _record(source: Source, text: str, tool: ToolId, path: str, definitions: bool) -> ToolRecord:
     module = parse(text)
     statements = top_level(module.body)
     entrypoint = find_entrypoint(statements, tool)
@@ -70,7 +70,7 @@ def _record(source: Source, text: str, tool: ToolId, path: str) -> ToolRecord:
         text_hash=hash_text(embedded),
         stamp=source.stamp,
         params_class=held.node.name if held else "",
-        definitions=_definitions(module, signature, written),
+        definitions=_definitions(module, signature, written) if definitions else "",
     )
 
 

@@ -34,6 +34,7 @@ def scan(
     known: Mapping[str, FileStamp | None] | None = None,
     hashes: Mapping[str, str] | None = None,
     outside_links: bool = True,
+    definitions: bool = True,
     progress: Callable[[int], object] | None = None,
     found: Callable[[ToolRecord], object] | None = None,
 ) -> ScanReport:
@@ -53,6 +54,8 @@ def scan(
             differs from the known one.
         outside_links: Whether symbolic links are followed that lead out of the root; else they
             are issues.
+        definitions: Whether records hold their `definitions`; without them schemas are those of
+            any object, and records take a quarter less memory.
         progress: Called with the number of files looked at so far, for each of them.
         found: Called with each record as soon as it is read, in no order.
 
@@ -94,7 +97,7 @@ def scan(
                         if source.stamp != stamp:
                             touched[item.path] = source.stamp
                         continue
-                    records.append(_record(source, tool, item.path))
+                    records.append(_record(source, tool, item.path, definitions=definitions))
                     if found is not None:
                         found(records[-1])
                 case CategoryFile() if not _is_category(item):
@@ -158,11 +161,11 @@ def read_tool(
         raise ToolReadError(issue_of(shown, rejection)) from rejection
 
 
-def _record(source: Source, tool: ToolId, path: str) -> ToolRecord:
+def _record(source: Source, tool: ToolId, path: str, *, definitions: bool = True) -> ToolRecord:
     # Most scans find nothing changed: the reading of syntax takes longer to import than they take.
     from toolscan._extract import extract
 
-    return extract(source, tool, path)
+    return extract(source, tool, path, definitions=definitions)
 
 
 def _match(path: str, layouts: Sequence[Layout]) -> tuple[Layout, dict[str, str]] | None:

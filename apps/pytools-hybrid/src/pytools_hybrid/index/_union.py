@@ -190,6 +190,7 @@ class _Looks:
                 known=known,
                 hashes=hashes,
                 outside_links=self._outside_links,
+                definitions=False,
                 progress=self._count,
                 found=found,
             )
