@@ -169,7 +169,7 @@ class TestIndex:
         first = run(*arguments, "--check")
         second = run(*arguments, "--check")
 
-        assert "3 tools have no vector that is kept for them" in first.stderr
+        assert "3 tools have no stored vector" in first.stderr
         assert "made again" in first.stderr
         assert "agrees with itself" in second.stderr
         assert "0 added, 0 updated, 0 removed, 0 embedded" in second.stderr

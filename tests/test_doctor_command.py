@@ -138,7 +138,7 @@ def test_what_failed_is_told_to_programs_and_by_the_exit_code(run, tmp_path):
     found = {it["check"]: it for it in json.loads(done.stdout)}
     assert done.returncode == 1
     assert found["root"]["status"] == found["database"]["status"] == "failed"
-    assert found["database"]["remedy"] == "give another path as --db"
+    assert found["database"]["remedy"] == "give another path with --db"
     assert found["embedder"]["status"] == "ok"
     assert file.read_text() == "no index, " * 40
 

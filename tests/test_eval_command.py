@@ -89,7 +89,7 @@ def test_the_table_compares_all_modes_and_says_which_to_use(evaluate):
         ["(none)", "2"],
         ["name", "2"],
     ]
-    assert "it is what a search does with your settings" in verdict
+    assert "it is what searches use with your settings" in verdict
 
 
 def test_without_vectors_there_is_only_one_way_to_search(evaluate):

@@ -204,7 +204,7 @@ def test_for_freeact_modules_call_the_tool_server_of_mcpygen(run, server, write,
     }
     done = run("import", write(shop=entry), "--runtime", "mcpygen")
     assert done.returncode == 0, done.stderr
-    assert "set for the tool server of mcpygen: SHOP_KEY" in done.stderr
+    assert "set these for mcpygen's tool server: SHOP_KEY" in done.stderr
     folder = home / ".freeact" / "generated" / "mcptools" / "shop"
     initial = (folder / "__init__.py").read_text()
     assert "from mcpygen.tool_exec.client import ToolRunner" in initial

@@ -120,7 +120,7 @@ async def test_progress_is_reported_while_a_search_waits_for_the_first_index(
         assert reports
         assert {message.partition(":")[0] for _, message in reports} <= {
             "opening the index",
-            "looking at the files", "embedding new tools",
+            "scanning the files", "embedding new tools",
         }  # fmt: skip
         assert [it for it, _ in reports] == sorted({it for it, _ in reports}), "it grows"
 

@@ -147,7 +147,7 @@ def test_a_misspelt_variable_is_told_with_what_it_may_be_meant_for(run, tree):
     result = run("search", "merge", "--root", tree, PYTOOLS_EXCLUDES="*:pdf:*")
 
     assert result.returncode == 0
-    assert "PYTOOLS_EXCLUDES is no setting; did you mean PYTOOLS_EXCLUDE?" in result.stderr
+    assert "PYTOOLS_EXCLUDES is not a setting; did you mean PYTOOLS_EXCLUDE?" in result.stderr
 
 
 def test_what_is_for_http_alone_is_refused_over_stdio(run, tree):

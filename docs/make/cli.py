@@ -22,11 +22,11 @@ INTRODUCTION = """\
 # The command line
 
 Results are written to stdout, everything else to stderr; tables, colours and progress bars are for
-terminals. The status is 0 where all is well, 1 where nothing was found or something failed, and 2
-for wrong use. Settings are taken from flags, the environment and files, in this order:
-[settings](settings.md) has them all.
+terminals. The exit status is 0 on success, 1 if nothing was found or something failed, and 2 for
+wrong usage. Settings come from flags, the environment and files, in this order; see
+[settings](settings.md).
 
-This page is made from the help texts that `pytools-hybrid COMMAND --help` prints.
+This page is generated from the help texts that `pytools-hybrid COMMAND --help` prints.
 """
 # What stands in brackets in a help text: "[env: PYTOOLS_DIR; default: examples/tools]".
 _FACTS = re.compile(r"\s*\[((?:env|default|required|\d|x)(?:[^][]|\[[^]]*\])*)\]")

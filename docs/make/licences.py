@@ -29,21 +29,20 @@ PAGE = ROOT / "docs" / "licences.md"
 INTRODUCTION = """\
 # Licences of what we depend on
 
-We are under [Apache-2.0](../LICENSE), and so may be whatever is built on us: no package that
-everybody gets asks more of a program that uses it than to name it, or to keep changed
-[files](#mozilla-public-license) of that package open. The list has all that our
-packages need, with every extra, directly and through others, on every platform and Python that we
-promise; it is made from what each wheel in `uv.lock` says of itself. A licence that is not
-permitted, or not known, fails `uv run nox -s licences`. Tools for development are not in the list,
-for nobody gets them from us.
+Our packages are licensed under [Apache-2.0](../LICENSE), and programs that use them can be too: the
+default dependencies require at most attribution, or publishing changed
+[files](#mozilla-public-license) of the dependency. The list covers all direct and indirect
+dependencies of our packages, with every extra, on every supported platform and Python; it is
+generated from the metadata of the wheels in `uv.lock`. A licence that is not permitted, or unknown,
+fails `uv run nox -s licences`. Development tools are not listed, because we do not distribute them.
 
-None of these packages is part of ours. An installer fetches each from its authors, unchanged, and
-each comes with the text of its licence. Wheels may hold libraries of others, compiled in; of these
-their metadata does not always speak, and what lies beside it does.
+None of these packages is included in ours. An installer downloads each of them unchanged, with the
+text of its licence. Wheels may contain compiled third-party libraries, whose licences are not
+always in the metadata but in files beside it.
 
-A package comes with one of ours as it is, or with the extras that the last column names.
-`LicenseRef-BSD` is a BSD licence that is not said to have two clauses or three, `any-OSI` any that
-the Open Source Initiative has approved, at choice.
+A package without extras in the last column is always installed. `LicenseRef-BSD` is a BSD licence
+with an unspecified number of clauses; `any-OSI` is any licence approved by the Open Source
+Initiative, at your choice.
 
 | package | licence | comes with |
 |---|---|---|
@@ -51,23 +50,23 @@ the Open Source Initiative has approved, at choice.
 BY_FILE = """
 ## Mozilla Public License
 
-The MPL of {packages} is about their files: who changes one and
-passes it on gives its source too. We import these packages and have changed none of their files.
-Ours stay under Apache-2.0, and so do yours.
+The MPL of {packages} applies to their files: whoever
+distributes a changed file has to publish its source. We import these packages and have not changed
+them. Our files stay under Apache-2.0, and so can yours.
 """
 PROPRIETARY = """
 ## NVIDIA
 
-`sentence-transformers` needs torch, and torch on Linux wants libraries of NVIDIA for its graphics
-cards, under terms of NVIDIA's own. Nothing else in the list is not free. Only who asks for that
-extra gets them, and the [smaller build of torch](guides/models.md) does without.
+`sentence-transformers` needs torch, which on Linux requires NVIDIA's libraries for its GPUs, under
+NVIDIA's own terms. Everything else in the list is free software. Only that extra installs them, and
+the [smaller build of torch](guides/models.md) works without them.
 """
 DATA = """
 ## Data
 
-The offline model reads two files of wordllama: word vectors that its author has distilled from the
-token embeddings of Llama 2 models, and published under the MIT licence. The `NOTICE` of
-toolembed says what in the model is ours. Models that you name have licences of their own.
+The offline model reads two files of wordllama: word vectors that its author distilled from the
+token embeddings of Llama 2 models and published under the MIT licence. toolembed's `NOTICE` says
+which part of the model is ours. Models that you choose have their own licences.
 """
 
 

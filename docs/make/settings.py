@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 INTRODUCTION = """\
 # Settings
 
-The defaults need nothing. A flag wins over an environment variable, that over a settings file, and
-that over the default. Every setting has a name, which is its key in a file; its variable is
-`PYTOOLS_` and the name in capitals, but `PYTOOLS_DIR` for the root.
+Nothing has to be set. A flag takes precedence over an environment variable, a variable over a
+settings file, and a file over the default. A setting's name is its key in a file; its variable is
+`PYTOOLS_` and the name in capitals, except for `PYTOOLS_DIR`, the root.
 
-| setting | flag | variable | default | is |
+| setting | flag | variable | default | meaning |
 |---|---|---|---|---|"""
 REST = """\
 
-A list is written with commas in a variable (several roots with what your PATH has between its
-folders), as a list in a file, and as a flag again and again.
+In a variable, separate the items of a list with commas (several roots with the separator of your
+PATH). In a file, use a list. On the command line, repeat the flag.
 
 `PYTOOLS_FIELD_WEIGHTS` is `name=5,parameters=0.75`; in a file it is a table, `[field_weights]`.
 
@@ -53,12 +53,12 @@ Three variables are not settings: `PYTOOLS_CONFIG` names the settings file, and
 
 ## In a file
 
-The nearest `pytools.toml` counts, or `pyproject.toml` with a table `[tool.pytools]`, in the folder
-where the command is started or one above it. Paths in it start from its own folder. A
-file that is merely found, and may be a stranger's, cannot say to whom this machine is open
-(`transport`, `host`, `token`, `allowed_hosts`, `outside_links`): for these it has to be named, by
-`--config FILE` or `PYTOOLS_CONFIG`
-([why](decisions/0014-a-settings-file-that-is-found-opens-nothing.md)). For example, `pytools.toml`:
+The nearest `pytools.toml`, or `pyproject.toml` with a table `[tool.pytools]`, in the current folder
+or one above it is used. Paths in it are relative to its folder. A file that was found this way may
+be someone else's, so it cannot set what exposes this machine (`transport`, `host`, `token`,
+`allowed_hosts`, `outside_links`): for these the file has to be named with `--config FILE` or
+`PYTOOLS_CONFIG` ([why](decisions/0014-a-settings-file-that-is-found-opens-nothing.md)). For
+example, `pytools.toml`:
 
 ```toml
 root = ["examples/tools"]
@@ -67,7 +67,7 @@ threshold = 0.3
 log-level = "ERROR"
 ```
 
-## What is set, and where?
+# # Show the settings
 
 ```console
 $ PYTOOLS_LIMIT=3 pytools-hybrid config
@@ -78,8 +78,8 @@ limit = 3  (PYTOOLS_LIMIT; PYTOOLS_LIMIT)
 …
 ```
 
-A variable that begins with `PYTOOLS_` and is no setting is told on stderr, with the one that may
-have been meant; a key of a file that is none is an error. The token is never printed."""
+Unknown variables that begin with `PYTOOLS_` are reported on stderr, with the most similar setting;
+an unknown key in a file is an error. The token is never printed."""
 
 _MEANINGS = {
     "model": "the flag is `--model`",

@@ -80,7 +80,7 @@ async def test_the_tools_and_the_answer_are_of_the_types_of_the_sdk(search):
 async def test_an_empty_result_is_words(search):
     call = anthropic.types.ToolUseBlock(**tool_use("search_tools", query=""))
 
-    assert (await search.result(call))["content"] == "No tool fits: try other words."
+    assert (await search.result(call))["content"] == "No matching tool: try other words."
 
 
 async def test_a_tool_of_a_tree_has_a_definition(examples, forget_modules):

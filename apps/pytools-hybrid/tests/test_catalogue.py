@@ -180,7 +180,7 @@ def test_a_name_that_is_unknown_before_the_first_look_has_ended_may_be_known_in_
         async with ToolSearch(root, settings(), refresh=False) as search:
             looking = asyncio.create_task(search.index.refresh())
             await asyncio.sleep(0)
-            with pytest.raises(UnknownToolError, match="ask again in a moment") as raised:
+            with pytest.raises(UnknownToolError, match="try again in a moment") as raised:
                 await search.find("no_such_tool")
             assert raised.value.is_early
             await looking

@@ -180,7 +180,7 @@ def test_an_extension_that_cannot_be_loaded_is_reported_with_what_replaces_it():
     verdict = vector_search()
 
     assert verdict.status is Status.WARNING
-    assert "numpy searches vectors in its place" in verdict.message
+    assert "numpy searches vectors instead" in verdict.message
     assert verdict.remedy.endswith("--force-reinstall sqlite-vec")
 
 
@@ -208,7 +208,7 @@ def test_where_nothing_can_search_vectors_both_packages_are_to_be_installed():
     verdict = vector_search()
 
     assert verdict.status is Status.FAILED
-    assert "searches go by words" in verdict.message
+    assert "searches use words" in verdict.message
     assert verdict.remedy.endswith("--force-reinstall sqlite-vec numpy")
 
 
@@ -294,7 +294,7 @@ def test_a_pipe_or_a_circle_of_links_in_place_of_a_tree_fails(look_at_tree, tmp_
 
     assert verdict.status == "failed"
     assert verdict.message.startswith(f"{circle} cannot be read (")
-    assert verdict.remedy == "give another folder as --root"
+    assert verdict.remedy == "give another folder with --root"
 
 
 def test_an_empty_tree_is_told_where_tools_lie(look_at_tree, tmp_path):
@@ -432,12 +432,12 @@ def test_a_folder_or_a_file_of_somebody_else_in_its_place_is_left_alone(database
     assert "folder" in look().message
     database.rmdir()
     database.write_text("my diary, which is longer than a hundred characters. " * 4)
-    assert look().remedy == "give another path as --db"
+    assert look().remedy == "give another path with --db"
     database.unlink()
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("CREATE TABLE diary (text)")
     before = database.read_bytes()
-    assert look().remedy == "give another path as --db"
+    assert look().remedy == "give another path with --db"
     assert database.read_bytes() == before
 
 
@@ -470,7 +470,7 @@ def test_the_index_of_another_tree_is_told(indexed, commands, tmp_path):
     verdict = look_at_database(indexed, Roots.of(other), commands)
 
     assert verdict.status is Status.FAILED
-    assert verdict.remedy == "give another path as --db"
+    assert verdict.remedy == "give another path with --db"
 
 
 def test_an_index_that_was_never_filled_is_told(database, roots, commands):

@@ -406,7 +406,7 @@ class TestAsking:
     def test_a_tool_that_the_model_passes_over_is_missing(self, root):
         report = run(root, Model(says=lambda _n, tool: ("", "") if tool == ISSUE else ("x", "y")))
         assert report.missing == (ISSUE,)
-        assert report.reasons == ("the model said nothing of some tools",)
+        assert report.reasons == ("the model gave no answer for some tools",)
 
     def test_a_file_that_cannot_be_changed_is_told_before_anything_is_asked(self, root):
         (root / FILE_NAME).write_text(f'"{ISSUE}" = {{ text_hash = "0" }}\n')
@@ -516,10 +516,10 @@ class TestTheCommand:
     def test_it_says_what_it_will_cost_and_what_it_did(self, command, root):
         status, out, err = command("--model", "test", "--root", root, "--yes")
         assert "4 tools to ask test about (0 unchanged, 0 written by hand), in 3 requests" in err
-        assert "at a price that is not known" in err
+        assert "at an unknown price" in err
         # The test model speaks of the first tool of each request only.
         assert f"wrote of 3 tools in {root / FILE_NAME}: 3 requests" in err
-        assert f"1 tools are missing ({COMMITS}); run it again for these" in err
+        assert f"1 tools have no answer ({COMMITS}); run it again for these" in err
         assert (status, out) == (1, "")
         assert set(said_in(root)) == {SLUG, ISSUE, MERGE}
 
@@ -538,7 +538,7 @@ class TestTheCommand:
     def test_where_all_is_written_there_is_nothing_to_do(self, command, root):
         run(root, Model())
         status, _, err = command("--model", "test", "--root", root)
-        assert "no tool to ask about (4 unchanged, 0 written by hand)" in err
+        assert "no tools to ask about (4 unchanged, 0 written by hand)" in err
         assert status == 0
 
     @pytest.mark.parametrize("model", ["gpt", "nobody:model", "openai:gpt-5-mini"])

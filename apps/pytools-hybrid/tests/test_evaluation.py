@@ -70,7 +70,7 @@ def test_of_equals_the_settings_are_kept(figures):
     found = best(figures(hybrid={0}, bm25={0}, vector={0}))
 
     assert found.chosen.configuration.name == "hybrid"
-    assert "is as good as any: it is what a search does with your settings" in str(found)
+    assert "is as good as any: it is what searches use with your settings" in str(found)
 
 
 def test_nothing_is_recommended_where_there_is_one_way_to_search(figures):

@@ -53,11 +53,11 @@ def test_each_channel_tells_its_rank_its_score_and_what_stands_out_of_it():
         (found(WORDS, part=0, part_score=0.5), "first by its words"),
         (found(WORDS, group=0.9), "first by its words; pdf has a tool that fits better"),
         (found(WORDS, group=0.8), "first by its words"),
-        (found(WORDS, usage=1.1), "first by its words; was used with success before"),
+        (found(WORDS, usage=1.1), "first by its words; was used successfully before"),
         (found(WORDS, usage=0.9), "first by its words; has failed before"),
         (
             found(WORDS, duplicates=("a:b:c",)),
-            "first by its words; stands for 1 more that say the same",
+            "first by its words; stands for 1 near-identical tools",
         ),
         (found(WORDS, confidence=0.1), "first by its words; but it may not do this at all"),
         (found(), "a part of the request brought it up"),

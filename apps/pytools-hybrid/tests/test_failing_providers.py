@@ -435,8 +435,8 @@ def test_doctor_says_what_searches_go_by_while_the_model_fails(openai, settings,
     with_vectors = look_at_embedder(wanted, tmp_path / "index.db", None)
     without = look_at_embedder(wanted, None, None)
 
-    assert "searches go by wordllama:" in with_vectors.message
-    assert "searches go by words alone" in without.message
+    assert "searches use wordllama:" in with_vectors.message
+    assert "searches use words alone" in without.message
 
 
 async def _embed_offline(settings, root):

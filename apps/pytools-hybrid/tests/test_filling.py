@@ -259,7 +259,7 @@ def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
             early = await client.call_tool("search_tools", asked)
             assert early.is_error
             assert far in early.content[0].text
-            assert "ask again" in early.content[0].text
+            assert "try again" in early.content[0].text
             held.go_on()
             async with asyncio.timeout(60):
                 while search.index.sync.report is None:

@@ -115,7 +115,7 @@ def test_a_misspelt_root_is_answered_with_the_folder_that_was_meant(root, capsys
     ("number", "remedy"),
     [
         (errno.EACCES, "give yourself permission"),
-        (errno.EROFS, "choose a place that can be written"),
+        (errno.EROFS, "choose a writable place"),
         (errno.ENOSPC, "free some space"),
     ],
 )

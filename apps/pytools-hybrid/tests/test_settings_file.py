@@ -113,10 +113,10 @@ def test_names_may_have_hyphens(write):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("limitt = 3", "limitt: is no setting; did you mean limit?"),
-        ("zzz = 3", "zzz: is no setting; pytools-hybrid config lists them"),
+        ("limitt = 3", "limitt: is not a setting; did you mean limit?"),
+        ("zzz = 3", "zzz: is not a setting; pytools-hybrid config lists them"),
         ("limit = 300", "pytools.toml: limit: "),
-        ("limit = ", "pytools.toml: is no TOML: "),
+        ("limit = ", "pytools.toml: is not valid TOML: "),
         ('include = ["github"]', "pytools.toml: include: 'github' matches no tool"),
         ("bm25_weight = 0\nvec_weight = 0", "above zero"),
         (f"limit = {'1' * 5000}", "is no TOML"),

@@ -126,7 +126,7 @@ def test_for_people_it_is_a_page_of_text():
         "searches               3 (1 bm25, 2 hybrid)",
         "without results        1 (33 %)",
         "without a channel      1 (33 %)",
-        "led to an outcome      2 (67 %)",
+        "with an outcome         2 (67 %)",
         "a result succeeded     1 (50 %) of these",
         "the first succeeded    1 (50 %) of these",
         "time of a search       p50 10.0 ms, p95 30.0 ms",

@@ -64,7 +64,7 @@ def test_where_numpy_is_missing_too_searches_go_by_words(root, settings, openai,
     assert MERGE in scores(response)
     assert "vector channel lost" in response.lost[0]
     for notes in (response.notes, told):
-        assert "numpy cannot be imported, so searches go by words" in notes[0]
+        assert "numpy cannot be imported, so searches use words alone" in notes[0]
     assert bool(openai.texts) == (model != "wordllama"), "vectors are kept for when it is back"
 
 

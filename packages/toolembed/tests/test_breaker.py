@@ -1,4 +1,4 @@
-"""A circuit breaker: what failed is left alone for a while, as long as it keeps failing."""
+"""A circuit breaker: what failed is not called for a while, as long as it keeps failing."""
 
 import time
 

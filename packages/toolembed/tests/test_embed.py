@@ -438,7 +438,7 @@ def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_for_ever():
             pass
 
     model = Model()
-    with pytest.raises(ToolEmbedError, match="m: the index does not keep the vectors"):
+    with pytest.raises(ToolEmbedError, match="m: the store does not keep the vectors"):
         embed(Forgetful(8_000), model)
     assert set(model.embedded.values()) == {1}
 

@@ -110,8 +110,8 @@ def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run,
     assert set(ids()) == {f"mcptools:a:{name}" for name in ("fine", "extras", *wrong)}
     assert report.failed == {"number 2": "it has no name", "number 4": "it has no name"}
     assert report.notes["odd"] == (
-        "text may be anything: its schema is none; n may be anything: its schema is none; "
-        "nothing is required: 'required' is no list"
+        "text may be anything: its schema is invalid; n may be anything: its schema is invalid; "
+        "nothing is required: 'required' is not a list"
     )
     assert set(report.notes) == {"none", "odd", "list", "five", "extras"}
 
@@ -188,7 +188,7 @@ def test_json_that_no_strict_reader_accepts_costs_at_most_its_own_tool(
 
     found = ids()
     assert set(found) == {f"mcptools:a:{it}" for it in ("fine", "half", "deep")}
-    assert report.failed == {"number 3": "its name has half of a surrogate pair"}
+    assert report.failed == {"number 3": "its name contains half of a surrogate pair"}
     assert found["mcptools:a:half"] == "Say it with \N{REPLACEMENT CHARACTER}."
     assert report.notes == {"deep": "Params allows anything: its schema is nested too deeply"}
 
@@ -244,8 +244,8 @@ def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
 def test_a_server_without_an_answer_is_given_up_in_time(write, run):
     servers = write(hangs={"instead": "hang"}, garbles={"instead": "garbage"})
     assert {name: it.error for name, it in run(servers, seconds=4).items()} == {
-        "hangs": "gave no list of its tools within 4 s",
-        "garbles": "gave no list of its tools within 4 s; it wrote what is no message: "
+        "hangs": "did not list its tools within 4 s",
+        "garbles": "did not list its tools within 4 s; it wrote something that is not a message: "
         "Invalid JSON: expected ident at line 1 column 2",
     }
 

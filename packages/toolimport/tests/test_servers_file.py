@@ -178,7 +178,7 @@ def test_references_are_replaced_by_the_values_of_variables(only, monkeypatch, t
         ("${env:NOT_SET}", "the environment variable NOT_SET is not set"),
         ("${input:api key}", r"PYTOOLS_INPUT_API_KEY, which answers \$\{input:api key\}, is not"),
         ("${command:x}", r"\$\{command:x\} is not known here"),
-        ("${A:-${B:-c}}", "a reference within another is not known"),
+        ("${A:-${B:-c}}", "nested references are not supported"),
     ],
 )
 def test_a_reference_without_a_value_names_the_variable_and_the_server(only, reference, message):

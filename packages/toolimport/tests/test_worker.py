@@ -29,7 +29,7 @@ def soon():
 
 def test_what_takes_too_long_is_given_up_and_the_next_tool_has_its_models(worker):
     first = worker.models(QUICK, soon())
-    with pytest.raises(ValueError, match=r"its models were not made within 0\.5 s"):
+    with pytest.raises(ValueError, match=r"its models were not generated within 0\.5 s"):
         worker.models(SLOW, time.monotonic() + 1)
 
     assert "text: str | None" in first.params or "text: Optional[str]" in first.params

@@ -70,7 +70,7 @@ def test_what_does_not_agree_is_told_and_made_again(index, change, sql, told):
 def test_vectors_of_no_tool_are_told(index, change):
     change("INSERT INTO entries_vec (rowid, embedding) VALUES (77, zeroblob(8))")
 
-    assert any("1 vectors are of no tool" in problem for problem in index.check())
+    assert any("1 vectors belong to no tool" in problem for problem in index.check())
     index.rebuild()
     assert index.check() == ()
 

@@ -428,7 +428,7 @@ except DatabaseError as error:
     print(error)
 """
     out, err = start(program, path).communicate(timeout=60)
-    assert "cannot be set aside (in use)" in out, err
+    assert "cannot be renamed (in use)" in out, err
 
 
 def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):

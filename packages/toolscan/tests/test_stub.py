@@ -71,7 +71,7 @@ async def run(a: int, b=1, *rest) -> None:
 def test_a_path_that_is_no_module_name_says_so(tool):
     shown = stub(tool("def run():\n    'Does it.'\n", "mcptools/demo/get-it.py"))
     assert shown == (
-        "# Load 'mcptools/demo/get-it.py' with importlib: its path is no module name.\n\n"
+        "# Load 'mcptools/demo/get-it.py' with importlib: its path is not a module name.\n\n"
         'def run():\n    """Does it."""'
     )
 

@@ -77,7 +77,7 @@ print(*next(batches).paths)
 """,
     )
     log, polling, path = said.splitlines()
-    assert log.startswith(f"log: {root} is looked through at intervals: ")
+    assert log.startswith(f"log: {root} is polled: ")
     assert reason in log
     assert (polling, path) == ("True", "folder_4/tool.py")
 
@@ -149,9 +149,7 @@ def test_changes_that_are_not_announced_are_found_and_the_root_is_polled_for_a_w
             batch = next(batches)
             assert batch.paths == {PurePosixPath("announced.py")}
     (record,) = caplog.records
-    assert record.getMessage() == (
-        f"{root} is looked through at intervals: the system does not announce every change"
-    )
+    assert record.getMessage() == (f"{root} is polled: the system does not report every change")
 
 
 def test_notifications_can_be_relied_on_by_choice(root, tmp_path, monkeypatch):

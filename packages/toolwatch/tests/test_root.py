@@ -204,7 +204,7 @@ def test_a_root_that_is_a_file_is_refused(tmp_path):
     file.write_text("x")
 
     async def scenario():
-        with pytest.raises(NotAFolderError, match="watch the folder that holds it") as caught:
+        with pytest.raises(NotAFolderError, match="watch the folder that contains it") as caught:
             await anext(awatch_tools(file))
         assert caught.value.root == file
         assert isinstance(caught.value, ToolWatchError)

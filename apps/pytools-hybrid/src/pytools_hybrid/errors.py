@@ -27,12 +27,12 @@ __all__ = [
 
 
 _SHOWN = 100
-_PERMISSION = "give yourself permission (chmod, chown), or choose another place"
+_PERMISSION = "grant yourself permission (chmod, chown), or choose another place"
 _REMEDIES = {
     errno.EACCES: _PERMISSION,
     errno.EPERM: _PERMISSION,
-    errno.EROFS: "choose a place that can be written",
-    errno.ENOSPC: "free some space, then run again",
+    errno.EROFS: "choose a writable place",
+    errno.ENOSPC: "free some disk space, and run it again",
 }
 
 
@@ -84,7 +84,7 @@ class IndexNotReadyError(PytoolsError):
     """The index is still being opened (another process may be making it) or being filled."""
 
     def __init__(
-        self, message: str = "the index is still being opened: ask again in a moment"
+        self, message: str = "the index is still being opened: try again in a moment"
     ) -> None:
         super().__init__(message)
 
@@ -120,8 +120,8 @@ class UnknownToolError(PytoolsError):
         self.is_early = is_early
         if is_early:
             super().__init__(
-                f"no tool is called {_shown(name)} so far; the files are still being looked at: "
-                "ask again in a moment"
+                f"no tool is called {_shown(name)} so far; the files are still being scanned: try "
+                "again in a moment"
             )
             return
         nearest = f"; nearest: {', '.join(candidates)}" if candidates else ""

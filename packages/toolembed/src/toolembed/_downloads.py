@@ -118,7 +118,7 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
     """
     repository = repository_of(name)
     if repository is None:
-        raise DownloadError(f"{name!r} is no model of the hub; give OWNER/MODEL")
+        raise DownloadError(f"{name!r} is not a model of the hub; give OWNER/MODEL")
     import huggingface_hub
     from huggingface_hub.errors import RepositoryNotFoundError
 

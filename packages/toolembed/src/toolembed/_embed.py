@@ -117,7 +117,7 @@ async def embed_pending(
                 previous, texts = texts, await finish_in_thread(look, page)
                 if texts.keys() == previous.keys():
                     # Without end, and it may have to be paid for.
-                    raise ToolEmbedError(f"{model_id}: the index does not keep the vectors")
+                    raise ToolEmbedError(f"{model_id}: the store does not keep the vectors")
     finally:
         turn.end()
     return EmbeddingReport(

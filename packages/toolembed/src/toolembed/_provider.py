@@ -144,7 +144,7 @@ class ProviderEmbedder:
         embedder = await self._created()
         wait = self._asked_again_at - time.monotonic()
         if wait > 0:
-            reason = f"asked to be left alone for another {wait:.0f} s"
+            reason = f"asked not to be called for another {wait:.0f} s"
             raise EmbeddingError(self.model_id, reason, retry_after=wait)
         embed = embedder.embed_query if is_query else embedder.embed_documents
         try:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 from typing import cast
 
-_PERMISSION = "give yourself permission (chmod, chown), or choose another place"
+_PERMISSION = "grant yourself permission (chmod, chown), or choose another place"
 _REMEDIES = {
     errno.EACCES: _PERMISSION,
     errno.EPERM: _PERMISSION,
-    errno.EROFS: "choose a place that can be written",
-    errno.ENOSPC: "free some space, then run again",
+    errno.EROFS: "choose a writable place",
+    errno.ENOSPC: "free some disk space, and run it again",
 }
 
 

@@ -36,7 +36,7 @@ def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
         # With this rank it compares with the entries, too.
         connection.execute(f"INSERT INTO {_FTS} ({_FTS}, rank) VALUES ('integrity-check', 1)")  # noqa: S608
     except (apsw.CorruptError, apsw.SQLError):
-        found.append("the full-text table is not as the tools are")
+        found.append("the full-text table does not match the tools")
     for table in vector_tables(connection):
         found += _of_vectors(connection, table)
     return tuple(found)
@@ -71,11 +71,11 @@ def _of_vectors(connection: apsw.Connection, table: VectorTable) -> list[str]:
         f"AND length(v.vector) = {4 * table.dimensions}"
     )
     counts = {
-        "have no vector that is kept for them": (
+        "have no stored vector": (
             f"SELECT count(*) {kept} "  # noqa: S608 - our own names
             f"WHERE NOT EXISTS (SELECT 1 FROM {table.name}_rowids AS r WHERE r.rowid = e.rowid)"
         ),
-        "have another vector than the one that is kept": (
+        "have a different vector than the stored one": (
             f"SELECT count(*) {kept} JOIN {table.name} AS t ON t.rowid = e.rowid "
             "WHERE t.embedding <> v.vector"
         ),
@@ -89,4 +89,4 @@ def _of_vectors(connection: apsw.Connection, table: VectorTable) -> list[str]:
         f"SELECT count(*) FROM {table.name}_rowids "  # noqa: S608
         "WHERE rowid NOT IN (SELECT rowid FROM entries)"
     ).get
-    return [*found, f"{orphans} vectors are of no tool ({table.model_id})"] if orphans else found
+    return [*found, f"{orphans} vectors belong to no tool ({table.model_id})"] if orphans else found

@@ -45,7 +45,7 @@ _BY_LATENCY = (
 class ToolFilter:
     """A restriction on tools; the default lets all pass, and a tool must pass every part.
 
-    Names are compared as they are written, case included. Equal filters are equal values, so a
+    Names have to match exactly, case included. Equal filters are equal values, so a
     filter can be the key of a cache.
 
     A bound on success or latency rests on the usage record, as far back as it is kept. A tool
@@ -93,10 +93,12 @@ class ToolFilter:
             given = getattr(self, argument)
             # A string is a collection of strings too, and would be taken letter by letter.
             if isinstance(given, str):
-                raise FilterError(argument, f"is the one string {given!r}; give it in a list")
+                raise FilterError(argument, f"is a single string, {given!r}; give it in a list")
             names = tuple(given)  # once: an iterator that was looked through would be empty
             if not all(isinstance(name, str) for name in names):
-                raise FilterError(argument, f"holds something else than text: {list(names)!r}")
+                raise FilterError(
+                    argument, f"contains something other than strings: {list(names)!r}"
+                )
             object.__setattr__(self, argument, frozenset(names))
         for argument in ("include", "exclude"):
             if any(len(pattern) > MAX_LENGTH for pattern in getattr(self, argument)):

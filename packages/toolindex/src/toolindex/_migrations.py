@@ -54,9 +54,9 @@ def migrate(
         if read_only:
             raise DatabaseError(
                 path,
-                "there is no index in this file yet"
+                "this file does not contain an index yet"
                 if version == 0
-                else "the index is of an older version; open it once where it can be written",
+                else "the index is from an older version; open it once where it can be written",
             )
         try:
             _step(connection, part, version)

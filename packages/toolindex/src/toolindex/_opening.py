@@ -141,13 +141,13 @@ def translated(
         case apsw.SQLError() if _BROKEN_HEADER.search(str(error)):
             return broken(index, part)
         case apsw.FullError():
-            return DatabaseError(path, "the disk is full; free some space and run again")
+            return DatabaseError(path, "the disk is full; free some space and run it again")
         case apsw.BusyError() | apsw.LockedError():
             return DatabaseBusyError(path)
         case _ if are_exhausted(error):
             return TooManyFilesError(path)
         case apsw.NoMemError():
-            return DatabaseError(path, "there is no memory left; end something, then run again")
+            return DatabaseError(path, "out of memory; close something, and run it again")
         case apsw.CantOpenError():
             return DatabaseError(
                 path, "cannot be opened; check its permissions, or choose another path"
@@ -172,7 +172,7 @@ def _explained(index: Path, part: Part = INDEX) -> Generator[None]:
     except apsw.Error as error:
         raise translated(index, error, part) from error
     except ValueError as error:
-        raise DatabaseError(path, f"SQLite does not open such a path ({error})") from error
+        raise DatabaseError(path, f"SQLite cannot open this path ({error})") from error
     except OSError as error:
         if are_exhausted(error):
             raise TooManyFilesError(path) from error
@@ -287,7 +287,7 @@ def _attach_for_reading(connection: apsw.Connection, index: Path, mode: str) -> 
         recognise(connection, index, KEPT, schema="kept")
         if connection.pragma("user_version", schema="kept") != KEPT.version:
             raise DatabaseError(
-                file, "the file is of an older version; open it once where it can be written"
+                file, "the file is from an older version; open it once where it can be written"
             )
         check_tables(connection, file, KEPT, schema="kept")
     except (apsw.NotADBError, apsw.CorruptError) as error:

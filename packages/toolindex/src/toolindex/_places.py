@@ -33,7 +33,7 @@ def explained(path: Path, error: OSError) -> DatabaseError:
     match error.errno:
         case errno.EACCES | errno.EPERM:
             message = (
-                f"you have no permission to make files in {_nearest(folder)}; make that folder "
+                f"you have no permission to create files in {_nearest(folder)}; make that folder "
                 "writable for you, or choose another path"
             )
         case errno.EROFS:
@@ -43,13 +43,15 @@ def explained(path: Path, error: OSError) -> DatabaseError:
         case errno.ENAMETOOLONG:
             message = "the name is too long for this system; choose a shorter one"
         case errno.ELOOP:
-            message = "its symbolic links lead in a circle; choose another path"
+            message = "its symbolic links form a loop; choose another path"
         case errno.ENOSPC | errno.EDQUOT:
-            message = "the disk is full; free some space and run again"
+            message = "the disk is full; free some space and run it again"
         case number if number in NO_LOCKS:
             return without_locks(path, reason)
         case _:
-            message = f"no file can be made in {_nearest(folder)} ({reason}); choose another path"
+            message = (
+                f"no file can be created in {_nearest(folder)} ({reason}); choose another path"
+            )
     return DatabaseError(path, message)
 
 

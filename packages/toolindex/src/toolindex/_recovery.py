@@ -76,7 +76,7 @@ def renew(index: Path, *, suspect: Path) -> Path:
                 _rescue(index, into=kept)
                 aside = _set_aside(index)
         except OSError as error:
-            raise DatabaseError(file, f"is damaged, and cannot be set aside ({error})") from error
+            raise DatabaseError(file, f"is damaged, and cannot be renamed ({error})") from error
     open_connection(index, read_only=False).connection.close()
     return aside
 
@@ -94,7 +94,7 @@ def finish_renewal(index: Path) -> None:
         except FileNotFoundError:
             pass
         except OSError as error:
-            reason = f"cannot be made there ({error.strerror}); choose another path"
+            reason = f"cannot be created there ({error.strerror}); choose another path"
             raise DatabaseError(file, reason) from error
 
 

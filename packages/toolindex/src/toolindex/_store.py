@@ -89,7 +89,7 @@ class ToolIndex:
         try:
             self.path: Path = Path(os.path.realpath(path))
         except ValueError as error:
-            raise DatabaseError(Path(path), f"this is no path ({error})") from error
+            raise DatabaseError(Path(path), f"this is not a path ({error})") from error
         self._root: str | None = None
         self._counts: dict[tuple[object, ...], int] = {}
         self._rescuing = Lock()

@@ -69,7 +69,7 @@ class OutcomeRecord:
     Attributes:
         at: When, in seconds since 1970, UTC.
         tool_id: The tool, indexed or not.
-        success: Whether it did what it was called for.
+        success: Whether the tool worked.
         latency_ms: How long the call took, if that is known.
         search_id: The search that the tool was taken from, if that is known.
 

@@ -84,8 +84,8 @@ def check_dimensions(model_id: str, dimensions: int | None) -> None:
     if dimensions is not None and dimensions > MAX_DIMENSIONS:
         raise VectorError(
             model_id,
-            f"gives vectors of {dimensions:,} dimensions, and an index takes {MAX_DIMENSIONS:,} at "
-            "most; choose fewer where the model lets you, or another model",
+            f"gives vectors of {dimensions:,} dimensions, but an index allows at most "
+            f"{MAX_DIMENSIONS:,}; choose fewer if the model supports it, or another model",
         )
 
 

@@ -46,8 +46,8 @@ class DamagedDatabaseError(DatabaseError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             path,
-            "the file is damaged; open it where it can be written, and it is set aside and made "
-            "anew",
+            "the file is damaged; open it where it can be written, and it will be renamed and "
+            "rebuilt",
         )
 
 
@@ -56,7 +56,7 @@ class DatabaseBusyError(DatabaseError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            path, "another process holds the index locked; wait for it to end, then run again"
+            path, "another process holds the index locked; wait until it is done, and run it again"
         )
 
 
@@ -110,7 +110,7 @@ class ReadOnlyIndexError(DatabaseError):
     """A change was asked of an index that was opened for reading only."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "the index is open for reading only")
+        super().__init__(path, "the index is open read-only")
 
 
 class TooManyFilesError(DatabaseError):

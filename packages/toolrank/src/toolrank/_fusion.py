@@ -72,7 +72,7 @@ def reciprocal_rank_fusion(
         floors: Without effect, for ranks know no scores.
         unjudged: The candidates of other lists that a list could not judge, by its name. Each
             gets the share of this list's best that it has of the best of the other lists.
-        rrf_k: The constant k; a larger one weighs the first ranks less.
+        rrf_k: The constant k; a larger value gives the first ranks less weight.
 
     Raises:
         RankingArgumentError: A weight or a k that is negative or not finite.

@@ -111,7 +111,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         if not (math.isfinite(timeout_s) and timeout_s > 0):
             raise RankingArgumentError("timeout_s", f"{timeout_s} is not a finite number above 0")
         if cache_size < 0:
-            raise RankingArgumentError("cache_size", f"{cache_size} is below 0; 0 is no cache")
+            raise RankingArgumentError("cache_size", f"{cache_size} is below 0; 0 means no cache")
         try:
             # Where it is used, not where it is defined: the package works without.
             from pydantic_ai import Agent

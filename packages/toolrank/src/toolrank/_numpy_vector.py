@@ -285,7 +285,7 @@ class NumpyVectorRetriever:
         found = next(iter(self._connection.execute(sql, (self._table,))), ("",))
         kind = _VECTOR_COLUMN.search(str(found[0]))
         if kind is None or not kind[1].lower().startswith("f"):
-            raise LookupError(f"{self._table} is no vec0 table whose first vectors are float32")
+            raise LookupError(f"{self._table} is not a vec0 table whose first vectors are float32")
 
     def _matrices(self, numbers: Sequence[int], *, rows: int) -> Generator[Any]:
         """Yield the vectors of each chunk; a matrix is good until the next one is asked for."""

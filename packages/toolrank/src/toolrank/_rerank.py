@@ -119,7 +119,9 @@ class LLMReranker:
         if when not in get_args(RerankWhen):
             raise RankingArgumentError("when", f"{when!r} is none of {get_args(RerankWhen)}")
         if candidates < 2:
-            raise RankingArgumentError("candidates", f"{candidates} is below 2: nothing to order")
+            raise RankingArgumentError(
+                "candidates", f"{candidates} is below 2, so there is nothing to order"
+            )
         self._when = when
         self._candidates = candidates
         self._model: LanguageModel[list[int], tuple[int, ...]] = LanguageModel(

@@ -93,12 +93,12 @@ def _parser() -> argparse.ArgumentParser:
         "--format",
         choices=("table", "jsonl"),
         default="table",
-        help="a table for people, or one JSON object a line (default: table)",
+        help="a table for people, or one JSON object per line (default: table)",
     )
     parser.add_argument(
         "--issues",
         action="store_true",
-        help="list the files that hold no usable tool, and why, instead of the tools",
+        help="list the files without a usable tool, and why, instead of the tools",
     )
     parser.add_argument(
         "--layout",
@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_layout,
         default=[],
         metavar="SOURCE=PATTERN",
-        help="where tools lie, as source=path/{category}/{name}.py",
+        help="where tools are, as source=path/{category}/{name}.py",
     )
     parser.add_argument("--version", action="version", version=f"toolscan {version('toolscan')}")
     return parser

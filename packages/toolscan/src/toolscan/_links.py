@@ -11,8 +11,8 @@ def outside_root() -> Rejection:
     """Explain that a link leads out of the root, and what to do."""
     return Rejection(
         Reason.OUTSIDE_ROOT,
-        "A symbolic link leads out of the root here: put what it leads to into the root, "
-        "or allow outside links.",
+        "A symbolic link leads out of the root here: move its target into the root, or allow "
+        "outside links.",
     )
 
 

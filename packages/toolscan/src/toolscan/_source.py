@@ -111,7 +111,7 @@ def rejection_of(error: OSError, path: str) -> Rejection:
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):  # noqa: PTH114  (a str all along: paths may not be UTF-8)
             return Rejection(Reason.BROKEN_LINK, "The symbolic link points to nothing.")
-        return Rejection(Reason.VANISHED, "There is no such file, or no longer.")
+        return Rejection(Reason.VANISHED, "The file does not exist, or no longer.")
     why = error.strerror or type(error).__name__
     return Rejection(Reason.UNREADABLE, f"It cannot be read: {why}.")
 
@@ -168,7 +168,9 @@ def refuse_surrogates(texts: Iterable[str]) -> None:
     try:
         "\0".join(texts).encode()
     except UnicodeEncodeError as error:
-        detail = f"Its text contains {error.object[error.start]!r}, which no UTF-8 file can hold."
+        detail = (
+            f"Its text contains {error.object[error.start]!r}, which a UTF-8 file cannot contain."
+        )
         raise Rejection(Reason.SURROGATE, detail) from error
 
 

@@ -67,7 +67,7 @@ def _import_line(record: ToolRecord, classes: Iterable[str]) -> str:
     )
     if all(part.isidentifier() and not iskeyword(part) for part in parts):
         return f"from {'.'.join(parts)} import {', '.join(names)}"
-    return f"# Load {record.path!r} with importlib: its path is no module name."
+    return f"# Load {record.path!r} with importlib: its path is not a module name."
 
 
 def _function(record: ToolRecord, described: list[str]) -> str:

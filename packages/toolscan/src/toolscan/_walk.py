@@ -93,7 +93,7 @@ def walk(
             continue
         here = (status.st_dev, status.st_ino)
         if here in folder.above:
-            loop = "The symbolic link leads back to a folder that it lies in."
+            loop = "The symbolic link leads back to a folder that contains it."
             yield Trouble(folder.path, Rejection(Reason.SYMLINK_LOOP, loop))
             continue
         for state in folder.states:

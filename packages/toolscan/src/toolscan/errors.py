@@ -26,7 +26,9 @@ class RootNotFoundError(ToolScanError, NotADirectoryError):
     """The root of a scan does not exist or is not a directory."""
 
     def __init__(self, root: str) -> None:
-        super().__init__(f"{root!r} is not a directory: give the folder that holds the tool tree")
+        super().__init__(
+            f"{root!r} is not a directory: give the folder that contains the tool tree"
+        )
         self.root = root
 
     # An exception is pickled with its message, from which it could not be made again.
@@ -38,7 +40,7 @@ class InvalidToolIdError(ToolScanError, ValueError):
     """A text that cannot be a tool id."""
 
     def __init__(self, text: str, problem: str) -> None:
-        super().__init__(f"{text!r} is no tool id: {problem}; write source:category:name")
+        super().__init__(f"{text!r} is not a tool id: {problem}; write source:category:name")
         self.text = text
         self.problem = problem
 
@@ -51,7 +53,7 @@ class InvalidLayoutError(ToolScanError, ValueError):
 
     def __init__(self, pattern: str, problem: str) -> None:
         advice = "write a path like 'tools/{category}/{name}.py'"
-        super().__init__(f"{pattern!r} is no layout: {problem}; {advice}")
+        super().__init__(f"{pattern!r} is not a layout: {problem}; {advice}")
         self.pattern = pattern
         self.problem = problem
 

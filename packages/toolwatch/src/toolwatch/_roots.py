@@ -136,7 +136,7 @@ class WatchedRoot:
         reason = self._tree.reason if self._tree is not None else None
         if reason is not None and reason != self._said:
             self._said = reason
-            _log.warning("%s is looked through at intervals: %s", self.path, reason)
+            _log.warning("%s is polled: %s", self.path, reason)
 
 
 def _sayable(path: str) -> str:

@@ -105,7 +105,7 @@ class Tree:
         for path, error in self._content.troubled.items():
             return f"{os.path.join(self._root, path)} cannot be read ({error.strerror})"  # noqa: PTH118
         if self._interval < _LONG_SECONDS:
-            return "the system does not announce every change"
+            return "the system does not report every change"
         return None
 
     @property

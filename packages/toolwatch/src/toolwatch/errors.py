@@ -22,7 +22,7 @@ class NotAFolderError(ToolWatchError):
     """
 
     def __init__(self, root: Path) -> None:
-        super().__init__(f"{root} is not a folder; watch the folder that holds it")
+        super().__init__(f"{root} is not a folder; watch the folder that contains it")
         self.root = root
 
 
@@ -37,4 +37,4 @@ class WatchUnavailableError(ToolWatchError):
     """The system lacks what even looking at intervals needs, as when no file can be opened."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"nothing can be watched now ({reason}); try again in a while")
+        super().__init__(f"nothing can be watched at the moment ({reason}); try again in a while")

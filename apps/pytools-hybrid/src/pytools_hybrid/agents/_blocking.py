@@ -94,11 +94,11 @@ class _Loop:
     def open(self) -> None:
         with self._lock:
             if self.running is not None:
-                raise RuntimeError("this BlockingToolSearch is open already; make another one")
+                raise RuntimeError("this BlockingToolSearch is already open; create another one")
             if not threading.main_thread().is_alive():
                 raise RuntimeError(
-                    "no BlockingToolSearch can be opened once the main thread has ended: have "
-                    "that one wait for the others (`Thread.join`)"
+                    "no BlockingToolSearch can be opened after the main thread has ended: let it "
+                    "wait for the other threads (`Thread.join`)"
                 )
             self.running = _Running(self._tools)
 
@@ -116,13 +116,13 @@ class _Loop:
             )
         if running.is_elsewhere():
             raise RuntimeError(
-                "this BlockingToolSearch was opened before this process was forked: make one "
-                "after the fork, or start processes by another method than fork"
+                "this BlockingToolSearch was opened before this process was forked: create one "
+                "after the fork, or use a start method other than fork"
             )
         if running not in _all_running:
             raise RuntimeError(
-                "this BlockingToolSearch was closed meanwhile, as each is when the main thread "
-                "ends: have that one wait for the others (`Thread.join`)"
+                "this BlockingToolSearch was closed because the main thread ended: let it wait "
+                "for the other threads (`Thread.join`)"
             )
         return running.portal.call(partial(method, *args, **kwargs))
 

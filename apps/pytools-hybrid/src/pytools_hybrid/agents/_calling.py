@@ -109,7 +109,9 @@ def load_tool(found: FoundTool) -> ToolFunction:
     function = getattr(module, record.entrypoint, None)
     is_as_imported = _hashes.setdefault(module, record.file_hash) == record.file_hash
     if not (is_as_imported and callable(function)):
-        raise ToolLoadError(tool_id, f"{found.path} has changed since it was imported: start anew")
+        raise ToolLoadError(
+            tool_id, f"{found.path} has changed since it was imported: restart the program"
+        )
     try:
         bind = _binder(function, is_model=bool(record.params_class))
     except Exception as error:

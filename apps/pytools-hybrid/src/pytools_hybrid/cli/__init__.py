@@ -40,7 +40,7 @@ __all__ = ["app", "main", "serve_settings"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; errors a user can mend end with a sentence, not a traceback."""
+    """Run the command line; errors that a user can fix end with a sentence, not a traceback."""
     # A caller may have closed them; whoever writes must not fail for it.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not isinstance(error, ours | OSError):
             raise
         if isinstance(error, FileNotFoundError) and not _has_folder():
-            say("the current folder was removed; go to another one")
+            say("the current folder was removed; change to another one")
         if isinstance(error, OSError) and error.filename:
             error = PytoolsError(f"{error.filename}: {refusal(error)}")
         fail(error, status=2 if isinstance(error, SettingsError) else 1)

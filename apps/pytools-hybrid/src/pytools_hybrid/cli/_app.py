@@ -17,8 +17,8 @@ app: typer.Typer = typer.Typer(
 
 \b
   $ pytools-hybrid search "merge two pdf files"     find tools
-  $ pytools-hybrid import servers.json              make tools of your MCP servers
-  $ pytools-hybrid serve                            give them to an agent, over MCP
+  $ pytools-hybrid import servers.json              turn your MCP servers into tools
+  $ pytools-hybrid serve                            serve them to an agent, over MCP
   $ pytools-hybrid doctor                           find out what does not work
 
 Every setting is a flag, a variable PYTOOLS_… or a line of pytools.toml: see
@@ -42,7 +42,7 @@ def _options(
             "--config",
             metavar="FILE",
             help="The settings file. [env: PYTOOLS_CONFIG; default: the nearest pytools.toml, or "
-            "pyproject.toml with [tool.pytools], of this folder and those above it]",
+            "pyproject.toml with [tool.pytools], in this folder or its parents]",
         ),
     ] = None,
     log_level: Annotated[

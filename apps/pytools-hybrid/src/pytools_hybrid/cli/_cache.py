@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _cache: typer.Typer = typer.Typer(
-    help="List the indexes in your cache folder, or remove those that are not needed.",
+    help="List the indexes in your cache folder, or remove unneeded ones.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -59,7 +59,7 @@ def cache(
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
 ) -> None:
-    """List the indexes in your cache folder, or remove those that are not needed."""
+    """List the indexes in your cache folder, or remove unneeded ones."""
     if context.invoked_subcommand is not None:
         return
     found = list(_indexes())
@@ -72,8 +72,8 @@ def cache(
 
 
 @_cache.command(
-    epilog="""An index that is open is never removed; nor, without --all, are the usage record and
-the vectors of a root that exists."""
+    epilog="An open index is never removed; without --all, the usage record and the vectors of an "
+    "existing root are kept."
 )
 def clean(
     *,
@@ -82,7 +82,7 @@ def clean(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove the indexes whose roots are gone, and those that are empty."""
+    """Remove empty indexes, and those whose roots no longer exist."""
     from pathlib import Path
 
     from toolindex import ToolIndexError, remove_index
@@ -107,7 +107,7 @@ def clean(
             continue
         removed += is_gone
         if not is_gone:
-            say(f"{each.path} stays: it is in use, or not empty")
+            say(f"{each.path} is kept: it is in use, or not empty")
     say(f"{removed} removed")
 
 

@@ -28,7 +28,7 @@ _DEFAULT = "default"
   $ pytools-hybrid config
   $ pytools-hybrid config --output toml > new.toml
 
-Flags come before variables, variables before the file, the file before the defaults."""
+Flags take precedence over variables, variables over the file, and the file over the defaults."""
 )
 def config(
     *,
@@ -37,7 +37,7 @@ def config(
         typer.Option(help="For people, for programs, or as a settings file."),
     ] = "table",
 ) -> None:
-    """Show every setting, its value, and where that comes from."""
+    """Show every setting, its value, and where it comes from."""
     settings = settings_from()
     rows = [_row(settings, name) for name in type(settings).model_fields]
     if output == "json":
@@ -112,14 +112,14 @@ def _as_toml_value(value: JsonValue) -> str:
 def _as_toml(rows: list[tuple[str, str, Any, str]]) -> str:
     from pytools_hybrid.settings import EXPOSING
 
-    lines = ["# Settings of pytools-hybrid; those behind a # do not count."]
+    lines = ["# Settings of pytools-hybrid; lines that begin with # have no effect."]
     for name, _, value, origin in rows:
         if name == "token":
             if value is not None:
-                say("the token is left out: keep it in PYTOOLS_TOKEN")
+                say("the token is not shown: keep it in PYTOOLS_TOKEN")
             continue
         if name in EXPOSING and origin != _DEFAULT:
-            say(f"{name} counts only in a file that is named by --config or PYTOOLS_CONFIG")
+            say(f"{name} is only allowed in a file named by --config or PYTOOLS_CONFIG")
         if name in {"root", "db_path"} and origin != _DEFAULT:
             # In a file, a path begins where the file lies.
             paths = [os.path.abspath(it) for it in ([value] if isinstance(value, str) else value)]  # noqa: PTH100

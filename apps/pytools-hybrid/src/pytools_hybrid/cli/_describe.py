@@ -30,7 +30,8 @@ def describe(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="ID", help="The tool: its id, the id it has elsewhere, or its name alone."
+            metavar="ID",
+            help="The tool: its id in this or another system's spelling, or just its name.",
         ),
     ],
     *,
@@ -39,15 +40,15 @@ def describe(
     include: Include = None,
     exclude: Exclude = None,
     detail: Annotated[
-        Literal["summary", "schema", "full"], typer.Option(help="How much is told.")
+        Literal["summary", "schema", "full"], typer.Option(help="How much to show.")
     ] = "full",
     output: Annotated[
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
 ) -> None:
-    """Describe a tool: how it is called, what it takes and gives, how it has done so far.
+    """Describe a tool: how to call it, its parameters and result, and its recorded use.
 
-    Its file is read, and not imported.
+    Its file is read, not imported.
     """
     settings = settings_from(root=root, db_path=db, include=include, exclude=exclude)
     roots = existing_roots(settings)

@@ -42,9 +42,9 @@ _STATUS_WIDTH = max(map(len, _COLORS))
   $ pytools-hybrid doctor --root .freeact/generated --output json
   $ pytools-hybrid doctor --models
 
-Exits with 1 when a check failed; warnings are no failures. Nothing is kept: the index is opened for
-reading, the server that is tried answers from a copy, and the file whose change is to be noticed is
-in each root for less than a millisecond."""
+Exits with 1 if a check failed; warnings are not failures. It leaves nothing behind: the index is
+opened read-only, the server uses a copy, and the test file for watching exists in each root for
+less than a millisecond."""
 )
 def doctor(
     *,
@@ -54,7 +54,10 @@ def doctor(
     device: Device = None,
     models: Annotated[
         bool,
-        typer.Option("--models", help="Tell which embedding models could be used here, and how."),
+        typer.Option(
+            "--models",
+            help="List the embedding models that could be used here, and what they need.",
+        ),
     ] = False,
     call: Annotated[
         bool,
@@ -68,13 +71,13 @@ def doctor(
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
 ) -> None:
-    """Find out what does not work here, and how to mend it.
+    """Find out what does not work here, and how to fix it.
 
-    Checks the installation, the settings, the trees of tools, the index, the embedding model by
-    a real call, the watching of files by a real file, and the MCP server by starting it.
+    Checks the installation, the settings, the trees of tools and the index, calls the embedding
+    model, watches for a real file, and starts the MCP server.
     """
     if call and not models:
-        raise SettingsError("--call", "is for --models; give that too")
+        raise SettingsError("--call", "requires --models")
     if models:
         show_models(call=call, device=device, output=output)
         return

@@ -29,8 +29,8 @@ _CENT = 0.01
   $ pytools-hybrid enrich --model openai:gpt-5-mini
   $ pytools-hybrid enrich --model openai:gpt-5-mini --category shell --limit 20 --yes
 
-Review what was written (git diff), change it as you like, and find out with pytools-hybrid eval
-whether it helps your searches."""
+Review the result (git diff), change it as you like, and use pytools-hybrid eval to see whether it
+helps your searches."""
 )
 def enrich(
     *,
@@ -39,8 +39,8 @@ def enrich(
         typer.Option(
             "--model",
             metavar="MODEL",
-            help="A pydantic-ai language model, as 'openai:gpt-5-mini'. It is sent the ids, "
-            "descriptions and parameters' names of the tools.",
+            help="A pydantic-ai language model, such as 'openai:gpt-5-mini'. It receives the "
+            "tools' ids, descriptions and parameter names.",
         ),
     ],
     root: Root = None,
@@ -48,21 +48,21 @@ def enrich(
     exclude: Exclude = None,
     category: Annotated[
         list[str] | None,
-        typer.Option("--category", help="Only tools of this category; again for more of them."),
+        typer.Option("--category", help="Only tools of this category; can be repeated."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Ask about so many tools at most.")
+        int | None, typer.Option(min=1, help="Maximum number of tools to ask about.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it costs.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would cost, list the tools, and end.")
+        bool, typer.Option("--dry-run", help="Show the cost and the tools, and exit.")
     ] = False,
 ) -> None:
-    """Have a language model write what people ask for your tools as, so that searches find it.
+    """Let a language model write requests and synonyms for your tools, so that searches find them.
 
-    It goes to capabilities.toml in the root, where you can review and change it; every search then
-    looks there too. Tools that were asked about before and have not changed are left out, and so
-    are entries that you wrote yourself. An interrupted run goes on where it was.
+    They are written to capabilities.toml in the root, where you can review and change them; every
+    search then uses them. Unchanged tools that already have an entry are skipped, and so are
+    entries that you wrote yourself. Running it again continues an interrupted run.
     """
     from toolembed.providers import has_pydantic_ai
     from toolindex import ToolFilter
@@ -107,14 +107,14 @@ def _tell(plan: EnrichmentPlan, model: str) -> None:
 
     skipped = f"{plan.unchanged} unchanged, {plan.by_hand} written by hand"
     if plan.left:
-        skipped += f", {plan.left} for another time"
+        skipped += f", {plan.left} left for later"
     if not plan.requests:
-        say(f"no tool to ask about ({skipped})")
+        say(f"no tools to ask about ({skipped})")
         return
     sent, said = plan.tokens
     price = price_of(model, plan.tokens)
     if price is None:
-        cost = "at a price that is not known"
+        cost = "at an unknown price"
     elif price < _CENT:
         cost = "for less than $0.01"
     else:
@@ -127,7 +127,7 @@ def _tell(plan: EnrichmentPlan, model: str) -> None:
 
 def _agrees() -> bool:
     if not sys.stdin.isatty():
-        raise SettingsError("--yes", "needed where nobody can be asked; --dry-run tells the cost")
+        raise SettingsError("--yes", "required if no one can confirm; --dry-run shows the cost")
     return typer.confirm("Ask?", err=True)
 
 
@@ -140,7 +140,7 @@ async def _enrich(plan: EnrichmentPlan, asker: Asker) -> EnrichmentReport:
         with Progress() as progress:
             return await enrich(plan, asker, progress=partial(progress, "asking"))
     except asyncio.CancelledError:
-        say("what was answered so far is written; run it again to go on")
+        say("the answers so far are saved; run it again to continue")
         raise
 
 
@@ -155,6 +155,6 @@ def _tell_of(report: EnrichmentReport) -> None:
     if report.missing:
         ids = ", ".join(report.missing[:_SHOWN])
         more = f" and {len(report.missing) - _SHOWN} more" if len(report.missing) > _SHOWN else ""
-        say(f"{len(report.missing)} tools are missing ({ids}{more}); run it again for these")
+        say(f"{len(report.missing)} tools have no answer ({ids}{more}); run it again for these")
         for reason in report.reasons:
             say(f"  {reason}")

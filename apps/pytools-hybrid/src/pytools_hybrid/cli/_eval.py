@@ -25,9 +25,9 @@ from pytools_hybrid.terminal import print_lines, say
   {"id": "q2", "query": "merge two pdf files", "gold": ["mcptools:pdf:merge_pdfs"]}
   $ pytools-hybrid eval --root examples/tools --queries queries.jsonl
 
-Thirty queries tell something, two hundred tell small differences: the table shows the 95 %
+Thirty queries show large differences, two hundred show small ones: the table shows the 95 %
 interval of ndcg@10. With --output json, "modes" has one entry for each row of the table; its
-"failures" are the ids of the queries of which no right tool is among the first ten.""",
+"failures" are the ids of the queries without a right tool among the first ten.""",
 )
 def evaluate(
     *,
@@ -35,9 +35,9 @@ def evaluate(
         Path,
         typer.Option(
             "--queries",
-            help='Lines of JSON with "id", "query" and "gold", the ids of all tools that are '
-            "right; other keys are ignored. A gold id that is not in the index is told and counts "
-            "as a tool that is never found.",
+            help='JSON lines with "id", "query" and "gold", the ids of all right tools; other keys '
+            "are ignored. A gold id that is not in the index is reported and counts as "
+            "never found.",
         ),
     ],
     root: Root = None,
@@ -46,7 +46,7 @@ def evaluate(
         typer.Option(
             "--db",
             help="Bring this index up to date and evaluate copies of it, which saves embedding "
-            "all tools anew. [default: a temporary index, whatever PYTOOLS_DB_PATH says]",
+            "all tools again. [default: a temporary index, whatever PYTOOLS_DB_PATH says]",
         ),
     ] = None,
     model: Annotated[
@@ -59,15 +59,14 @@ def evaluate(
         ),
     ] = None,
     mode: Annotated[
-        Literal["hybrid", "bm25", "vector"] | None, typer.Option(help="Evaluate this mode alone.")
+        Literal["hybrid", "bm25", "vector"] | None, typer.Option(help="Evaluate only this mode.")
     ] = None,
     all_modes: Annotated[
         bool,
         typer.Option(
             "--all-modes",
-            help="Compare bm25, vector, hybrid as your settings have it, and hybrid with the "
-            "other fusion, as 'hybrid (rrf)'; without vectors bm25 is all there is. [default where "
-            "no --mode is given]",
+            help="Compare bm25, vector, hybrid with your settings, and hybrid with the other "
+            "fusion, as 'hybrid (rrf)'; without vectors, only bm25. [default without --mode]",
         ),
     ] = False,
     limit_k: Annotated[
@@ -75,8 +74,8 @@ def evaluate(
         typer.Option(
             "--limit-k",
             metavar="K,K,…",
-            help="The depths of recall, up to 50. All other measures look at the first ten (hit@3 "
-            "at three).",
+            help="The depths of recall, up to 50. All other measures use the first ten results "
+            "(hit@3 at three).",
         ),
     ] = "1,3,5,10",
     by: Annotated[
@@ -93,7 +92,7 @@ def evaluate(
         typer.Option(
             "--run",
             metavar="FILE",
-            help="Write the rankings as a TREC run; of several modes each to its own file: "
+            help="Write the rankings as a TREC run; with several modes, one file for each: "
             "runs.trec becomes runs.bm25.trec, runs.hybrid-rrf.trec and so on.",
         ),
     ] = None,
@@ -102,15 +101,15 @@ def evaluate(
         typer.Option(
             "--plot",
             metavar="FILE.png",
-            help="Draw recall by depth and latency, of each mode. Needs "
+            help="Plot recall by depth and latency for each mode. Needs "
             "'pip install \"pytools-hybrid[plot]\"'.",
         ),
     ] = None,
 ) -> None:
-    """Measure on your own queries how well searches find your tools, and what is best there.
+    """Measure how well searches find your tools, on your own queries, and compare modes.
 
-    Searches run one after the other, each query once in a mode; the latency is that of the whole
-    search, with the embedding of the query.
+    Searches run one after the other, each query once per mode; the latency is that of the whole
+    search, including embedding the query.
     """
     from pytools_hybrid.jobs import evaluate as evaluation
     from pytools_hybrid.search import SearchMode

@@ -44,23 +44,23 @@ Afterwards, with the root on PYTHONPATH:
   from mcptools.time.get_current_time import Params, run
   run(Params(timezone="Europe/Vienna"))
 
-The modules hold no secret: they read the connection from SERVERS.json when they are called.
-Variables that the file refers to have to be set then too; an ${input:api-key} of VS Code is
-the variable PYTOOLS_INPUT_API_KEY.""",
+The modules contain no secrets: they read the connection from SERVERS.json when they are called.
+Variables that the file refers to have to be set then too; VS Code's ${input:api-key} is the
+variable PYTOOLS_INPUT_API_KEY.""",
 )
 def import_(
     servers: Annotated[
         Path,
         typer.Argument(
             metavar="SERVERS.json",
-            help="A configuration of MCP servers: 'mcpServers' of Claude and Cursor, 'servers' of "
-            "VS Code, 'ptc_servers' of freeact.",
+            help="A file that configures MCP servers: with 'mcpServers' (Claude, Cursor), "
+            "'servers' (VS Code) or 'ptc_servers' (freeact).",
         ),
     ],
     *,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this server; given several times, all of them."),
+        typer.Option(metavar="NAME", help="Only this server; can be repeated."),
     ] = None,
     root: Root = None,
     db: Database = None,
@@ -69,29 +69,31 @@ def import_(
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="Only tools whose name or id matches, as 'read_*' or 'mcptools:github:*'; given "
-            "several times, any of them.",
+            help="Only tools whose name or id matches, such as 'read_*' or 'mcptools:github:*'; "
+            "can be repeated.",
         ),
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="No tools whose name or id matches, as '*delete*'."),
+        typer.Option(
+            metavar="PATTERN", help=("Exclude tools whose name or id matches, such as '*delete*'.")
+        ),
     ] = None,
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Remove the tools of servers that are gone from the file."),
+        typer.Option("--prune", help="Remove the tools of servers that are no longer in the file."),
     ] = False,
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Overwrite also what was edited, or was not made from this file."
+            "--force", help="Also overwrite files that were edited or not generated from this file."
         ),
     ] = False,
     runtime: Annotated[
         Literal["pytools", "mcpygen"],
         typer.Option(
-            help="What calls the servers: pytools-hybrid itself, or the tool server of mcpygen "
-            "that freeact has."
+            help="What the modules use to call servers: our own runtime, or mcpygen's tool "
+            "server, as in freeact."
         ),
     ] = "pytools",
     timeout: Annotated[
@@ -99,18 +101,18 @@ def import_(
         typer.Option(
             min=0.1,
             metavar="SECONDS",
-            help="How long listing a server's tools and generating them may take, besides the one "
-            "minute at most in which the generator loads for all servers.",
+            help="Time limit for listing and generating a server's tools, not including up to one "
+            "minute for loading the generator once.",
         ),
     ] = 60.0,
     output: Annotated[
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
 ) -> None:
-    """Make Python tools of MCP servers, and put them into the index.
+    """Generate Python tools from MCP servers, and index them.
 
-    Each server gets a folder mcptools/<server>, each of its tools a module there. A server whose
-    tools have not changed is left alone; one that fails does not stop the others.
+    Each server gets a folder mcptools/<server>, with a module for each of its tools. Unchanged
+    files are not rewritten; a server that fails does not stop the others.
     """
     from toolimport import ImportOptions
 
@@ -309,11 +311,11 @@ def _happened(report: ServerReport) -> str:
         case "disabled":
             return "disabled in the file"
         case "gone":
-            return f"gone from the file; --prune removes {_count(report.tools, 'tool')}"
+            return f"no longer in the file; --prune removes {_count(report.tools, 'tool')}"
         case "removed" if report.kept:
-            return f"gone from the file; {len(report.kept)} edited and left alone"
+            return f"no longer in the file; {len(report.kept)} edited and not changed"
         case "removed":
-            return "gone from the file, and removed"
+            return "no longer in the file, and removed"
         case "unchanged":
             return "unchanged"
         case "imported" | "updated":
@@ -341,8 +343,8 @@ def _tell(reports: tuple[ServerReport, ...], options: ImportOptions) -> None:
             if len(texts) > _SHOWN:
                 say(f"  {report.server}: {len(texts) - _SHOWN} more; --output json has them all")
         for name in report.kept:
-            say(f"  {report.server}: {name} was edited and is left alone; --force overwrites it")
+            say(f"  {report.server}: {name} was edited and is not changed; --force overwrites it")
     if needed := sorted({name for report in reports for name in report.variables}):
-        say(f"set for the tool server of mcpygen: {', '.join(needed)}")
+        say(f"set these for mcpygen's tool server: {', '.join(needed)}")
     if options.include and not any(report.tools for report in reports):
         say(f"no tool matches --include {' '.join(options.include)}")

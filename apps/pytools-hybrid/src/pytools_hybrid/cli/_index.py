@@ -45,20 +45,19 @@ def index(
         bool,
         typer.Option(
             "--check",
-            help="Look the index through, read every file whatever its time says, and mend what "
-            "differs.",
+            help="Check the index, read every file regardless of its time, and fix differences.",
         ),
     ] = False,
     rebuild: Annotated[
         bool,
         typer.Option(
             "--rebuild",
-            help="Make it anew from the files, and have the model embed all tools again; vectors "
-            "of other models and the record of searches stay.",
+            help="Rebuild it from the files, and embed all tools again; vectors of other models "
+            "and the usage record are kept.",
         ),
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on as files change, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Keep updating as files change, until Ctrl-C.")
     ] = False,
     strict: Annotated[
         bool,
@@ -72,16 +71,18 @@ def index(
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
 ) -> None:
-    """Bring the index up to date, and say what changed.
+    """Bring the index up to date, and report what changed.
 
     Files that were left out are listed with the reason.
     """
     if watch and output == "json":
-        raise SettingsError("--watch / --output", "json is for one look at the files; give one")
+        raise SettingsError("--watch / --output", "json is for a single scan; give one of them")
     if watch and strict:
-        raise SettingsError("--watch / --strict", "strict is for one look at the files; give one")
+        raise SettingsError("--watch / --strict", "strict is for a single scan; give one of them")
     if check and rebuild:
-        raise SettingsError("--check / --rebuild", "give one of them: --rebuild checks nothing")
+        raise SettingsError(
+            "--check / --rebuild", "give one of them: --rebuild replaces everything"
+        )
     settings = settings_from(
         root=root,
         db_path=db,
@@ -114,7 +115,7 @@ async def _index(
         problem = await _bring_up_to_date(tools, trusts_stamps=not check, output=output)
         if watch:
             if problem is not None:
-                say(f"{problem} It is tried again.")
+                say(f"{problem} Retrying.")
             await _watch(tools)
         elif problem is not None:
             raise problem
@@ -128,9 +129,9 @@ async def _check(tools: ToolSearch) -> None:
         say(f"  {problem}")
     if problems:
         await tools.index.rebuild()
-        say("the search tables were made again")
+        say("the search tables were rebuilt")
     elif tools.index.store.damaged is None:
-        say(f"{tools.index.store.path} agrees with itself; comparing with the files")
+        say(f"{tools.index.store.path} is consistent; comparing it with the files")
 
 
 async def _compare(tools: ToolSearch) -> EmbeddingError | None:
@@ -139,7 +140,7 @@ async def _compare(tools: ToolSearch) -> EmbeddingError | None:
 
     try:
         if change := await tools.index.compare_model():
-            say(f"{change}: all tools are embedded again, and the old vectors are kept")
+            say(f"{change}: embedding all tools again; the old vectors are kept")
     except EmbeddingError as error:
         return error
     return None
@@ -159,7 +160,7 @@ async def _bring_up_to_date(
         raise done.files_error
     report = done.report or SyncReport()
     if done.vectors_error is None and uncompared is not None:
-        say(f"vectors could not be compared with what the model gives now: {uncompared}")
+        say(f"the vectors could not be compared with the model's current ones: {uncompared}")
     await tools.index.tidy()
     seconds = time.monotonic() - started
     refused = await tools.index.refused()

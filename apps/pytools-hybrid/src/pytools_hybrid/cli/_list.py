@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def list_(
     categories: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CATEGORY", help="The categories whose tools are listed."),
+        typer.Argument(metavar="CATEGORY", help="The categories whose tools to list."),
     ] = None,
     *,
     root: Root = None,
@@ -48,7 +48,7 @@ def list_(
         typer.Option(help="For people, for programs, or the ids of the tools alone."),
     ] = "table",
 ) -> None:
-    """List the categories with their numbers of tools, or the tools of some."""
+    """List the categories with their tool counts, or the tools of some categories."""
     settings = settings_from(root=root, db_path=db, include=include, exclude=exclude)
     roots = existing_roots(settings)
 

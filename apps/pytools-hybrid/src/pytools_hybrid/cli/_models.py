@@ -18,7 +18,7 @@ _LOCAL = "sentence-transformers"
 _OLLAMA = "ollama"
 
 models = typer.Typer(
-    help="Tell which embedding models there are, and download one.",
+    help="List the available embedding models, or download one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -29,14 +29,14 @@ app.add_typer(models, name="models")
 def list_models(
     *,
     call: Annotated[
-        bool, typer.Option("--call", help="Ask the models of providers too; this costs money.")
+        bool, typer.Option("--call", help="Call providers' models too; this costs money.")
     ] = False,
     device: Device = None,
     output: Annotated[
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
 ) -> None:
-    """Tell which embedding models could be used here, and how."""
+    """List the embedding models that could be used here, and what they need."""
     show_models(call=call, device=device, output=output)
 
 
@@ -47,14 +47,14 @@ def list_models(
   $ pytools-hybrid models download sentence-transformers:all-MiniLM-L6-v2
   $ pytools-hybrid index --embedding-model sentence-transformers:all-MiniLM-L6-v2
 
-Files go to the cache of the Hugging Face hub, which other programs share; HF_HOME says where that
-is, and HF_ENDPOINT another hub. A download that was broken off goes on where it was."""
+Files are stored in the Hugging Face cache, which other programs share; set HF_HOME to move it, and
+HF_ENDPOINT to use another hub. An interrupted download is resumed."""
 )
 def download(
     model: Annotated[
         str,
         typer.Argument(
-            help="As in --embedding-model: sentence-transformers:NAME, with the name of a model of "
+            help="As in --embedding-model: sentence-transformers:NAME, where NAME is a model on "
             "the Hugging Face hub."
         ),
     ],
@@ -68,18 +68,18 @@ def download(
     if provider != _LOCAL or not name:
         raise SettingsError(
             "MODEL",
-            f"{model!r} is none that is downloaded; give {_LOCAL}:NAME, or see what else can be "
-            "used: pytools-hybrid doctor --models",
+            f"{model!r} is not a model to download; give {_LOCAL}:NAME, or list the other models "
+            "with: pytools-hybrid doctor --models",
         )
     with _bar(model) as bar:
         folder = download_model(name, bar)
-    say(f"{model} lies in {folder}; use it with --embedding-model {model}")
+    say(f"{model} is in {folder}; use it with --embedding-model {model}")
     from importlib.util import find_spec
 
     from pytools_hybrid.settings import REMEDIES
 
     if find_spec("sentence_transformers") is None:
-        say(f"what runs it is not installed; {REMEDIES.to_install(model)}")
+        say(f"the package that runs it is not installed; {REMEDIES.to_install(model)}")
 
 
 class _bar:  # noqa: N801 - used as a function

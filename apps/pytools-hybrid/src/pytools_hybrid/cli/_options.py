@@ -17,9 +17,9 @@ Root = Annotated[
         metavar="DIR",
         readable=False,
         help="The tree of tools: mcptools/<category>/<tool>.py and "
-        "gentools/<category>/<tool>/api.py. [env: PYTOOLS_DIR; default: .freeact/generated, "
-        "else examples/tools] Given several times, all of them, a tool that several have from the "
-        "first.",
+        "gentools/<category>/<tool>/api.py. [env: PYTOOLS_DIR; default: .freeact/generated, else "
+        "examples/tools] Can be repeated; if several trees have the same tool, the first one "
+        "wins.",
     ),
 ]
 Database = Annotated[
@@ -50,15 +50,15 @@ Alpha = Annotated[
         metavar="SHARE",
         min=0,
         max=1,
-        help="The weight of meaning against words in hybrid mode: 0 for words alone, 1 for meaning "
-        "alone. [env: PYTOOLS_ALPHA; default: 0.5]",
+        help="The weight of meaning in hybrid mode: 0 for words alone, 1 for meaning alone. [env: "
+        "PYTOOLS_ALPHA; default: 0.5]",
     ),
 ]
 Device = Annotated[
     str | None,
     typer.Option(
         metavar="DEVICE",
-        help="Where a model of sentence-transformers runs: cpu, cuda, mps. [env: PYTOOLS_DEVICE; "
+        help="Where a sentence-transformers model runs: cpu, cuda, mps. [env: PYTOOLS_DEVICE; "
         "default: the fastest]",
     ),
 ]
@@ -67,8 +67,8 @@ Include = Annotated[
     typer.Option(
         "--include",
         metavar="PATTERN",
-        help="Only tools whose id matches, as 'mcptools:github:*'; given several times, any of "
-        "them. Others cannot be found, listed or described. [env: PYTOOLS_INCLUDE, with commas]",
+        help="Only tools whose id matches, such as 'mcptools:github:*'; can be repeated. Other "
+        "tools cannot be found, listed or described. [env: PYTOOLS_INCLUDE, separated by commas]",
     ),
 ]
 Exclude = Annotated[
@@ -76,7 +76,10 @@ Exclude = Annotated[
     typer.Option(
         "--exclude",
         metavar="PATTERN",
-        help="No tools whose id matches, as '*:delete_*'. [env: PYTOOLS_EXCLUDE, with commas]",
+        help=(
+            "Exclude tools whose id matches, such as '*:delete_*'. [env: PYTOOLS_EXCLUDE, "
+            "separated by commas]"
+        ),
     ),
 ]
 Rerank = Annotated[
@@ -84,7 +87,7 @@ Rerank = Annotated[
     typer.Option(
         "--rerank",
         metavar="MODEL",
-        help="A pydantic-ai language model, as 'openai:gpt-5-mini', that puts the first results "
-        "in order. [env: PYTOOLS_RERANK_MODEL; default: none]",
+        help="A pydantic-ai language model, such as 'openai:gpt-5-mini', that orders the first "
+        "results. [env: PYTOOLS_RERANK_MODEL; default: none]",
     ),
 ]

@@ -22,13 +22,13 @@ def prompt(
     *,
     mode: Annotated[
         Literal["hybrid", "basic"],
-        typer.Option(help="For an agent that searches, or for one that browses categories."),
+        typer.Option(help="For an agent that searches, or one that browses categories."),
     ] = "hybrid",
     template: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Print this file with {tool_discovery_workflow} filled in; other braces stay.",
+            help="Print this file with {tool_discovery_workflow} filled in; other braces are kept.",
         ),
     ] = None,
 ) -> None:

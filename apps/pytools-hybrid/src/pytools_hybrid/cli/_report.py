@@ -28,8 +28,8 @@ Since = Annotated[
         "--since",
         min=0,
         metavar="DAYS",
-        help="Only the last days; 1 is the last 24 hours. [default: all that is kept, 90 days at "
-        "most]",
+        help="Only the last DAYS days; 1 is the last 24 hours. [default: everything recorded, "
+        "at most 90 days]",
     ),
 ]
 
@@ -42,9 +42,9 @@ Since = Annotated[
   $ pytools-hybrid report --since 7 --output json
   $ pytools-hybrid report --plot usage.png
 
-A search led to an outcome if somebody reported one of a tool with the search's id, as agents do
-with report_outcome. The record lies beside the index and never leaves this machine; it is
-switched off, and deleted, by PYTOOLS_USAGE_LOG=false."""
+A search counts as having an outcome if one was reported with its search id, as agents do
+with report_outcome. The record is stored beside the index and never leaves this machine;
+PYTOOLS_USAGE_LOG=false turns it off and deletes it."""
 )
 def report(
     *,
@@ -60,19 +60,19 @@ def report(
         typer.Option(
             "--plot",
             metavar="FILE.png",
-            help="Draw searches, outcomes and latency by day. Needs "
+            help="Plot searches, outcomes and latency by day. Needs "
             "'pip install \"pytools-hybrid[plot]\"'.",
         ),
     ] = None,
 ) -> None:
-    """Sum up what was searched, what came of it, and how long it took."""
+    """Summarize the recorded searches: their number, outcomes and latency."""
     from pytools_hybrid.jobs import usage_report as usage
 
     if plot is not None:
         from pytools_hybrid.jobs.evaluate import require_plotting
 
         if plot.suffix.lower() != ".png" or not plot.parent.is_dir():
-            raise SettingsError("--plot", f"{plot} is no PNG file in a folder that there is")
+            raise SettingsError("--plot", f"{plot} is not a PNG file in an existing folder")
         require_plotting()
     settings = settings_from(root=root, db_path=db)
     figures = usage.usage_report(*_records(settings, since))
@@ -97,7 +97,7 @@ def report(
   $ pytools-hybrid export > searches.csv
   $ pytools-hybrid export --what outcomes --since 30 --output json
 
-Queries are written as they were asked: have a spreadsheet read such columns as text."""
+Queries are written unchanged: import such columns into a spreadsheet as text."""
 )
 def export(
     *,
@@ -106,11 +106,11 @@ def export(
     since: Since = None,
     what: Annotated[
         Literal["searches", "outcomes"],
-        typer.Option(help="What was asked and found, or what came of using tools."),
+        typer.Option(help="The searches, or the outcomes of using tools."),
     ] = "searches",
-    output: Annotated[Literal["csv", "json"], typer.Option(help="How to write it.")] = "csv",
+    output: Annotated[Literal["csv", "json"], typer.Option(help="The output format.")] = "csv",
 ) -> None:
-    """Write the usage record out, one search or outcome a row, the oldest first."""
+    """Write out the usage record, one search or outcome per row, oldest first."""
     from pytools_hybrid.jobs import usage_report as usage
 
     settings = settings_from(root=root, db_path=db)

@@ -106,7 +106,7 @@ def settings_from(
             raise SettingsError(name, str(error)) from error
     for name, nearest in Settings.unknown_variables().items():
         hint = f"; did you mean {nearest}?" if nearest else ""
-        logging.getLogger("pytools_hybrid").warning("%s is no setting%s", name, hint)
+        logging.getLogger("pytools_hybrid").warning("%s is not a setting%s", name, hint)
     return settings
 
 
@@ -114,7 +114,7 @@ def existing_roots(settings: Settings) -> Roots:
     """Return the trees that settings name.
 
     Raises:
-        SettingsError: One is not there, or is no folder.
+        SettingsError: One does not exist, or is not a folder.
     """
     roots, note = settings.resolved_root()
     for root in roots:
@@ -122,7 +122,7 @@ def existing_roots(settings: Settings) -> Roots:
             from pytools_hybrid.settings import meant_folder
 
             name, meant = settings.origins.get("root", "--root"), meant_folder(root)
-            hint = f"did you mean {meant}?" if meant else "give the folder that holds the tools"
+            hint = f"did you mean {meant}?" if meant else "give the folder that contains the tools"
             raise SettingsError(name, f"{root} does not exist; {hint}")
     if note:
         say(note)
@@ -138,15 +138,15 @@ def is_folder(root: Path) -> bool:
     except OSError as error:
         raise SettingsError("--root", f"{root}: {refusal(error)}") from error
     if not stat.S_ISDIR(mode):
-        raise SettingsError("--root", f"{root} is a file; give the folder that holds the tools")
+        raise SettingsError("--root", f"{root} is a file; give the folder that contains the tools")
     return True
 
 
 @asynccontextmanager
 async def current(settings: Settings, roots: Roots) -> AsyncGenerator[ToolSearch]:
-    """Open the index, equal to the files where the settings say so; nothing is embedded.
+    """Open the index, brought up to date if the settings say so; nothing is embedded.
 
-    Where that fails, what the index holds has to do.
+    If that fails, use the index as it is.
     """
     from pytools_hybrid.search import ToolSearch
 

@@ -39,14 +39,17 @@ _PATIENCE_SECONDS = 15.0
   $ pytools-hybrid search "open an issue" --output python >> prompt.md
   $ pytools-hybrid search "open an issue" --explain --why mcptools:github:list_issues
 
-Ends with 1 where nothing was found."""
+Exits with 1 if nothing was found."""
 )
 def search(
     queries: Annotated[
         list[str],
         typer.Argument(
             metavar="QUERY",
-            help="What the tool should do, in plain language; several are searched one by one.",
+            help=(
+                "What the tool should do, in plain language; several are searched one "
+                "after another."
+            ),
         ),
     ],
     *,
@@ -56,8 +59,8 @@ def search(
     mode: Annotated[
         Literal["hybrid", "bm25", "vector", "fuzzy"],
         typer.Option(
-            help="Words and meaning together, words alone, meaning alone, or words with slips and "
-            "parts of names."
+            help="Words and meaning, words alone, meaning alone, or misspelt words and parts of "
+            "names."
         ),
     ] = "hybrid",
     scope: Annotated[
@@ -66,13 +69,14 @@ def search(
     category: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Only tools of this category; given several times, of any of them."
+            metavar="NAME",
+            help=("Only tools of this category; can be repeated for any of several."),
         ),
     ] = None,
     tag: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Only tools with this tag; given several times, with all of them."
+            metavar="NAME", help="Only tools with this tag; can be repeated for all of several."
         ),
     ] = None,
     max_latency_ms: Annotated[
@@ -94,7 +98,7 @@ def search(
     ] = None,
     unknown: Annotated[
         Literal["include", "exclude"],
-        typer.Option(help="What to do with tools whose latency or successes are not known."),
+        typer.Option(help="What to do with tools whose latency or success rate is unknown."),
     ] = "include",
     limit: Annotated[
         int | None,
@@ -104,7 +108,7 @@ def search(
             metavar="N",
             min=1,
             max=50,
-            help="Results at most. [env: PYTOOLS_LIMIT; default: 5]",
+            help="Maximum number of results. [env: PYTOOLS_LIMIT; default: 5]",
         ),
     ] = None,
     threshold: Annotated[
@@ -115,8 +119,8 @@ def search(
             metavar="SHARE",
             min=0,
             max=1,
-            help="Leave out tools that are less sure to do it; 0.5 prints nothing for most "
-            "requests that no tool answers. [env: PYTOOLS_THRESHOLD; default: 0]",
+            help="Leave out tools with a lower confidence; with 0.5, most requests that no tool "
+            "answers find nothing. [env: PYTOOLS_THRESHOLD; default: 0]",
         ),
     ] = None,
     alpha: Alpha = None,
@@ -126,29 +130,34 @@ def search(
     output: Annotated[
         Literal["table", "json", "ids", "python", "types"],
         typer.Option(
-            help="For people; for programs; ids alone, for others to read; or import lines and "
-            "signatures, for a prompt ('types' is another name for that)."
+            help="For people; for programs; only ids, for scripts; or import lines and "
+            "signatures, for a prompt ('types' is another name for 'python')."
         ),
     ] = "table",
     explain: Annotated[
         bool,
         typer.Option(
             "--explain",
-            help="Show what each channel says of a tool, and which words of the query it has.",
+            help=(
+                "Show each channel's rank and score for a tool, and the words of the query "
+                "it contains."
+            ),
         ),
     ] = False,
     why: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Say why this tool does not stand higher."),
+        typer.Option(metavar="ID", help="Explain why this tool is not ranked higher."),
     ] = None,
 ) -> None:
     """Print the tools that fit a request, best first.
 
-    The index is brought up to date before, and holds only what is on disk.
+    The index is first brought up to date with the files.
     """
     output = "python" if output == "types" else output
     if why is not None and output in {"ids", "python"}:
-        raise SettingsError("--why", f"has no place in --output {output}; use table or json")
+        raise SettingsError(
+            "--why", f"cannot be combined with --output {output}; use table or json"
+        )
     settings = settings_from(
         root=root,
         db_path=db,

@@ -44,26 +44,26 @@ def serve(
     transport: Annotated[
         Literal["stdio", "http"] | None,
         typer.Option(
-            help="Over stdin and stdout for one client, or at an address for many, with a JSON API "
+            help="Over stdin and stdout for one client, or over HTTP for many, with a JSON API "
             "beside MCP. [env: PYTOOLS_TRANSPORT; default: stdio]"
         ),
     ] = None,
     host: Annotated[
         str | None,
         typer.Option(
-            help="The address to listen at; any but this machine's own demands a token. "
+            help="The address to listen at; any but this machine's own requires a token. "
             "[env: PYTOOLS_HOST; default: 127.0.0.1]"
         ),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(help="Its port; 0 takes a free one. [env: PYTOOLS_PORT; default: 8000]"),
+        typer.Option(help="The port; 0 selects a free one. [env: PYTOOLS_PORT; default: 8000]"),
     ] = None,
     token: Annotated[
         str | None,
         typer.Option(
-            help="What clients send as 'Authorization: Bearer TOKEN'. Others on this machine can "
-            "see flags: the variable is better. [env: PYTOOLS_TOKEN]"
+            help="The token that clients send as 'Authorization: Bearer TOKEN'. Prefer the "
+            "variable: other users on this machine can see flags. [env: PYTOOLS_TOKEN]"
         ),
     ] = None,
     allowed_host: Annotated[
@@ -71,15 +71,15 @@ def serve(
         typer.Option(
             "--allowed-host",
             metavar="NAME",
-            help="A further name by which clients may address the server. [env: "
-            "PYTOOLS_ALLOWED_HOSTS, with commas]",
+            help="Another host name that clients may use for the server. [env: "
+            "PYTOOLS_ALLOWED_HOSTS, separated by commas]",
         ),
     ] = None,
 ) -> None:
     """Serve the tools to agents, over MCP.
 
     The index follows the files while the server runs. Over stdio nothing but the protocol is
-    written to stdout. Ctrl-C, SIGTERM or a closed stdin end it.
+    written to stdout. Ctrl-C, SIGTERM or closing stdin stops it.
     """
     for_http = {"host": host, "port": port, "token": token, "allowed-host": allowed_host}
     settings = settings_from(
@@ -100,7 +100,7 @@ def serve(
     )
     given = [f"--{name}" for name, value in for_http.items() if value]
     if given and settings.transport == "stdio":
-        raise SettingsError(" / ".join(given), "is for --transport http; give that too")
+        raise SettingsError(" / ".join(given), "requires --transport http")
     serve_settings(settings)
 
 
@@ -114,7 +114,7 @@ def serve_settings(settings: Settings) -> None:
         say(note)
     for root in tools:
         if not is_folder(root):
-            say(f"{root} does not exist yet; its tools will be found when it does")
+            say(f"{root} does not exist yet; its tools will be found once it does")
     from pytools_hybrid.serve import mcp as server
 
     if settings.transport == "stdio" and sys.stdin.isatty():

@@ -33,9 +33,9 @@ def status(
         Literal["text", "json"], typer.Option(help="For people, or for programs.")
     ] = "text",
 ) -> None:
-    """Show what the index holds, without looking at the files.
+    """Show what is in the index, without checking the files.
 
-    A channel that gives no answer, or half of one, is told; doctor says how to mend it.
+    Channels that are missing or incomplete are reported; doctor says how to fix them.
     """
     settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
     values, rows = run(_look(settings, existing_roots(settings)))

@@ -112,7 +112,7 @@ class Annotator:
             return
         source.is_told = True
         if source.problem is not None:
-            _log.warning("%s; what it said before still counts", source.problem)
+            _log.warning("%s; its previous content still applies", source.problem)
         elif source.capabilities is not None:
             idle = source.capabilities.idle(frozenset(ids))
             if idle:

@@ -123,7 +123,7 @@ def read_text(path: Path) -> str:
     try:
         # A pipe or a device would be read for ever.
         if not stat.S_ISREG(path.stat().st_mode):
-            raise CapabilitiesError(path, "cannot be read: it is no file")
+            raise CapabilitiesError(path, "cannot be read: it is not a regular file")
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -151,11 +151,11 @@ def parse_capabilities(text: str, path: Path) -> Capabilities:
     """
     text = text.removeprefix("\ufeff")
     if _LONG_KEY.search(text):
-        raise CapabilitiesError(path, "has a key of too many parts; ids stand in quotation marks")
+        raise CapabilitiesError(path, "has a key with too many parts; put ids in quotation marks")
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CapabilitiesError(path, f"is no TOML: {error}") from error
+        raise CapabilitiesError(path, f"is not valid TOML: {error}") from error
     entries: dict[str, Capability] = {}
     for key, table in content.items():
         try:
@@ -167,24 +167,25 @@ def parse_capabilities(text: str, path: Path) -> Capabilities:
 
 def _capability(key: str, table: JsonValue) -> Capability:
     if not isinstance(table, dict):
-        raise ValueError(f'{key!r} is no table; write ["{key}"] and use_cases below it')
+        raise ValueError(f'{key!r} is not a table; write ["{key}"] and use_cases below it')
     try:
         ToolFilter(include=[key])
     except FilterError as error:
-        raise ValueError("the id is longer than any id is") from error
+        raise ValueError("the id is too long") from error
     lists: dict[str, tuple[str, ...]] = {}
     for name, value in table.items():
         if name in _LISTS:
             if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-                raise ValueError(f"{name} of {key!r} is no list of texts")
+                raise ValueError(f"{name} of {key!r} is not a list of strings")
             lists[name] = tuple(stripped for text in map(str, value) if (stripped := text.strip()))
         elif name != "text_hash":
             raise ValueError(
-                f"{key!r} has {name!r}, which is none of use_cases, synonyms and text_hash; an id "
+                f"{key!r} has {name!r}, but only use_cases, synonyms and text_hash are "
+                f"allowed; an id "
                 'stands in quotation marks, as in ["mcptools:shell:run_command"]'
             )
         elif not isinstance(value, str):
-            raise ValueError(f"text_hash of {key!r} is no text")
+            raise ValueError(f"text_hash of {key!r} is not a string")
     text_hash = table.get("text_hash")
     return Capability(**lists, text_hash=text_hash if isinstance(text_hash, str) else None)
 

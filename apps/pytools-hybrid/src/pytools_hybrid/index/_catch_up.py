@@ -83,7 +83,7 @@ async def _look_at_files(
 ) -> tuple[SyncReport | None, Exception | None]:
     def note(looked_at: int) -> None:
         if progress is not None:
-            progress("looking at the files", looked_at, None)
+            progress("scanning the files", looked_at, None)
 
     try:
         return await sync.refresh(trusts_stamps=trusts_stamps, progress=note), None

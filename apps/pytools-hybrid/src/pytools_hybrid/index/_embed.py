@@ -91,7 +91,7 @@ class VectorWork:
         try:
             await asyncio.to_thread(self._store.prune)
         except ToolIndexError as error:
-            _log.info("old vectors are not deleted yet: %s", error)
+            _log.info("old vectors were not deleted yet: %s", error)
 
     async def want(self, ids: Collection[str]) -> None:
         """Put some tools before the others, where embedding is under way.
@@ -172,7 +172,7 @@ class VectorWork:
         await self._prune()
         refused = await self.refused()
         self.failure = (
-            f"{len(refused)} refused by the model, which is asked again from time to time: "
+            f"{len(refused)} refused by the model, which is retried from time to time: "
             "pytools-hybrid index lists them with the reasons"
             if refused
             else ""

@@ -89,10 +89,10 @@ class Follower:
             except Exception as error:
                 if _is_being_cancelled():
                     problem = innermost(error)
-                    _log.info("to end following %s failed: %s", self._index.roots, problem)
+                    _log.info("stopping to follow %s failed: %s", self._index.roots, problem)
                     raise asyncio.CancelledError from error
                 # Whatever it was, the files must be followed again.
-                _log.exception("following %s failed; starting over", self._index.roots)
+                _log.exception("following %s failed; restarting", self._index.roots)
                 await asyncio.sleep(_RESTART_PAUSE)
 
     async def ready(self, progress: Callable[[float, str], Awaitable[None]] | None = None) -> None:
@@ -150,7 +150,7 @@ class Follower:
         if not await self.opened(progress):
             raise IndexNotReadyError
         until = self._started + within
-        return await self._wait(self._synced, until, progress, "looking at the files")
+        return await self._wait(self._synced, until, progress, "scanning the files")
 
     async def _some_tools(self, progress: Callable[[float, str], Awaitable[None]] | None) -> None:
         """Wait until there is a tool to be found, whoever added it, or until it is time."""
@@ -160,7 +160,7 @@ class Follower:
             if (now := loop.time()) >= until:
                 return
             soon = min(until, now + _PROGRESS_SECONDS)
-            await self._wait(self._synced, soon, progress, "looking at the files")
+            await self._wait(self._synced, soon, progress, "scanning the files")
 
     async def _wait(
         self,
@@ -211,7 +211,7 @@ class Follower:
                         elif paths := self._without_own(batch):
                             await self._refresh(paths)
             except (ToolWatchError, OSError) as error:
-                _log.warning("watching %s failed (%s); looking again", roots, error)
+                _log.warning("watching %s failed (%s); retrying", roots, error)
                 await asyncio.sleep(_RESTART_PAUSE)
                 await self._refresh(None)
 
@@ -295,7 +295,7 @@ class Follower:
     async def _tell_of_idle_patterns(self) -> None:
         with suppress(ToolIndexError):
             for pattern in await self._index.idle_patterns():
-                _log.warning("the pattern %r of include or exclude matches no tool", pattern)
+                _log.warning("the include or exclude pattern %r matches no tool", pattern)
 
     def _have_looked(self) -> None:
         if not self._synced.is_set():

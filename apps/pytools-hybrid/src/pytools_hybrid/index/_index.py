@@ -94,7 +94,7 @@ class Index:
 
     async def __aenter__(self) -> Self:
         if self._is_entered:
-            raise RuntimeError("this index is open already; make another one")
+            raise RuntimeError("this index is already open; create another one")
         self._is_entered = True
         try:
             await self._enter()

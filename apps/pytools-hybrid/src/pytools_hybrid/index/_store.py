@@ -334,9 +334,9 @@ class SQLiteStore(ToolIndex):
         if not self.extension_problem:
             return ()
         instead = (
-            ": vectors are searched with numpy in its place"
+            ": vectors are searched with numpy instead"
             if has_numpy()
-            else ", and numpy cannot be imported, so searches go by words"
+            else ", and numpy cannot be imported, so searches use words alone"
         )
         return (
             f"sqlite-vec cannot be loaded ({self.extension_problem}){instead}; "
@@ -379,7 +379,7 @@ def open_store(
     """
     if (aside := set_aside_incumbent(database)) is not None:
         _log.warning(
-            "%s was the index of freeact's own search: it was kept as %s, and a new one is made",
+            "%s was the index of freeact's own search: it was kept as %s, and a new one is created",
             database,
             aside,
         )
@@ -404,7 +404,7 @@ def open_store(
 def damage_note(aside: Path) -> str:
     """Return what to say when a damaged file has been set aside."""
     file = aside.with_name(aside.name.rpartition(".corrupt-")[0])
-    return f"{file} was damaged: it was kept as {aside}, and is made anew"
+    return f"{file} was damaged: it was renamed to {aside}, and is being rebuilt"
 
 
 def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:

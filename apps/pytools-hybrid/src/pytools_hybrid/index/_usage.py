@@ -120,7 +120,7 @@ class Recorder:
                     await finish_in_thread(self._write)
             except ToolIndexError as error:
                 self._failures += 1
-                _log.info("searches are not written down yet: %s", error)
+                _log.info("searches are not recorded yet: %s", error)
                 self._schedule()
                 return False
             self._failures = 0
@@ -143,7 +143,7 @@ class Recorder:
             try:
                 self._store.query_vectors.put(model_id, vectors, used=used)
             except VectorError as error:
-                _log.info("vectors of queries were not kept: %s", error)
+                _log.info("query vectors were not stored: %s", error)
             self._used[model_id] -= used
             for text in vectors:
                 self._vectors[model_id].pop(text, None)

@@ -65,7 +65,7 @@ class Answering:
         wanted = self._embedder
         if wanted is None:
             is_missed = request.mode is SearchMode.VECTOR
-            why = "vectors are switched off: embedding model 'none'" if is_missed else ""
+            why = "vectors are turned off: embedding model 'none'" if is_missed else ""
             return await self._looked_up(request, None, why, None)
         vector, why = await self._vector(request, wanted)
         uses_vectors = self._searcher.uses_vectors(request.mode)

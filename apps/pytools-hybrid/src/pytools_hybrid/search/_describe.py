@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _SUMMARY_CHARACTERS = 120
 _OUTSIDE = (
-    "its file lies outside of the root, where a symbolic link leads: no more of it is shown "
-    "unless PYTOOLS_OUTSIDE_LINKS is true"
+    "its file is outside the root, behind a symbolic link: nothing more is shown unless "
+    "PYTOOLS_OUTSIDE_LINKS is true"
 )
 
 
@@ -90,7 +90,7 @@ def describe(
     Args:
         entry: The tool.
         roots: The trees.
-        detail: How much to tell.
+        detail: How much to return.
         usage: What is known of its use.
         outside_links: Whether the file may lie outside of its root, where symbolic links lead.
     """
@@ -163,7 +163,7 @@ def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolR
         outside = toolscan.Reason.OUTSIDE_ROOT
         if isinstance(error, toolscan.ToolReadError) and error.issue.reason is outside:
             return None, _OUTSIDE
-        return None, f"its file cannot be read now, so this is what the index knows: {error}"
+        return None, f"its file cannot be read now, so this is from the index: {error}"
 
 
 def _readable(schema: JsonValue) -> JsonValue:

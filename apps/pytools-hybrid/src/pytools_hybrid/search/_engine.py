@@ -140,7 +140,9 @@ class Searcher:
             if vector is not None:
                 vector = _with_usable_parts(vector)
                 if any(values is None for _, values in vector.parts):
-                    notes.append("a part of the request was searched by words alone: no vector")
+                    notes.append(
+                        "a part of the request was searched by words alone: it has no vector"
+                    )
             if coverage.tools and vector is None and why:
                 lost.append(f"vector channel lost ({why}): searched by words")
             ranked = self._ranked(reader, _Asked(request, vector, wanted, coverage, encode))

@@ -85,13 +85,13 @@ def reason(found: FoundTool) -> str:
         if explanation.group is not None and explanation.group > explanation.merged:
             told.append(f"{found.entry.id.category} has a tool that fits better")
         if explanation.verb < 1:
-            told.append("its name is for another action")
+            told.append("its name stands for another action")
         if explanation.usage > 1:
-            told.append("was used with success before")
+            told.append("was used successfully before")
         elif explanation.usage < 1:
             told.append("has failed before")
     if found.duplicates:
-        told.append(f"stands for {len(found.duplicates)} more that say the same")
+        told.append(f"stands for {len(found.duplicates)} near-identical tools")
     if found.confidence < RECOMMENDED_CONFIDENCE:
         told.append("but it may not do this at all")
     return "; ".join(told) or "a part of the request brought it up"

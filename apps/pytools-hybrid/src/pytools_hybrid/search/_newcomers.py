@@ -36,7 +36,7 @@ def unembedded(
     """Return the tools without a vector among those that fit best by words, in that order.
 
     Args:
-        reader: The state of the index.
+        reader: The generation of the index.
         found: The ids that were found for the request, and for each of its parts, best first.
         model_id: The model whose vectors are meant.
         dimensions: Their length; None for the one that was put to use last.

@@ -127,11 +127,13 @@ def placed(
 def _absent(id_: str, ranking: Sequence[FoundTool], terms: Mapping[str, float]) -> tuple[str, ...]:
     for number, found in enumerate(ranking, start=1):
         if id_ in found.duplicates:
-            return (f"it says the same as {found.entry.id}, number {number}, which stands for it",)
-    why = "it is far from the request" if terms else "it has no word of the request"
+            return (
+                f"it is nearly identical to number {number}, {found.entry.id}, which represents it",
+            )
+    why = "it is far from the request" if terms else "it contains no word of the request"
     return (
         f"{why}: it is not among the first {len(ranking)}",
-        "synonyms and use cases in capabilities.toml would make it findable",
+        "synonyms and use cases in capabilities.toml can make it findable",
     )
 
 
@@ -154,7 +156,7 @@ def _compared(tool: FoundTool, other: FoundTool, searched: Sequence[str]) -> Ite
     if tool.explanation is not None and other.explanation is not None:
         group, others = tool.explanation.group, other.explanation.group
         if group is not None and others is not None and others > group:
-            yield f"  the tools of {other.entry.id.category} fit the request better as a whole"
+            yield f"the tools of {other.entry.id.category} fit the request better overall"
         if other.explanation.pinned and not tool.explanation.pinned:
             yield "  the request names the other"
         if tool.explanation.usage < other.explanation.usage:
@@ -164,4 +166,4 @@ def _compared(tool: FoundTool, other: FoundTool, searched: Sequence[str]) -> Ite
 def _lacks(lacking: Sequence[str], other: FoundTool) -> Iterator[str]:
     if lacking:
         words = ", ".join(lacking[:_SHOWN_TERMS])
-        yield f"  it lacks what {other.entry.id.name} has of the request: {words}"
+        yield f"it lacks these words that {other.entry.id.name} has of the request: {words}"

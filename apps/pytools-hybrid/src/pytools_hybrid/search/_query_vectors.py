@@ -30,7 +30,7 @@ _LATEST_SECONDS = 60.0
 _REMEMBERED = 1024
 # Together with the time of a request, a model that recovered is noticed within 20 seconds.
 _BACKOFF = Backoff(first=1.0, longest=8.0)
-_LEFT_ALONE = "left alone for a while"
+_LEFT_ALONE = "not called for a while"
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class QueryEmbedder:
     """Gives the vectors that one model has for queries.
 
     A question asked again costs nothing: vectors are remembered, and those of models that
-    cost something are kept on disk. A model that fails is left alone for a while, so that
+    cost something are kept on disk. A model that fails is not called for a while, so that
     searches do not wait for it one after the other.
 
     Args:
@@ -197,4 +197,4 @@ class QueryEmbedder:
         """Return why there is no vector, and when the model is asked again."""
         if error.reason != _LEFT_ALONE:
             return str(error)
-        return f"{self._failure}; tried again in {self._breaker.remaining:.0f} s"
+        return f"{self._failure}; retried in {self._breaker.remaining:.0f} s"

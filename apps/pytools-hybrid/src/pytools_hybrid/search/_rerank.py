@@ -40,7 +40,7 @@ class Reranking:
 
     The model is not asked where the request names its first tool or the lead is clear; the same
     question is asked once. Whatever it does or fails to do, every
-    tool is there. A model that fails is left alone for a while, so that searches do not wait
+    tool is there. A model that fails is not called for a while, so that searches do not wait
     for it one after the other.
 
     Args:
@@ -109,7 +109,7 @@ class Reranking:
                 for now, (before, hit) in enumerate(zip(places, outcome.hits, strict=True))
             )
         if failure:
-            notes = (*notes, f"not reranked by {self._name} ({failure}): ranked as without it")
+            notes = (*notes, f"not reranked by {self._name} ({failure}): ranked without it")
         usage = {} if outcome is None else asdict(outcome.usage)
         report = RerankReport(
             model=self._name,
@@ -127,7 +127,7 @@ class Reranking:
         if self._why_not(tools):
             return None, ""
         if wait := self._breaker.remaining:
-            return None, f"it failed and is left alone for another {wait:.0f} s"
+            return None, f"it failed and is not called for another {wait:.0f} s"
         prepared = await self._prepared()
         if isinstance(prepared, str):
             return None, prepared

@@ -180,7 +180,9 @@ class ToolSearch:
         _check(query, limit, threshold)
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
-            raise SettingsError("--rerank / PYTOOLS_RERANK_MODEL", "names no model to rerank with")
+            raise SettingsError(
+                "--rerank / PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model"
+            )
         started, at = time.perf_counter(), time.time()
         request = self._request(query, mode, scope, where, limit=limit, min_confidence=threshold)
         wide = request if reranking is None else reranking.widened(request)
@@ -372,7 +374,7 @@ class ToolSearch:
 
         Args:
             name: What `find` takes.
-            detail: How much to tell.
+            detail: How much to return.
 
         Raises:
             UnknownToolError: No tool is called that.
@@ -407,9 +409,9 @@ class ToolSearch:
 
         Args:
             tool_id: The tool, as `find` takes it.
-            success: Whether it did what it was called for.
+            success: Whether the tool worked.
             latency_ms: How long it took, if that is known.
-            search_id: The search that it was taken from, if that is known.
+            search_id: The search that found it, if that is known.
 
         Returns:
             Whether it is written now, will be, or is not kept at all.
@@ -473,7 +475,7 @@ class ToolSearch:
         if where is None or where == _EVERY:
             return policy
         if where.include and policy.include:
-            raise FilterError("include", "is in the settings already; only exclude can be given")
+            raise FilterError("include", "is already set; only exclude can be given")
         return replace(
             where,
             include=where.include or policy.include,
@@ -506,10 +508,10 @@ class ToolSearch:
         if not response.is_complete:
             # Where nothing was found, that is said anyway.
             is_told = not response.tools or not self.settings.sync
-            far = self.index.sync.filling or "the index does not hold all tools yet"
+            far = self.index.sync.filling or "the index does not contain all tools yet"
             return () if is_told else (f"more may be found in a moment: {far}",)
         if self.index.sync.is_first_look:
-            return ("the index may be out of date: the files are still being looked at",)
+            return ("the index may be out of date: the files are still being scanned",)
         return ()
 
 

@@ -116,7 +116,7 @@ class FoundTool:
         score: In [0, 1]; falls down the results of a search. The first's is its confidence,
             so that scores of different searches can be compared; the others' are lower in
             proportion as they fit less.
-        match_type: What it was found by.
+        match_type: How it was found.
         confidence: In [0, 1]; how sure it is that the tool answers the request, or the part of
             it that it answers best. It means about the same for every search and mode, and less
             where a filter leaves few tools to compare with.
@@ -219,7 +219,7 @@ class SearchResponse(Sequence[FoundTool]):
         notes: What the reader should know of the answer: channels that were lost and why,
             vectors still missing, and what to try when nothing was found.
         lost: Those of the notes that tell of a lost channel.
-        generation: The state of the index that answered.
+        generation: The generation of the index that answered.
         coverage: How many tools that state has, and how many of them have a vector of the model
             that was used, or would have been.
         channels: The names of the channels that ran: "bm25", "vector", "fuzzy".
@@ -299,16 +299,16 @@ def why_empty(
         return f"the tools of {root} could not be indexed: pytools-hybrid doctor says more"
     if not response.is_complete and syncs:
         far = "" if filling is None else f" ({filling})"
-        return f"the tools of {root} are still being indexed{far}: ask again in a moment"
+        return f"the tools of {root} are still being indexed{far}: try again in a moment"
     if response.tool_count and not count:
-        return "no tool may be found: include and exclude of the settings leave none"
+        return "no tool can be found: the settings include and exclude leave none"
     if count == 0:
         from pytools_hybrid.settings import no_tools
 
         remedy = "" if syncs else "; syncing is off: run pytools-hybrid index"
         return f"{no_tools(root)}{remedy}"
     if not query_terms(request.text):
-        return "the query holds no words: describe what the tool should do"
+        return "the query contains no words: describe what the tool should do"
     if request.min_confidence > 0:
         return (
             f"none of the {count} tools is likely enough to do this (confidence of at least "
@@ -316,7 +316,7 @@ def why_empty(
         )
     if is_filtered:
         return (
-            f"none of the {count} tools passes the filters and fits: ask for less, and mind that "
-            "names of categories and tags are compared as they are written"
+            f"none of the {count} tools passes the filters and fits: use fewer filters; note that "
+            "names of categories and tags have to match exactly"
         )
-    return f"none of the {count} tools fits: try other words"
+    return f"none of the {count} tools fits the request: try other words"

@@ -26,14 +26,14 @@ class Categories(BaseModel):
     """The categories that have tools."""
 
     gentools: list[str] = Field(description="Of tools written by agents")
-    mcptools: list[str] = Field(description="Of tools made from MCP servers")
+    mcptools: list[str] = Field(description="Of tools generated from MCP servers")
 
 
 class Tools(BaseModel):
     """The tools of a category."""
 
     gentools: list[str] = Field(description="Source files of tools written by agents")
-    mcptools: list[str] = Field(description="Source files of tools made from MCP servers")
+    mcptools: list[str] = Field(description="Source files of tools generated from MCP servers")
 
 
 class ToolBrowser:

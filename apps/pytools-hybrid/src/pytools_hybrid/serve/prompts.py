@@ -30,13 +30,13 @@ plain words, an action and its object, such as "open an issue on github".
 3. Check that a result does what you need. If none does, search once more in other words; then \
 write your own code.
 4. Before you use a tool, read its source at `path`, or call `describe_tool` with its `id`.
-5. Where a tool of `gentools` and one of `mcptools` both fit, prefer `gentools`.
+5. If a tool of `gentools` and one of `mcptools` both fit, prefer `gentools`.
 6. After you have used a tool, call `report_outcome` with its `id` and whether it worked.""",
     "basic": """\
 1. Before you write code of your own, look for a tool: call `list_categories`, then `list_tools` \
 once with all categories that may help.
 2. Choose by name, and read the source at the path of a tool before you use it.
-3. Where a tool of `gentools` and one of `mcptools` both fit, prefer `gentools`.
+3. If a tool of `gentools` and one of `mcptools` both fit, prefer `gentools`.
 4. If none fits, write your own code.""",
 }
 _PLACEHOLDER = "{tool_discovery_workflow}"
@@ -85,6 +85,6 @@ def render(template: str, mode: WorkflowMode) -> str:
     rendered = _FIELD.sub(fill, template)
     if not filled:
         raise SettingsError(
-            "--template", f"it has no {_PLACEHOLDER}; write that where the workflow is to stand"
+            "--template", f"it has no {_PLACEHOLDER}; write that where the workflow should go"
         )
     return rendered

@@ -95,107 +95,121 @@ class SettingFields(BaseSettings):
     root: _Paths = Field(
         (),
         validation_alias="PYTOOLS_DIR",
-        description="the trees of tools, in order of precedence; without any, "
-        "`.freeact/generated`, else `examples/tools`",
+        description="the trees of tools, in order of precedence; by default `.freeact/generated` "
+        "or `examples/tools`, whichever exists",
     )
     db_path: Path | None = Field(
         None,
-        description="the index; without it, one file for each root in your cache folder "
+        description="the index; by default one file for each root in your cache folder "
         "(`.freeact/search.db` for freeact's root)",
     )
     embedding_model: str = Field(
         DEFAULT_MODEL,
-        description="`wordllama` (comes with the installation, offline), `none`, `test` (for tests "
-        "only: its vectors mean nothing), or a model of pydantic-ai: `openai:…`, `google:…`, "
+        description="`wordllama` (comes with the installation, offline), `none`, `test` (for "
+        "tests only: its vectors mean nothing), or a pydantic-ai model: `openai:…`, `google:…`, "
         "`cohere:…`, `voyageai:…`, `ollama:…`, `sentence-transformers:…`",
     )
     embedding_dim: int | None = Field(
-        None, ge=1, le=8192, description="length of the vectors, where a model lets one choose"
+        None, ge=1, le=8192, description="length of the vectors, if the model supports it"
     )
     embedding_requests_per_minute: float | None = Field(
-        None, gt=0, le=1_000_000, description="how often a provider is asked at most"
+        None,
+        gt=0,
+        le=1_000_000,
+        description="maximum number of requests per minute to the provider",
     )
     device: str = Field(
         "auto",
         pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
-        description="where models of sentence-transformers run: `cpu`, `cuda`, `cuda:1`, `mps`; "
-        "`auto` takes the fastest there is",
+        description="where sentence-transformers models run: `cpu`, `cuda`, `cuda:1`, `mps`; "
+        "`auto` selects the fastest",
     )
     outside_links: bool = Field(
         default=False,
-        description="tools that symbolic links lead to outside of the root count too",
+        description="follow symbolic links that lead out of the root",
     )
     max_tools: int | None = Field(
         None,
         ge=1,
-        description="how many tools the index holds at most: the first by id; files that turn out "
-        "to hold no tool count too",
+        description="maximum number of tools in the index: the first by id are kept; files that "
+        "turn out not to be tools count too",
     )
     sync: bool = Field(default=True, description="bring the index up to date at the start")
     watch: bool = Field(default=True, description="follow the files while serving")
-    bm25_weight: float = Field(1.0, ge=0, le=1000, description="weight of words; 0 switches off")
-    vec_weight: float = Field(1.0, ge=0, le=1000, description="weight of meaning; 0 switches off")
+    bm25_weight: float = Field(1.0, ge=0, le=1000, description="weight of words; 0 turns them off")
+    vec_weight: float = Field(1.0, ge=0, le=1000, description="weight of meaning; 0 turns it off")
     fusion: Literal["linear", "rrf"] = Field(
-        "linear", description="how words and meaning become one ranking: by strength, or by rank"
+        "linear", description="how words and meaning are combined: by score, or by rank"
     )
     rrf_k: float = Field(
-        60.0, ge=0, le=1_000_000, description="k of `rrf`: a larger one weighs the first ranks less"
+        60.0,
+        ge=0,
+        le=1_000_000,
+        description="k of `rrf`: a larger value gives the first ranks less weight",
     )
     field_weights: _Weights = Field(
         {},
-        description="how much words count in each part of a tool, as `name=5,parameters=0.75`; "
-        "defaults: name 5, parameters 0.75, description, category and tags 1",
+        description="how much words count in each part of a tool, such as "
+        "`name=5,parameters=0.75`; defaults: name 5, parameters 0.75, description, category and "
+        "tags 1",
     )
     threshold: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="the confidence that a result must have, where a search does not say; 0.5 is "
-        "good where a wrong tool is worse than none",
+        description="default minimum confidence of a result; use 0.5 if a wrong tool is worse "
+        "than none",
     )
-    limit: int = Field(5, ge=1, le=50, description="results at most, where a search does not say")
+    limit: int = Field(5, ge=1, le=50, description="default maximum number of results")
     rerank_model: str | None = Field(
-        None, description="a language model of pydantic-ai that orders the first results"
+        None, description="a pydantic-ai language model that orders the first results"
     )
     rerank_certain: float = Field(
         0.9,
         ge=0,
         le=1,
-        description="reranking is skipped where the first score is above this; 1 never skips",
+        description="reranking is skipped if the first score is above this; 1 never skips",
     )
     rerank_gap: float = Field(
         0.1,
         ge=0,
         le=1,
-        description="reranking is skipped where the first score is more than this above the third; "
-        "1 never skips",
+        description="reranking is skipped if the first score is more than this above the third; 1 "
+        "never skips",
     )
     usage_log: bool = Field(
         default=True,
         description="keep a record of searches beside the index, on this machine only; `false` "
-        "keeps none and deletes what there is (vectors of queries are kept, under hashes)",
+        "turns it off and deletes it (query vectors are still cached, by hash)",
     )
     include: _Names = Field(
         (),
-        description="patterns of ids, as `mcptools:github:*`: only these tools can be found, "
+        description="id patterns, such as `mcptools:github:*`: only these tools can be found, "
         "listed and described",
     )
-    exclude: _Names = Field((), description="patterns of ids: these tools cannot")
+    exclude: _Names = Field(
+        (), description="id patterns: these tools cannot be found, listed or described"
+    )
     tools: Literal["search", "basic", "all"] = Field(
         "search", description="what `serve` offers to agents"
     )
-    transport: Literal["stdio", "http"] = Field("stdio", description="how `serve` is reached")
+    transport: Literal["stdio", "http"] = Field(
+        "stdio", description="how clients connect to `serve`"
+    )
     host: str = Field(
         "127.0.0.1",
-        description="where it listens; any address but this machine's own demands a token",
+        description="where it listens; any address but this machine's own requires a token",
     )
-    port: int = Field(8000, ge=0, le=65535, description="its port; 0 takes a free one")
+    port: int = Field(8000, ge=0, le=65535, description="the port; 0 selects a free one")
     token: SecretStr | None = Field(
-        None, description="what clients send as `Authorization: Bearer …`; best in the variable"
+        None,
+        description=(
+            "what clients send as `Authorization: Bearer …`; preferably set in the variable"
+        ),
     )
-    allowed_hosts: _Names = Field((), description="further names by which it may be addressed")
+    allowed_hosts: _Names = Field((), description="other host names that clients may use")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "WARNING", description="how much is told on stderr"
+        "WARNING", description="how much is logged to stderr"
     )
 
     @field_validator("embedding_model")
@@ -210,7 +224,7 @@ class SettingFields(BaseSettings):
             return value
         names = tuple(name for part in value.split(",") if (name := part.strip()))
         if not names:
-            raise ValueError("it names nothing; leave it out, or give names with commas between")
+            raise ValueError("it is empty; leave it out, or give names separated by commas")
         return names
 
     @field_validator("field_weights", mode="before")
@@ -231,7 +245,7 @@ class SettingFields(BaseSettings):
         if not all(0 <= weight <= _MOST_WEIGHT for weight in value.values()):
             raise ValueError(f"a weight is a number from 0 to {_MOST_WEIGHT}")
         if len(value) == len(_FIELDS) and not any(value.values()):
-            raise ValueError("all fields have weight 0: no word would count; give one a weight")
+            raise ValueError("all fields have weight 0, so no word would count; give one a weight")
         return value
 
     @field_validator("include", "exclude")
@@ -241,7 +255,7 @@ class SettingFields(BaseSettings):
 
         for pattern in value:
             if not pattern:
-                raise ValueError("a pattern is empty; is a variable of the shell not set?")
+                raise ValueError("a pattern is empty; is a shell variable not set?")
             # What matches nothing hides nothing: better not to start than to show too much.
             if pattern.count(":") != _COLONS and not set(pattern) & {"*", "?"}:
                 raise ValueError(
@@ -261,7 +275,7 @@ class SettingFields(BaseSettings):
             return None
         token = value.get_secret_value()
         if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise ValueError("give letters, digits and signs of ASCII, without spaces")
+            raise ValueError("use only ASCII letters, digits and punctuation, without spaces")
         return value
 
     @field_validator("rerank_model")
@@ -280,14 +294,14 @@ class SettingFields(BaseSettings):
             return (value,)
         if not isinstance(value, str):
             if not isinstance(value, list | tuple):
-                raise ValueError("it is no path; give a folder, or several as a list")
+                raise ValueError("it is not a path; give a folder, or a list of folders")
             return value
         # A folder may well have the separator in its name.
         if os.path.isdir(os.path.expanduser(value)):  # noqa: PTH111, PTH112 - any string may come
             return (value,)
         paths = tuple(part for part in value.split(os.pathsep) if part)
         if not paths:
-            raise ValueError(f"it names no folder; give paths with {os.pathsep!r} between them")
+            raise ValueError(f"it is empty; give paths with {os.pathsep!r} between them")
         return paths
 
     @field_validator("root")
@@ -304,13 +318,13 @@ class SettingFields(BaseSettings):
     @classmethod
     def _can_be_opened(cls, value: Path | None) -> Path | None:
         if value is not None and not _is_utf8(str(value)):
-            raise ValueError("SQLite opens only paths that are UTF-8")
+            raise ValueError("SQLite can only open UTF-8 paths")
         return value
 
     @model_validator(mode="after")
     def _have_a_channel(self) -> Self:
         if self.bm25_weight == 0 and self.vec_weight == 0:
-            raise ValueError("one of bm25_weight and vec_weight must be above zero")
+            raise ValueError("bm25_weight or vec_weight must be above zero")
         return self
 
     @field_validator("log_level", mode="before")
@@ -321,11 +335,11 @@ class SettingFields(BaseSettings):
 
 def _at_home(path: Path) -> Path:
     if "\0" in str(path):
-        raise ValueError("no path can hold a null byte")
+        raise ValueError("a path cannot contain a null byte")
     try:
         return path.expanduser()
     except RuntimeError as error:
-        raise ValueError(f"{path} names a home folder that is not known") from error
+        raise ValueError(f"{path} names an unknown home folder") from error
 
 
 def _is_utf8(text: str) -> bool:

@@ -82,7 +82,7 @@ def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:
     if path.name == _PROJECT_FILE:
         content = _table(content) or {}
     if not isinstance(content, dict):
-        raise SettingsError(f"{path}: tool.{_TABLE}", "is no table of settings")
+        raise SettingsError(f"{path}: tool.{_TABLE}", "is not a table of settings")
     base = Path(os.path.abspath(path)).parent  # noqa: PTH100 - links in it may be meant
     values: dict[str, Any] = {}
     for key, value in content.items():
@@ -90,7 +90,7 @@ def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:
         if name not in known and name not in ALIASES:
             raise SettingsError(f"{path}: {key}", _unknown(name, known))
         if name in values:
-            raise SettingsError(f"{path}: {key}", f"is there twice, also as {name}")
+            raise SettingsError(f"{path}: {key}", f"is set twice, also as {name}")
         values[name] = value
     try:
         values = resolved(values)
@@ -109,7 +109,7 @@ def _content(path: Path) -> dict[str, Any]:
     try:
         # A pipe or a device would be read for ever.
         if not path.is_file():
-            raise SettingsError(str(path), "cannot be read: it is no file")
+            raise SettingsError(str(path), "cannot be read: it is not a regular file")
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES + 1)
     except OSError as error:
@@ -122,7 +122,7 @@ def _content(path: Path) -> dict[str, Any]:
         # Some editors begin a file with a mark.
         return tomllib.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise SettingsError(str(path), f"is no TOML: {error}") from error
+        raise SettingsError(str(path), f"is not valid TOML: {error}") from error
 
 
 def _table(content: JsonValue) -> JsonValue:
@@ -135,8 +135,8 @@ def _unknown(name: str, known: Collection[str]) -> str:
 
     nearest = get_close_matches(name[:_COMPARED], known, n=1)
     if nearest:
-        return f"is no setting; did you mean {nearest[0]}?"
-    return "is no setting; pytools-hybrid config lists them"
+        return f"is not a setting; did you mean {nearest[0]}?"
+    return "is not a setting; pytools-hybrid config lists them"
 
 
 def _below(base: Path, value: JsonValue) -> JsonValue:

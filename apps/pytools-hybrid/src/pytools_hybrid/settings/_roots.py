@@ -46,7 +46,7 @@ class Roots:
             return cls((Path(roots),))
         paths = [Path(root) for root in roots]
         if not paths:
-            raise SettingsError("--root", "names no folder; give at least one")
+            raise SettingsError("--root", "is empty; give at least one folder")
         if len(paths) == 1:
             return cls((paths[0],))
         first: dict[str, Path] = {}

@@ -227,5 +227,6 @@ def _refuse_exposure(file: SettingsFile) -> None:
         if name in file.values:
             raise SettingsError(
                 f"{file.path}: {name}",
-                f"counts only in a file that is named, as by {CONFIG_VARIABLE}={file.path}",
+                f"is only allowed in a file that is named explicitly, as by "
+                f"{CONFIG_VARIABLE}={file.path}",
             )

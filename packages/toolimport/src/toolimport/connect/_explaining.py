@@ -73,7 +73,7 @@ def _words(error: BaseException) -> str:
         return str(error)
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
-    return f"its answer is not as it should be: {place}: {first['msg']}"
+    return f"its answer is invalid: {place}: {first['msg']}"
 
 
 def _short(text: str, length: int, redactor: Redactor) -> str:

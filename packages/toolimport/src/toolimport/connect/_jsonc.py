@@ -40,10 +40,10 @@ def read_json(file: Path) -> JsonValue:
     except json.JSONDecodeError as error:
         # Without the cause: its `doc` is the whole text, secrets and all.
         raise ServersFileError(
-            file, f"is no JSON here: {error.msg}", line=error.lineno, column=error.colno
+            file, f"is not valid JSON here: {error.msg}", line=error.lineno, column=error.colno
         ) from None
     except (ValueError, RecursionError) as error:
-        raise ServersFileError(file, f"is no JSON: {error}") from None
+        raise ServersFileError(file, f"is not valid JSON: {error}") from None
     return content
 
 
@@ -67,4 +67,4 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is no number in JSON")
+    raise ValueError(f"{constant} is not a JSON number")

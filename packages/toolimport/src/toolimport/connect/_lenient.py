@@ -72,7 +72,7 @@ class Repairs:
             self.left_out[f"number {self._seen}"] = "it has no name"
             return None
         if "\ufffd" in name:
-            self.left_out[f"number {self._seen}"] = "its name has half of a surrogate pair"
+            self.left_out[f"number {self._seen}"] = "its name contains half of a surrogate pair"
             return None
         notes: list[str] = []
         made = {key: tool[key] for key in ("title", "description") if _is_text(tool.get(key))}

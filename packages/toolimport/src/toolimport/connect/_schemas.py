@@ -16,7 +16,7 @@ _MOST_VALUES = 5_000
 def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
     """Return a schema that the library takes as that of a tool's parameters."""
     if not isinstance(schema, dict) or not _is_of_object(schema):
-        notes.append("Params allows anything: its schema is none of an object")
+        notes.append("Params allows anything: its schema is not that of an object")
         return dict(_OBJECT)
     return _of_object(schema, notes)
 
@@ -32,7 +32,7 @@ def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[
     if schema is None:
         return None
     if not isinstance(schema, dict) or (is_old and not _is_of_object(schema)):
-        notes.append("its results are texts: their schema is none of an object")
+        notes.append("its results are texts: their schema is not that of an object")
         return None
     try:
         made = _resolved(schema, schema)
@@ -100,15 +100,15 @@ def _of_object(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     required: JsonValue = made.get("required") or []
     if isinstance(properties, dict):
         wrong = [name for name, it in properties.items() if not isinstance(it, dict | bool)]
-        notes += [f"{name} may be anything: its schema is none" for name in wrong]
+        notes += [f"{name} may be anything: its schema is invalid" for name in wrong]
         made["properties"] = properties | dict.fromkeys(wrong, True)
     else:
-        notes.append("its properties may be anything: they are no object")
+        notes.append("its properties may be anything: they are not an object")
         del made["properties"]
     if isinstance(required, list):
         made["required"] = [name for name in required if isinstance(name, str)]
     else:
-        notes.append("nothing is required: 'required' is no list")
+        notes.append("nothing is required: 'required' is not a list")
     if not isinstance(required, list) or not made["required"]:
         made.pop("required", None)
     return made
@@ -162,7 +162,7 @@ def _check(schema: dict[str, Any]) -> None:
     try:
         validator_for(schema).check_schema(schema)
     except SchemaError as error:
-        raise ValueError(f"its schema is none: {error.message[:200]}") from None
+        raise ValueError(f"its schema is invalid: {error.message[:200]}") from None
 
 
 def _is_of_object(schema: dict[str, JsonValue]) -> bool:

@@ -109,7 +109,7 @@ class ServerEntry:
         if not url.startswith(("http://", "https://")):
             raise self._wrong("url", "must begin with http:// or https://")
         if not all(it.isascii() and it.isprintable() for it in (*headers, *headers.values())):
-            raise self._wrong("headers", "must be of one line of ASCII each")
+            raise self._wrong("headers", "must each be one line of ASCII")
         secrets = (*Redactor.of_address(url), *headers.items(), *variables.taken.items())
         return HttpParameters(
             url=url,
@@ -126,7 +126,7 @@ class ServerEntry:
         """
         value: JsonValue = self.definition.get(key) or []
         if not isinstance(value, list) or not all(_is_plain(it) for it in value):
-            raise self._wrong(key, "must be a list of texts")
+            raise self._wrong(key, "must be a list of strings")
         return tuple(map(_plain, value))
 
     def mapping(self, key: str) -> dict[str, str]:
@@ -137,7 +137,7 @@ class ServerEntry:
         """
         value: JsonValue = self.definition.get(key) or {}
         if not isinstance(value, dict) or not all(_is_plain(it) for it in value.values()):
-            raise self._wrong(key, "must be an object of texts")
+            raise self._wrong(key, "must be an object of strings")
         return {name: _plain(it) for name, it in value.items()}
 
     def file_variables(self, variables: Variables) -> dict[str, str]:
@@ -234,7 +234,9 @@ def _sections(
         if value is None:
             continue
         if not isinstance(value, dict):
-            raise ServersFileError(file, f"{section!r} must be an object of servers by name")
+            raise ServersFileError(
+                file, f"{section!r} must be an object that maps names to servers"
+            )
         found = True
         yield section, value
     if found:

@@ -58,7 +58,7 @@ class Variables:
             ServerError: A variable is not set, or a reference is of a kind that is not known.
         """
         if found := _NESTED.search(text):
-            raise ServerError(self.server, f"{found[0]}…: a reference within another is not known")
+            raise ServerError(self.server, f"{found[0]}…: nested references are not supported")
         return _REFERENCE.sub(lambda found: self._value(found[1]), text)
 
     def rewritten(self, text: str, note: Callable[[str], object]) -> str:
@@ -96,7 +96,10 @@ class Variables:
         if name is None:
             raise ServerError(
                 self.server,
-                f"${{{reference}}} is not known here; use ${{NAME}} for an environment variable",
+                (
+                    f"${{{reference}}} is not supported here; use ${{NAME}} for an environment "
+                    "variable"
+                ),
             )
         value = self.environment.get(name)
         if value is None and reference.startswith("input:"):

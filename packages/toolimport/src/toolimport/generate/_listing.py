@@ -65,9 +65,9 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
             is_late = limit.expired()
     except Exception as error:  # noqa: BLE001 - of any library; other servers go on
         if is_late:
-            problem = f"gave no list of its tools within {seconds:g} s"
+            problem = f"did not list its tools within {seconds:g} s"
             if tail.repairs.garbled:
-                problem += f"; it wrote what is no message: {tail.repairs.garbled}"
+                problem += f"; it wrote something that is not a message: {tail.repairs.garbled}"
             raise explain(TimeoutError(problem), entry.name, tail, redactor) from None
         raise explain(error, entry.name, tail, redactor) from None
     tools = [_tool(tool, redactor) for tool in listed]
@@ -78,7 +78,7 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
     seen: set[str] = set()
     for tool in tools:
         if tool.name in seen:
-            notes[tool.name] = "it is listed twice, and the last is taken"
+            notes[tool.name] = "it is listed twice; the last one is used"
         seen.add(tool.name)
     return Listing(
         tools=tuple(distinct.values()),

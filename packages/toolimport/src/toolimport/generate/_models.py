@@ -87,7 +87,7 @@ def models_of(input_schema: object, output_schema: object | None) -> Models:
     if "Params" in _classes(result):
         # It would take the place of the tool's own.
         result = _ANYTHING.format(name="Result")
-        more = ("Result allows anything: its schema has a part that is called Params",)
+        more = ("Result allows anything: its schema has a part called Params",)
     return Models(
         params=params,
         result=result.replace(_FUTURE, "", 1),
@@ -103,7 +103,7 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
         check_size(cleaned)
         cleaned = renamed_parts(cleaned)
         if name == "Params" and "object" not in cleaned.get("type", "object"):
-            raise ValueError("its schema is none of an object")
+            raise ValueError("its schema is not that of an object")
     except (ValueError, TypeError) as error:
         return _ANYTHING.format(name=name), (f"{name} allows anything: {error}",)
     for attempt, note in (
@@ -156,7 +156,7 @@ def _source(schema: dict[str, Any], name: str, *, by_name: bool) -> str:
             formatters=[Formatter.BUILTIN],
         )
     if not isinstance(made, str):
-        raise TypeError("the generator gave several modules")
+        raise TypeError("the generator returned several modules")
     return re.sub(rf"\A{_HEADER}\s*", "", made).rstrip("\n") + "\n"
 
 
@@ -175,7 +175,9 @@ def _check(source: str, name: str, names: set[str]) -> None:
     tree = ast.parse(source)
     for node in tree.body:
         if not _is_expected(node):
-            raise ValueError(f"the generator wrote what is no model, in line {node.lineno}")
+            raise ValueError(
+                f"the generator wrote something that is not a model, in line {node.lineno}"
+            )
     from pydantic import BaseModel
 
     module = ModuleType(f"_toolimport_models_{threading.get_ident()}")
@@ -188,7 +190,7 @@ def _check(source: str, name: str, names: set[str]) -> None:
             exec(compile(tree, f"<{name}>", "exec"), vars(module))  # noqa: S102 - looked at above
             model = vars(module).get(name)
             if not (isinstance(model, type) and issubclass(model, BaseModel)):
-                raise TypeError("the generator made no model of it")
+                raise TypeError("the generator created no model for it")
             model.model_rebuild()
             model.model_json_schema()
             found = {field.alias or key for key, field in model.model_fields.items()}

@@ -182,7 +182,7 @@ def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str,
             if isinstance(value, str) and value.startswith("#"):
                 kept[key] = value
             else:
-                notes["a reference that leads out of its schema was left out"] = None
+                notes["a reference out of its schema was ignored"] = None
         elif key in _ONE:
             kept[key] = (
                 [_cleaned(item, notes, depth + 1) for item in value]

@@ -83,7 +83,7 @@ class ModelWorker:
         if self._is_closed:
             raise ValueError("the import was stopped")
         if (process := self._process) is None or time.monotonic() >= until:
-            raise ValueError("its models were not made within the time of its server")
+            raise ValueError("its models were not generated in its server's time")
         asked = {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
         seconds = max(until - time.monotonic(), 0.0) * _SHARE
         began = time.monotonic()
@@ -95,7 +95,7 @@ class ModelWorker:
         self._end()
         if time.monotonic() - began < seconds:
             raise ValueError("its schema crashed the generator")
-        raise ValueError(f"its models were not made within {seconds:.1f} s")
+        raise ValueError(f"its models were not generated within {seconds:.1f} s")
 
     def close(self) -> None:
         """End the process, whatever it is doing."""

@@ -64,7 +64,7 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Put the manifest into a folder, whole or not at all."""
         content = {
-            "about": "Made by toolimport; it tells generated files from yours.",
+            "about": "Written by toolimport, to distinguish generated files from yours.",
             "server": self.server,
             "source": self.source,
             "state": self.state,

@@ -98,7 +98,7 @@ class Link:
                     raise explain(ending, self._name, tail, self._redactor) from None
             else:
                 if result.is_error:
-                    text = text_of(result) or "the server says that it failed, and not why"
+                    text = text_of(result) or "the server reported a failure without a reason"
                     raise ServerError(self._name, self._redactor.text(text))
                 if problem := self._tail.repairs.result_problem(tool, result):
                     wrong = ValueError(problem)
@@ -136,7 +136,7 @@ class Link:
         except asyncio.CancelledError:
             if not opening.cancelled():
                 raise
-            raise ServerError(self._name, "its connection was closed meanwhile") from None
+            raise ServerError(self._name, "its connection was closed in the meantime") from None
 
     async def _open(self) -> _Session:
         async with self._changing:

@@ -67,8 +67,8 @@ class ToolRunner:
             raise ToolCallError(
                 self.server_name,
                 tool_name,
-                f"it has answered, and not as its schema says: {place}: {first['msg']}; "
-                "CLIENT.call gives the answer as it is",
+                f"its answer does not match its schema: {place}: {first['msg']}; "
+                "CLIENT.call returns the raw answer",
             ) from None
 
     def call(self, tool_name: str, tool_args: Any) -> CallToolResult:  # noqa: ANN401
@@ -104,7 +104,7 @@ class ToolRunner:
         except ServerError as error:
             raise ToolCallError(self.server_name, tool_name, error.detail) from None
         except (CancelledError, RuntimeError) as error:
-            problem = str(error) or "the connection was closed meanwhile"
+            problem = str(error) or "the connection was closed in the meantime"
             raise ToolCallError(self.server_name, tool_name, problem) from None
         except ToolImportError as error:
             raise ToolCallError(self.server_name, tool_name, str(error)) from None
@@ -129,7 +129,8 @@ class ToolRunner:
                 return entry.parameters()
         raise ServerError(
             self.server_name,
-            f"{file} names it no more; import the file again with --prune, or name another by the "
+            f"{file} no longer contains it; import the file again with --prune, or name "
+            f"another by the "
             "variable PYTOOLS_SERVERS",
         )
 
@@ -141,7 +142,9 @@ class ToolRunner:
             seconds = 0.0
         if not 0 < seconds < float("inf"):
             raise ToolCallError(
-                self.server_name, tool_name, f"PYTOOLS_CALL_TIMEOUT is {text!r}, no time in seconds"
+                self.server_name,
+                tool_name,
+                f"PYTOOLS_CALL_TIMEOUT is {text!r}, which is not a time in seconds",
             )
         return seconds
 

@@ -52,7 +52,9 @@ class ClientToolSearch:
         name: str = "search_tools",
     ) -> None:
         if any(tool["name"] == name for tool in tools):
-            raise ValueError(f"a tool is called {name!r}, as the search is: give another name")
+            raise ValueError(
+                f"a tool is called {name!r}, like the search itself: give another name"
+            )
         self.name = name
         self._limit = limit
         self._corpus = corpus or ToolCorpus()
@@ -92,7 +94,7 @@ class ClientToolSearch:
         return {
             "type": "tool_result",
             "tool_use_id": call.id,
-            "content": content or "No tool fits: try other words.",
+            "content": content or "No matching tool: try other words.",
         }
 
 

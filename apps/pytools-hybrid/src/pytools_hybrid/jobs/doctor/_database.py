@@ -23,7 +23,7 @@ __all__ = ["look_at_database", "name_of"]
 _FREE_BYTES = 200 << 20
 _LEASE = "files"
 _UPGRADE = "pip install --upgrade pytools-hybrid"
-_OTHER_PATH = "give another path as --db"
+_OTHER_PATH = "give another path with --db"
 
 
 def look_at_database(
@@ -52,8 +52,8 @@ def look_at_database(
         return _absent(database, commands)
     if is_incumbent(database):
         return warning(
-            f"{database} is the index of freeact's own search; it is kept under another name when "
-            "ours is made",
+            f"{database} is the index of freeact's own search; it will be renamed when ours is "
+            "created",
             commands.index(),
         )
     try:
@@ -65,7 +65,7 @@ def look_at_database(
     except NewerSchemaError as error:
         return failed(str(error), _UPGRADE)
     except DamagedDatabaseError as error:
-        return failed(f"{error} (indexing sets it aside and makes it anew)", commands.index())
+        return failed(f"{error} (indexing renames and rebuilds it)", commands.index())
     except DatabaseError as error:
         return failed(str(error), f"ls -l {quote(str(database))}")
 
@@ -108,8 +108,8 @@ def _opened(index: ToolIndex, database: Path, commands: Commands, patience: floa
         return warning(f"{shown}; {low}", "free some disk space")
     if not _is_free(index, database, patience):
         return warning(
-            f"{shown}; another process has been bringing it up to date for {patience:g} s",
-            "wait for it, or end it",
+            f"{shown}; another process has been updating it for {patience:g} s",
+            "wait for it, or stop it",
         )
     return fine(f"{shown}, can be written, free")
 
@@ -133,4 +133,4 @@ def _is_free(index: ToolIndex, database: Path, patience: float) -> bool:
 
 def _lacks_space(folder: Path) -> str:
     free = shutil.disk_usage(folder).free
-    return f"only {free / 1e6:.0f} MB of disk are free" if free < _FREE_BYTES else ""
+    return f"only {free / 1e6:.0f} MB of disk space are free" if free < _FREE_BYTES else ""

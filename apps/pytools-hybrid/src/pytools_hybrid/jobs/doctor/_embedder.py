@@ -47,7 +47,7 @@ def look_at_embedder(
 
     embedder = configured_embedder(settings)
     if embedder is None:
-        return fine("none is set: searches go by words")
+        return fine("none is configured: searches use words alone")
     if settings.vec_weight == 0:
         return fine(f"{settings.embedding_model} is not used: PYTOOLS_VEC_WEIGHT is 0")
     started = time.perf_counter()
@@ -109,8 +109,8 @@ def _meanwhile(database: Path | None, wanted: str) -> str:
         return 0 if coverage is None else coverage.vectors
 
     if vectors(MODEL_ID) > vectors(wanted):
-        return f"searches go by {MODEL_ID} and words meanwhile"
-    return "searches go by words alone meanwhile"
+        return f"searches use {MODEL_ID} and words meanwhile"
+    return "searches use words alone meanwhile"
 
 
 def _coverage(database: Path, model_id: str) -> Coverage | None:

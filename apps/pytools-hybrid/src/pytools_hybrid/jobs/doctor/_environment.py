@@ -83,7 +83,7 @@ def vector_search() -> Verdict:
                 )
                 if has_numpy():
                     remedy = _reinstalling(*packages) if packages else None
-                    return warning(f"{what}; numpy searches vectors in its place", remedy)
+                    return warning(f"{what}; numpy searches vectors instead", remedy)
                 return failed(
                     f"{what}, and numpy cannot be imported: searches go by words",
                     _reinstalling(*packages, "numpy"),
@@ -99,7 +99,9 @@ def vector_search() -> Verdict:
     except apsw.Error as error:
         return failed(f"vectors cannot be searched ({error})", _reinstalling("sqlite-vec"))
     if nearest != 2:
-        return failed("a search of three vectors found the wrong one", _reinstalling("sqlite-vec"))
+        return failed(
+            "a search among three vectors found the wrong one", _reinstalling("sqlite-vec")
+        )
     return fine(f"{version}, finds the nearest of three vectors")
 
 

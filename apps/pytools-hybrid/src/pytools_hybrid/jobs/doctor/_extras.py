@@ -28,7 +28,7 @@ def look_at_reranking(model: str) -> Verdict:
     if problem := asyncio.run(Reranking(model).prepare()):
         remedy = remedy_of(problem, model=model)
         return failed(f"{model} cannot be used ({without_keys(problem)})", remedy)
-    return fine(f"{model} can be loaded; it was not asked")
+    return fine(f"{model} can be loaded; it was not called")
 
 
 def look_at_importing(generator: str = _GENERATOR) -> Verdict:

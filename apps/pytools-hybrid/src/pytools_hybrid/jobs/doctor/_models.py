@@ -92,7 +92,7 @@ def _asked(setting: str, message: str) -> ModelChoice:
         setting=setting,
         works=True,
         was_asked=True,
-        message=f"{message}; {len(vector)} dimensions, {milliseconds:.0f} ms with its loading",
+        message=f"{message}; {len(vector)} dimensions, {milliseconds:.0f} ms including loading",
     )
 
 
@@ -118,7 +118,7 @@ def _provided(name: str, provider: Provider, *, call: bool) -> Iterator[ModelCho
         if call:
             yield _asked(setting, f"with {key}")
         else:
-            message = f"{key} is set; not asked (--call asks, which costs money)"
+            message = f"{key} is set; not called (--call calls it, which costs money)"
             yield ModelChoice(setting=setting, works=True, message=message)
 
 
@@ -175,7 +175,7 @@ def _ollama_models(*, call: bool) -> Iterator[ModelChoice]:
     for name in models:
         setting = f"ollama:{name.removesuffix(':latest')}"
         if lacking:
-            message = "there, but the package openai is not installed, by which it is asked"
+            message = "there, but the package openai, which calls it, is not installed"
             yield ModelChoice(setting=setting, works=False, message=message, remedy=lacking)
         elif call:
             yield _asked(setting, f"at {shown}")

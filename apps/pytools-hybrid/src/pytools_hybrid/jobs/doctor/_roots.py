@@ -55,28 +55,30 @@ def look_at_root(
     shown = f"{root} ({note})" if note else str(root)
     # os.path gives an answer where a folder above may not be entered, pathlib raises.
     if os.path.exists(root) and not os.path.isdir(root):  # noqa: PTH110, PTH112
-        return failed(f"{root} is a file", "give the folder that holds the tools as --root")
+        return failed(f"{root} is a file", "give the folder that contains the tools with --root")
     known = _known(database, root, roots)
     try:
         os.listdir(root)  # noqa: PTH208 - the scan takes what it cannot list for empty
         files = len(find_tools(root, outside_links=settings.outside_links))
         if files > _MOST_UNREAD and len(known) < files / 2:
             return warning(
-                f"{shown}: {files} files, too many to read them all here; an index tells which "
-                "are left out",
+                f"{shown}: {files} files, too many to read them all here; `pytools-hybrid index` "
+                "lists those that are left out",
                 commands.index(),
             )
         report = scan(root, known=known, outside_links=settings.outside_links)
     except (RootNotFoundError, FileNotFoundError, NotADirectoryError):
         return failed(
             f"{root} does not exist",
-            f"mkdir -p {quote(str(root))}, or give another folder as --root",
+            f"mkdir -p {quote(str(root))}, or give another folder with --root",
         )
     except (ToolReadError, PermissionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return failed(f"{root} cannot be read ({reason})", f"chmod -R u+rX {quote(str(root))}")
     except OSError as error:
-        return failed(f"{root} cannot be read ({error.strerror})", "give another folder as --root")
+        return failed(
+            f"{root} cannot be read ({error.strerror})", "give another folder with --root"
+        )
     # What begins with an underscore is left out on purpose.
     issues = [issue for issue in report.issues if issue.reason is not Reason.PRIVATE]
     tools = len(report.records) + len(report.unchanged)
@@ -91,8 +93,8 @@ def look_at_root(
         return warning(f"{shown}: no tools{why}; looked for {LAYOUTS}", remedy)
     if problem := _misread(root):
         return warning(
-            f"{shown}: {tools} tools; {problem} (what the index has of it still counts)",
-            "mend that line, then run: " + commands.index(),
+            f"{shown}: {tools} tools; {problem} (its previous content still applies)",
+            "fix that line, then run: " + commands.index(),
         )
     if issues:
         return warning(

@@ -24,7 +24,7 @@ def look_at_settings(settings: Settings | SettingsError) -> Verdict:
         return failed(str(settings), f"change or remove {settings.setting}")
     if unknown := type(settings).unknown_variables():
         names = [
-            f"{name} is no setting" + (f" (is {nearest} meant?)" if nearest else "")
+            f"{name} is not a setting" + (f" (is {nearest} meant?)" if nearest else "")
             for name, nearest in unknown.items()
         ]
         return warning("; ".join(names), f"unset {' '.join(unknown)}")

@@ -49,7 +49,7 @@ def look_at_watching(
         seconds: How long looking through a tree may take.
     """
     if not is_wanted:
-        return fine("switched off (PYTOOLS_WATCH): the index is brought up to date at the start")
+        return fine("turned off (PYTOOLS_WATCH): the index is only updated at the start")
     polled: list[str] = []
     for root in roots or ():
         try:
@@ -57,8 +57,8 @@ def look_at_watching(
                 polled.append(str(root))
         except TimeoutError:
             return warning(
-                f"{root} has so many folders that they were not looked through within "
-                f"{seconds:g} s; give a root that holds little but tools",
+                f"{root} has so many folders that they were not scanned within {seconds:g} s; "
+                "give a root that contains little but tools",
             )
     ways = {None, True} if polled else {None}
     with TemporaryDirectory(prefix="pytools-doctor-", dir=_beside(database, roots)) as folder:
@@ -72,13 +72,13 @@ def look_at_watching(
     shown = f"a new file is noticed after {1000 * seconds:.0f} ms"
     if batch.polling:
         return warning(
-            f"{shown}, by looking at intervals: the system gives no notifications",
+            f"{shown}, by polling: the system sends no notifications",
             "sudo sysctl fs.inotify.max_user_instances=512",
         )
     if (looked := noticed.get(True)) is not None:
         return warning(
-            f"{shown}; below {', '.join(polled)} the system cannot watch everything, so that is "
-            f"looked through at intervals, and a new file noticed after {1000 * looked[0]:.0f} ms",
+            f"{shown}; below {', '.join(polled)} the system cannot watch everything, so polling "
+            f"is used, and a new file is noticed after {1000 * looked[0]:.0f} ms",
         )
     return _with_limit(shown, roots, limit)
 
@@ -134,7 +134,7 @@ def _with_limit(shown: str, roots: Roots | None, limit: Path) -> Verdict:
     counted = f"{folders} of at most {allowed} folders to watch"
     if folders > 0.8 * allowed:
         return warning(
-            f"{shown}; {counted}: beyond that, folders are looked through at intervals",
+            f"{shown}; {counted}: more folders than that are polled",
             f"sudo sysctl fs.inotify.max_user_watches={max(_ENOUGH, 4 * folders)}",
         )
     return fine(f"{shown}; {counted}")

@@ -69,7 +69,7 @@ class CapabilityFile:
         """
         if self.path.is_symlink() and not self.path.exists():
             # A tree of strangers could have a file made anywhere.
-            raise CapabilitiesError(self.path, "is a link to nothing; remove it")
+            raise CapabilitiesError(self.path, "is a broken link; remove it")
         text = read_text(self.path)
         known = parse_capabilities(text, self.path).entries
         trial = Capability(synonyms=("trial",), text_hash="trial")
@@ -150,7 +150,7 @@ def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> 
     changed = f"{mark}{preamble}{''.join(blocks)}"
     if dict(parse_capabilities(changed, path).entries) != expected:
         raise CapabilitiesError(
-            path, "cannot be changed at one place only; write each id as a table of its own"
+            path, "cannot be changed in one place only; write each id as a separate table"
         )
     return changed
 

@@ -46,7 +46,7 @@ class EnrichmentPlan:
         requests: What to ask, in the order of ids.
         unchanged: How many tools have been asked about, and are as they were then.
         by_hand: How many tools a person has written of.
-        left: How many tools are left for another time.
+        left: How many tools are left for later.
     """
 
     requests: tuple[Request, ...] = ()

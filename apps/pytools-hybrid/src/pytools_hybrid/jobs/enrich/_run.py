@@ -45,7 +45,7 @@ async def enrich(
 ) -> EnrichmentReport:
     """Ask what is planned, and write each answer as it comes.
 
-    A request that fails leaves its tools for another time, and the others go on; when nothing but
+    A request that fails leaves its tools for later, and the others go on; when nothing but
     failures comes, the rest is not asked.
 
     Args:
@@ -107,7 +107,7 @@ class _Work:
                     file.add(answer.made)
                     self._files[file.path] = None
                     self._written |= dict.fromkeys(answer.made)
-                self._miss(request, set(answer.made), "the model said nothing of some tools")
+                self._miss(request, set(answer.made), "the model gave no answer for some tools")
             self._progress(len(self._written) + len(self._missing), self._total)
 
     def report(self) -> EnrichmentReport:

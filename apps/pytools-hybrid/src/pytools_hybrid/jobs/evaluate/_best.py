@@ -42,7 +42,7 @@ class Best:
         name, value = self.chosen.configuration.name, self.chosen.evaluation.mean(BEST_BY)
         other, mean = self.other.configuration.name, self.difference.mean
         low, high = self.difference.interval.low, self.difference.interval.high
-        already = "it is what a search does with your settings"
+        already = "it is what searches use with your settings"
         if mean == 0:
             return (
                 f"{name} ({BEST_BY} {value:.3f}) is as good as any: {already}. "
@@ -63,7 +63,7 @@ class Best:
         verdict = (
             "more than the choice of queries explains"
             if self.is_beyond_chance
-            else "which holds 0: these queries cannot tell the two apart for sure"
+            else "which includes 0: these queries cannot tell the two apart"
         )
         return (
             f"{name} is best here ({BEST_BY} {value:.3f}): {how}. It is {mean:.3f} above {other}; "

@@ -53,7 +53,7 @@ def configurations(settings: Settings, mode: SearchMode | None) -> list[Configur
     """
     has_vectors = settings.embedding_model != "none"
     if mode is SearchMode.VECTOR and not has_vectors:
-        raise SettingsError("--mode", "vectors are switched off: the model is 'none'")
+        raise SettingsError("--mode", "vectors are turned off: the model is 'none'")
     if mode is None and not has_vectors:
         return [Configuration(name="bm25", mode=SearchMode.BM25, settings=settings, selected_by={})]
     other = next(fusion for fusion in _FUSIONS if fusion != settings.fusion)

@@ -131,7 +131,7 @@ class Evaluator:
 
     async def _index(self, tools: ToolSearch, *, with_vectors: bool) -> Sequence[ScanIssue]:
         if tools.index.store.read_only:
-            say(f"{tools.index.store.path} cannot be written: evaluating what it holds")
+            say(f"{tools.index.store.path} cannot be written: evaluating its current content")
             return ()
         with Progress() as progress:
             done = await tools.index.bring_up_to_date(vectors=with_vectors, progress=progress)
@@ -147,8 +147,8 @@ class Evaluator:
         if unknown.count == unknown.total:
             raise SettingsError(
                 "--queries",
-                f"no gold id is among the tools of {self._roots}; "
-                f"ids are as pytools-hybrid search --output json prints them:{unknown}",
+                f"no gold id is among the tools of {self._roots}; use ids as printed by "
+                f"pytools-hybrid search --output json:{unknown}",
             )
         if unknown.count:
             for line in f"warning: {unknown.sentence}:{unknown}".splitlines():

@@ -41,13 +41,13 @@ def check_outputs(
         _check_free("--plot", plot, taken)
         if plot.suffix.lower() != _PLOT_SUFFIX:
             raise SettingsError(
-                "--plot", f"{plot} is drawn as PNG; give it a name that ends in {_PLOT_SUFFIX}"
+                "--plot", f"{plot} is saved as PNG; give it a name that ends in {_PLOT_SUFFIX}"
             )
 
 
 def _check_place(flag: str, file: Path) -> None:
     if not file.parent.is_dir():
-        raise SettingsError(flag, f"{file.parent} does not exist; make the folder first")
+        raise SettingsError(flag, f"{file.parent} does not exist; create the folder first")
     if file.is_dir():
         raise SettingsError(flag, f"{file} is a folder; name a file in it")
 

@@ -76,11 +76,11 @@ def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
         except ValueError as error:
             raise QueriesFileError(path, number, str(error)) from error
         if query.id in queries:
-            raise QueriesFileError(path, number, f"the id {query.id!r} was there before")
+            raise QueriesFileError(path, number, f"the id {query.id!r} occurs twice")
         queries[query.id] = query
         keys |= fields.keys()
     if not queries:
-        raise SettingsError("--queries", f"{path} holds no query; write lines as {EXAMPLE_LINE}")
+        raise SettingsError("--queries", f"{path} contains no query; write lines as {EXAMPLE_LINE}")
     if by is not None and by not in keys:
         there = ", ".join(sorted(keys - {"id", "query", "gold"})) or "none"
         raise SettingsError("--by", f"no query has the key {by!r}; other keys there: {there}")
@@ -96,7 +96,7 @@ def _fields(line: bytes) -> dict[str, Any]:
         raise ValueError(f"it is not JSON ({error.msg}, column {error.colno})") from None
     except (ValueError, RecursionError):
         # Numbers of thousands of digits, brackets thousands deep.
-        raise ValueError("it is not JSON of a sensible size") from None
+        raise ValueError("its numbers or nesting are too large") from None
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     return value
@@ -117,7 +117,7 @@ def _query(fields: dict[str, Any], by: str | None) -> EvaluationQuery:
     if not isinstance(gold, list) or not all(isinstance(each, str) and each for each in gold):
         raise ValueError('"gold" is not a list of tool ids')
     if not gold:
-        raise ValueError('"gold" is empty: nothing can be measured by a query without a right tool')
+        raise ValueError('"gold" is empty: a query without a right tool cannot be measured')
     return EvaluationQuery(
         id=id_,
         text=text,

@@ -50,7 +50,7 @@ class DayFigures:
 
     @property
     def share_judged(self) -> float | None:
-        """The share of searches that led to an outcome."""
+        """The share of searches with an outcome."""
         return _share(self.judged, self.searches)
 
     @property

@@ -29,9 +29,7 @@ def write_plot(path: Path, report: UsageReport) -> None:
     searches.bar(places, found, label="with results", color="tab:blue")
     searches.bar(places, nothing, bottom=found, label="without", color="tab:orange")
     searches.set(ylabel="searches", title="Usage of pytools-hybrid")
-    rates.plot(
-        places, [_percent(day.share_judged) for day in days], "o-", label="led to an outcome"
-    )
+    rates.plot(places, [_percent(day.share_judged) for day in days], "o-", label="with an outcome")
     rates.plot(
         places,
         [_percent(day.acceptance_rate) for day in days],

@@ -29,7 +29,7 @@ def as_text(report: UsageReport) -> str:
         f"searches               {total.searches}" + (f" ({modes})" if modes else ""),
         f"without results        {_of(total.without_results, total.searches)}",
         f"without a channel      {_of(total.degraded, total.searches)}",
-        f"led to an outcome      {_of(total.judged, total.searches)}",
+        f"with an outcome         {_of(total.judged, total.searches)}",
         f"a result succeeded     {_of(total.accepted, total.judged)} of these",
         f"the first succeeded    {_of(total.first_accepted, total.judged)} of these",
         f"time of a search       p50 {_ms(total.latency_p50_ms)}, p95 {_ms(total.latency_p95_ms)}",

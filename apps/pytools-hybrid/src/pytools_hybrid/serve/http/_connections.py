@@ -85,7 +85,7 @@ class ImpatientProtocol(H11Protocol):
         if self._places.enter(self, len(self.connections)):
             self._expect_headers()
         else:
-            detail = "too many connections are open; come again"
+            detail = "too many connections are open; try again later"
             self._refuse(ProblemError(503, detail, headers={"Retry-After": "1"}))
 
     def data_received(self, data: bytes) -> None:
@@ -105,7 +105,7 @@ class ImpatientProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
-        self._refuse(ProblemError(400, "this is no request of HTTP/1.1"))
+        self._refuse(ProblemError(400, "this is not an HTTP/1.1 request"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing more."""

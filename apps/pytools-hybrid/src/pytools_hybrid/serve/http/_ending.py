@@ -39,5 +39,7 @@ class AnswerWhenCut:
             # Only the end of the server cancels requests; a client that goes does not.
             if not has_begun:
                 headers = {"Retry-After": "1", "Connection": "close"}
-                problem = ProblemError(503, "the server is ending; ask again", headers=headers)
+                problem = ProblemError(
+                    503, "the server is shutting down; try again", headers=headers
+                )
                 await problem.response(scope)(scope, receive, send)

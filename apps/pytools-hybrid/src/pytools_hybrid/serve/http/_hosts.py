@@ -111,7 +111,7 @@ def parse_allowed(name: str) -> NetworkLocation:
     if location is None:
         raise SettingsError(
             "--allowed-host / PYTOOLS_ALLOWED_HOSTS",
-            f"{name!r} is no name of a host; give it as in 'tools.example.org'",
+            f"{name!r} is not a host name; give it as in 'tools.example.org'",
         )
     return location
 

@@ -49,7 +49,7 @@ class Slots:
         """
         if self._taken >= self._room:
             raise ProblemError(
-                503, "too many searches are waiting; ask again", headers={"Retry-After": "1"}
+                503, "too many searches are queued; try again", headers={"Retry-After": "1"}
             )
         self._taken += 1
         try:
@@ -83,7 +83,7 @@ class BodyLimit:
             async with asyncio.timeout(_BODY_SECONDS):
                 body = await _read(receive, limit)
         except TimeoutError:
-            await _refuse(408, "the body did not come in time", scope, receive, send)
+            await _refuse(408, "the body did not arrive in time", scope, receive, send)
             return
         except ClientDisconnect:
             return

@@ -25,20 +25,20 @@ class Metrics:
         registry = self._registry = CollectorRegistry()
         self._searches = Counter(
             "pytools_searches",
-            "Searches of the JSON API, by mode and by what came of them.",
+            "Searches of the JSON API, by mode and outcome.",
             ["mode", "outcome"],
             registry=registry,
         )
         self._seconds = Histogram(
             "pytools_search_seconds",
-            "How long those searches took, with waiting for other searches.",
+            "How long those searches took, including time in the queue.",
             ["mode"],
             buckets=_SECONDS,
             registry=registry,
         )
         self._lost = Counter(
             "pytools_search_channels_lost",
-            "Channels that those searches had to do without, by channel.",
+            "Channels that were unavailable to those searches.",
             ["channel"],
             registry=registry,
         )
@@ -58,7 +58,7 @@ class Metrics:
         self._tools = Gauge("pytools_tools", "Tools in the index.", registry=registry)
         self._vectors = Gauge("pytools_vectors", "Tools that have a vector.", registry=registry)
         self._generation = Gauge(
-            "pytools_index_generation", "The state of the index.", registry=registry
+            "pytools_index_generation", "The generation of the index.", registry=registry
         )
 
     def searched(

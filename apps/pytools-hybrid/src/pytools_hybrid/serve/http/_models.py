@@ -23,15 +23,15 @@ class ChannelScoreModel(BaseModel):
     rank: int = Field(description="Its place in the channel's own list, from 1")
     score: float = Field(description="The channel's score, on the channel's own scale")
     contribution: float = Field(
-        description="The score less that of tools which merely resemble the request"
+        description="The score minus that of tools which merely resemble the request"
     )
 
 
 class FoundToolModel(ToolResult):
     """A tool that was found, and why."""
 
-    duplicates: list[str] = Field(description="Ids of tools that say the same and were left out")
-    tags: list[str] = Field(description="Those that the tool declares")
+    duplicates: list[str] = Field(description="Ids of near-identical tools that were left out")
+    tags: list[str] = Field(description="The tags that the tool declares")
     success_rate: float | None = Field(
         ge=0, le=1, description="The share of successes among its outcomes; null without any"
     )
@@ -39,28 +39,26 @@ class FoundToolModel(ToolResult):
         ge=0, description="The mean latency of its successes; null without any"
     )
     score_breakdown: dict[str, ChannelScoreModel] = Field(description="By channel")
-    reason: str = Field(description="Why it was found, in a line")
+    reason: str = Field(description="Why it was found, in one line")
 
 
 class SearchMetadataModel(BaseModel):
     """What else there is to say of an answer."""
 
     result_count: int
-    used_llm_rerank: bool = Field(description="Whether the order is a language model's")
-    filters_applied: dict[str, Any] = Field(description="Those that were asked for")
-    search_id: str | None = Field(description="To report outcomes with")
-    generation: int = Field(description="The state of the index that answered")
+    used_llm_rerank: bool = Field(description="Whether a language model ordered the results")
+    filters_applied: dict[str, Any] = Field(description="The filters of the request")
+    search_id: str | None = Field(description="Identifies the search when an outcome is reported")
+    generation: int = Field(description="The generation of the index that answered")
     coverage: CoverageModel
     channels: list[str] = Field(description="Those that ran")
     model: str = Field(
         description="The embedding model whose vectors were searched; empty if only words were"
     )
     lost: list[str] = Field(description="Channels that were lost, and why")
-    notes: list[str] = Field(description="What a reader should know")
-    latency_ms: float = Field(
-        description="How long the search took, with waiting for other searches"
-    )
-    rerank: dict[str, Any] | None = Field(description="What the language model was asked, and cost")
+    notes: list[str] = Field(description="What to know about the answer")
+    latency_ms: float = Field(description="How long the search took, including time in the queue")
+    rerank: dict[str, Any] | None = Field(description="The outcome and cost of reranking")
 
 
 class SearchAnswerModel(BaseModel):
@@ -98,11 +96,11 @@ class StatisticsModel(BaseModel):
     share_without_results: float | None
     queries_without_results: list[QueryCountModel]
     judged: int = Field(description="Searches that have an outcome")
-    first_accepted: int = Field(description="Of those, with a success of the first result")
+    first_accepted: int = Field(description="Of those, the ones whose first result succeeded")
     acceptance_rate: float | None
     latency_p50_ms: float | None
     latency_p95_ms: float | None
-    degraded: int = Field(description="Searches that went without a channel")
+    degraded: int = Field(description="Searches that lacked a channel")
     tools: list[ToolUsageModel] = Field(description="The most used first")
     coverage: CoverageModel
     generation: int
@@ -112,12 +110,12 @@ class HealthModel(BaseModel):
     """How the server is; without the token, only its status."""
 
     status: str = Field(
-        description="ok, starting (files are looked at for the first time), stale, failing"
+        description="ok, starting (files are being scanned for the first time), stale, failing"
     )
     generation: int | None = None
     coverage: CoverageModel | None = None
     channels: Annotated[
-        list[str] | None, Field(description="Those that a search would ask now")
+        list[str] | None, Field(description="The channels that a search would use now")
     ] = None
     notes: list[str] | None = None
 
@@ -126,7 +124,9 @@ class OutcomeModel(BaseModel):
     """What became of a report."""
 
     tool_id: str = Field(description="The tool's full id")
-    recorded: bool = Field(description="Whether it is written down")
+    recorded: bool = Field(description="Whether it is recorded")
     state: Recording = Field(
-        description="written; pending while the index cannot be written; off or read-only: not kept"
+        description=(
+            "written; pending while the index cannot be written; off or read-only: not recorded"
+        )
     )

@@ -36,19 +36,19 @@ _REF = "#/components/schemas/{model}"
 _DOCUMENT = {"type": "object", "description": "This document"}
 _TEXT = {"type": "string", "description": "Prometheus' text format"}
 _PROBLEMS = {
-    400: "The body is no JSON",
-    404: "There is nothing of that name",
-    408: "The body did not come in time",
-    409: "Several tools are called that, or the server is not set up for it",
+    400: "The body is not valid JSON",
+    404: "Nothing has that name",
+    408: "The body did not arrive in time",
+    409: "Several tools have that name, or the server is not configured for it",
     413: "The body is too large",
     415: "The body is not application/json",
-    422: "The request is wrong; errors says where",
-    503: "Too much is asked at once, or the index cannot be read; ask again",
+    422: "The request is invalid; errors says where",
+    503: "Too many requests, or the index cannot be read; try again",
 }
 _ALWAYS = {
     401: "The token is missing or wrong",
-    403: "Pages of that origin may not ask",
-    421: "The server does not answer to that host",
+    403: "Pages from that origin are not allowed",
+    421: "The host name is not allowed",
     500: "The server failed",
 }
 
@@ -70,12 +70,12 @@ class _Operation:
 _STATUS = {
     ("/health", "get"): _Operation(
         id="health",
-        summary="Tell how the server is; without the token, only its status",
+        summary="Return the server's health; without the token, only its status",
         answers={200: ("How it is", HealthModel), 503: ("It cannot search", HealthModel)},
     ),
     ("/metrics", "get"): _Operation(
         id="metrics",
-        summary="Give what is counted, for Prometheus",
+        summary="Return the metrics, for Prometheus",
         answers={200: ("The figures", _TEXT)},
         media_type="text/plain",
         problems=(422, 503),
@@ -103,7 +103,7 @@ _OVER_THE_INDEX = {
         id="describe_tool",
         summary="Describe a tool",
         query=DescribeQuery,
-        path_parameter="The tool's id, or as other systems write it: github__create_issue",
+        path_parameter="The tool's id, or another system's spelling, such as github__create_issue",
         answers={200: ("The tool", ToolDescription)},
         problems=(404, 409, 422, 503),
     ),
@@ -116,12 +116,12 @@ _OVER_THE_INDEX = {
     ),
     ("/api/v1/outcomes", "post"): _Operation(
         id="report_outcome",
-        summary="Report what came of using a tool",
+        summary="Report whether a tool worked",
         body=OutcomeReport,
         answers={
-            200: ("Read, but not kept: the usage record is off, or read-only", OutcomeModel),
+            200: ("Accepted but not recorded: the usage record is off or read-only", OutcomeModel),
             201: ("Written", OutcomeModel),
-            202: ("Noted, to be written when the index can be", OutcomeModel),
+            202: ("Accepted, to be recorded once the index is writable", OutcomeModel),
         },
         problems=(400, 404, 408, 409, 413, 415, 422, 503),
     ),

@@ -90,12 +90,12 @@ class SearchQuery(_Query):
 
     q: Annotated[Words, Field(description="What the tool should do, in plain language")]
     limit: Annotated[
-        Results, Field(description="Results at most; the default may be set otherwise")
+        Results, Field(description="Maximum number of results; the default can be configured")
     ] = 5
     threshold: Annotated[
-        Share, Field(description="The least confidence; the default may be set otherwise")
+        Share, Field(description="The lowest confidence; the default can be configured")
     ] = 0.0
-    mode: Annotated[SearchMode, Field(description="Which channels to ask")] = SearchMode.HYBRID
+    mode: Annotated[SearchMode, Field(description="Which channels to search")] = SearchMode.HYBRID
     scope: Annotated[Scope, Field(description="Whose tools")] = Scope.ALL
 
 
@@ -104,17 +104,17 @@ class ToolSearchQuery(_Query):
 
     query: Annotated[Words, Field(description="What the tool should do, in plain language")]
     top_k: Annotated[
-        Results, Field(description="Results at most; the default may be set otherwise")
+        Results, Field(description="Maximum number of results; the default can be configured")
     ] = 5
     threshold: Annotated[
         Share | None,
-        Field(description="The lowest confidence; by default what the server is set to"),
+        Field(description="The lowest confidence; by default the server's setting"),
     ] = None
     use_llm: Annotated[
         Flag | None,
         Field(
-            description="Whether a language model may reorder the first results; without it, as "
-            "the server is set. The server must have been started with --rerank."
+            description="Whether a language model may reorder the first results; by default the "
+            "server's setting. Requires a server started with --rerank."
         ),
     ] = None
     language: Annotated[
@@ -127,7 +127,9 @@ class ToolSearchQuery(_Query):
     ] = None
     category: Annotated[
         Names | None,
-        Field(description="Only tools of any of these categories; repeated, or with commas"),
+        Field(
+            description="Only tools of any of these categories; repeated, or separated by commas"
+        ),
     ] = None
     tags: Annotated[
         Names | None, Field(description="Only tools with all of these tags; as for category")
@@ -149,7 +151,7 @@ class ToolSearchQuery(_Query):
 class DescribeQuery(_Query):
     """How a tool is described."""
 
-    detail: Annotated[DetailLevel, Field(description="How much to tell")] = DetailLevel.SCHEMA
+    detail: Annotated[DetailLevel, Field(description="How much to return")] = DetailLevel.SCHEMA
 
 
 class StatisticsQuery(_Query):
@@ -157,7 +159,7 @@ class StatisticsQuery(_Query):
 
     since: Annotated[
         Seconds | None,
-        Field(description="Leave out what is older: seconds since 1970"),
+        Field(description="Leave out older records, in seconds since 1970"),
     ] = None
 
 
@@ -167,15 +169,13 @@ class OutcomeReport(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     tool_id: Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME, examples=[EXAMPLE_ID])]
-    success: Annotated[
-        bool, Field(description="Whether it did what it was called for", examples=[True])
-    ]
+    success: Annotated[bool, Field(description="Whether the tool worked", examples=[True])]
     latency_ms: Annotated[
         float | None, Field(ge=0, allow_inf_nan=False, description="How long it took")
     ] = None
     search_id: Annotated[
         str | None,
-        Field(max_length=_LONGEST_NAME, description="The search that it was taken from"),
+        Field(max_length=_LONGEST_NAME, description="The search that found it"),
     ] = None
 
 
@@ -219,7 +219,7 @@ def read_query(model: type[Q], request: Request) -> Q:
             for each in error.errors(include_url=False, include_context=False, include_input=False)
         ]
     if read is None or errors:
-        raise _refusal("the query is wrong", errors)
+        raise _refusal("the query is invalid", errors)
     return read
 
 
@@ -238,10 +238,10 @@ async def read_body(model: type[Q], request: Request) -> Q:
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
     if found[0]["type"] == "json_invalid":
-        raise ProblemError(400, "the body is no JSON")
+        raise ProblemError(400, "the body is not valid JSON")
     known = _listed(model.model_fields)
     raise _refusal(
-        "the body is wrong",
+        "the body is invalid",
         [
             FieldError(
                 pointer="".join(f"/{_escaped(part)}" for part in each["loc"]),

@@ -53,8 +53,8 @@ class ProblemDetails(BaseModel):
     title: str = Field(description="The status in words")
     status: int = Field(description="The status")
     detail: str = Field(description="What is wrong, and what to do")
-    instance: str = Field(description="The path that was asked for")
-    errors: Annotated[list[FieldError] | None, Field(description="Each thing that is wrong")] = None
+    instance: str = Field(description="The requested path")
+    errors: Annotated[list[FieldError] | None, Field(description="Each problem")] = None
     candidates: Annotated[list[str] | None, Field(description="Names that may have been meant")] = (
         None
     )
@@ -66,7 +66,7 @@ class ProblemError(Exception):
     Attributes:
         status: The status.
         detail: What is wrong, and what to do.
-        errors: Each thing that is wrong, where there may be several.
+        errors: Each problem, where there may be several.
         candidates: Names that may have been meant.
         headers: Further headers of the response.
     """
@@ -122,7 +122,7 @@ def _problem(request: Request, error: Exception) -> ProblemError:
         case ProblemError():
             return error
         case HTTPException(status_code=404):
-            return ProblemError(404, "nothing is here; /openapi.json lists what is")
+            return ProblemError(404, "nothing is here; /openapi.json lists all paths")
         case HTTPException(status_code=405):
             methods = sorted((error.headers or {}).get("Allow", "").split(", "))
             allowed = ", ".join(methods)

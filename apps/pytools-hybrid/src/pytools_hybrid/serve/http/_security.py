@@ -74,12 +74,10 @@ class Gate:
         hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
         host = NetworkLocation.parse(hosts[0]) if len(hosts) == 1 else None
         if host is None or not self._hosts.allows_host(host):
-            return ProblemError(
-                421, "this server does not answer to that Host; allow it with --allowed-host"
-            )
+            return ProblemError(421, "that Host is not allowed; allow it with --allowed-host")
         if not all(self._hosts.allows_origin(origin, host) for origin in origins):
             return ProblemError(
-                403, "pages of that Origin may not ask; allow its host with --allowed-host"
+                403, "that Origin is not allowed; allow its host with --allowed-host"
             )
         if self._token is None or self._has_token(scope):
             return None

@@ -60,13 +60,13 @@ class Inventory:
         try:
             counts = await self.counts()
         except ToolIndexError as error:
-            _log.info("the description of search_tools goes without categories: %s", error)
+            _log.info("the description of search_tools lacks categories: %s", error)
             return ""
         if self.listed is None:
             self.listed = frozenset(counts)
         if not counts:
             # A client may keep this for its whole session: it must not keep agents from searching.
-            return "None is indexed so far; search all the same."
+            return "None are indexed so far; search anyway."
         largest = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         shown: list[str] = []
         length = 0

@@ -141,7 +141,7 @@ async def _beside(*work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
 
 def _tell_of_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("work beside the server ended: %s", error, exc_info=error)
+        _log.error("a background task of the server ended: %s", error, exc_info=error)
 
 
 async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings: Settings) -> None:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 _TEXTS = {
     Recording.WRITTEN: "recorded",
-    Recording.PENDING: "noted; the index cannot be written just now. Do not report it again.",
-    Recording.OFF: "not recorded: the usage record is switched off",
-    Recording.READ_ONLY: "not recorded: the index is for reading only",
+    Recording.PENDING: (
+        "accepted; it is recorded once the index is writable. Do not report it again."
+    ),
+    Recording.OFF: "not recorded: the usage record is off",
+    Recording.READ_ONLY: "not recorded: the index is read-only",
 }
 
 
@@ -47,7 +49,7 @@ def report_outcome(search: ToolSearch, follower: Follower) -> ServedTool[Outcome
     """Make the tool over an open `ToolSearch`."""
 
     async def about() -> str:
-        return "Report whether a tool that was used did its job; later searches rank by it."
+        return "Report whether a tool that was used worked; later searches take it into account."
 
     async def run(asked: OutcomeArguments, progress: Progress) -> CallToolResult:
         await follower.looked(progress)

@@ -72,7 +72,7 @@ def problem_of(line: str) -> JSONRPCError | None:
         if isinstance(message, JSONRPCRequest):
             return None
         # The SDK takes a request whose id is wrong for a notification.
-        code, why = INVALID_REQUEST, "Invalid request: the id must be a text or a whole number"
+        code, why = INVALID_REQUEST, "Invalid request: the id must be a string or an integer"
     given: JsonValue = None
     request_id: RequestId | None = None
     with suppress(ValueError):
@@ -92,7 +92,7 @@ def _described(error: ValidationError) -> tuple[int, str]:
         return INVALID_REQUEST, "Invalid request: a line must be one object of JSON-RPC 2.0"
     why = str(first.get("ctx", {}).get("error", first["msg"]))
     if "hex escape" in why:
-        why += "; it may be half of a surrogate pair, as of an emoji that was cut in two"
+        why += "; it may be half of a surrogate pair, for example of an emoji that was cut in two"
     return PARSE_ERROR, f"Parse error: {why}"
 
 
