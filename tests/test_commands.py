@@ -171,7 +171,7 @@ class TestIndex:
 
         assert "3 tools have no stored vector" in first.stderr
         assert "made again" in first.stderr
-        assert "agrees with itself" in second.stderr
+        assert "is consistent" in second.stderr
         assert "0 added, 0 updated, 0 removed, 0 embedded" in second.stderr
         assert (first.returncode, second.returncode) == (0, 0)
 

@@ -225,10 +225,10 @@ def test_a_download_that_is_broken_off_leaves_no_model(at_hub, hub):
     ("model", "status", "words"),
     [
         ("sentence-transformers:absent", 1, "the hub has no model 'sentence-transformers/absent'"),
-        ("sentence-transformers:./folder", 1, "is no model of the hub"),
+        ("sentence-transformers:./folder", 1, "is not a model of the hub"),
         ("ollama:nomic-embed-text", 2, "run: ollama pull nomic-embed-text"),
-        ("wordllama", 2, "is none that is downloaded"),
-        ("openai:text-embedding-3-small", 2, "is none that is downloaded"),
+        ("wordllama", 2, "is not a model to download"),
+        ("openai:text-embedding-3-small", 2, "is not a model to download"),
     ],
 )
 def test_what_cannot_be_downloaded_is_told_why(at_hub, model, status, words):

@@ -268,7 +268,7 @@ async def test_a_client_is_answered_while_others_hold_up_the_opening_of_the_inde
     try:
         async with server(database) as client:
             (tool, *_) = (await client.list_tools()).tools
-            assert "None is indexed so far" in tool.description
+            assert "None are indexed so far" in tool.description
             async with anyio.create_task_group() as tasks:
                 found = []
 

@@ -91,7 +91,7 @@ def test_only_the_indexes_of_roots_that_are_gone_are_cleaned(root, tmp_path, sea
 def test_what_somebody_has_open_stays(root, cached, capsys):
     with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
         assert run("clean", "--all", "--yes") == 0
-        assert "stays: it is in use" in capsys.readouterr().err
+        assert "is kept: it is in use" in capsys.readouterr().err
         assert tools.search("merge pdf files")
     assert [it for it in cached() if it.endswith(".db")]
 

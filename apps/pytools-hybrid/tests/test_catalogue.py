@@ -160,9 +160,7 @@ def test_a_policy_that_leaves_nothing_is_told_instead_of_other_words(settings, r
     async def job(search):
         return (await search.search("report a bug", mode="bm25")).notes[-1]
 
-    assert "include and exclude of the settings leave none" in use(
-        settings(exclude=("*",)), root, job
-    )
+    assert "the settings include and exclude leave none" in use(settings(exclude=("*",)), root, job)
     assert "none of the 1 tools" in use(settings(include=("*:pdf:*",)), root, job)
 
 

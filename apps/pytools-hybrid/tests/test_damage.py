@@ -228,6 +228,6 @@ def test_a_warning_names_the_file_that_was_damaged(settings, root, embedder, cap
             await fill(search)
         DAMAGES["the first page random"](file)
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False):
-            assert f"{file} was damaged: it was kept as {file}.corrupt-" in caplog.text
+            assert f"{file} was damaged: it was renamed to {file}.corrupt-" in caplog.text
 
     asyncio.run(main())

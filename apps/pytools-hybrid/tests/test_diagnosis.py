@@ -190,7 +190,7 @@ def test_where_the_extension_is_not_published_nobody_is_told_to_install_it(monke
     verdict = vector_search()
 
     assert (verdict.status, verdict.remedy) == (Status.WARNING, None)
-    assert "not published for this system; numpy searches vectors in its place" in verdict.message
+    assert "not published for this system; numpy searches vectors instead" in verdict.message
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
@@ -648,7 +648,7 @@ def test_a_tree_that_cannot_be_watched_is_tried_by_looking_at_intervals(roots, r
 
     assert verdict.status is Status.WARNING
     assert f"below {root} the system cannot watch everything" in verdict.message
-    assert "looked through at intervals, and a new file noticed after" in verdict.message
+    assert "polling is used, and a new file is noticed after" in verdict.message
 
 
 def test_watching_that_is_switched_off_is_told(roots):
@@ -658,7 +658,7 @@ def test_watching_that_is_switched_off_is_told(roots):
 def test_a_tree_that_is_too_large_to_be_looked_through_is_told_and_not_waited_for(roots):
     verdict = look_at_watching(roots, is_wanted=True, seconds=0)
     assert verdict.status is Status.WARNING
-    assert "were not looked through within 0 s; give a root" in verdict.message
+    assert "were not scanned within 0 s; give a root" in verdict.message
 
 
 def test_too_few_watches_for_all_folders_are_told(roots, tmp_path):

@@ -213,7 +213,7 @@ def test_a_model_whose_vectors_are_too_long_is_told_and_asked_for_the_tools_once
     async def job(tools):
         await tools.index.refresh()
         for _ in range(3):
-            with pytest.raises(VectorError, match=r"8,193 dimensions, and an index takes 8,192"):
+            with pytest.raises(VectorError, match="an index allows at most 8,192"):
                 await tools.index.embed_pending()
         return await tools.search("merge pdf")
 
@@ -221,7 +221,7 @@ def test_a_model_whose_vectors_are_too_long_is_told_and_asked_for_the_tools_once
 
     assert len(openai.requests) == 1
     assert found[0].id == MERGE
-    assert "an index takes 8,192 at most" in found.notes[0]
+    assert "an index allows at most 8,192" in found.notes[0]
 
 
 def test_a_model_whose_vectors_are_too_long_is_asked_for_one_query_at_most(use, openai):
@@ -233,5 +233,5 @@ def test_a_model_whose_vectors_are_too_long_is_asked_for_one_query_at_most(use, 
 
     for found in use(job):
         assert found[0].id == MERGE
-        assert "8,193 dimensions, and an index takes 8,192 at most" in found.notes[0]
+        assert "8,193 dimensions, but an index allows at most 8,192" in found.notes[0]
     assert len(openai.requests) == 1

@@ -174,7 +174,7 @@ text_hash = "1"
         [f'"{ISSUE}" = {{ text_hash = "0" }}\n', f'"{ISSUE}".text_hash = "0"\n'],
     )
     def test_a_table_that_is_written_inside_a_line_is_refused_and_left(self, text):
-        with pytest.raises(CapabilitiesError, match="write each id as a table of its own"):
+        with pytest.raises(CapabilitiesError, match="write each id as a separate table"):
             added(text, {ISSUE: MADE})
 
     def test_a_broken_file_is_refused_and_left(self, tmp_path):
@@ -411,7 +411,7 @@ class TestAsking:
     def test_a_file_that_cannot_be_changed_is_told_before_anything_is_asked(self, root):
         (root / FILE_NAME).write_text(f'"{ISSUE}" = {{ text_hash = "0" }}\n')
         model = Model()
-        with pytest.raises(CapabilitiesError, match="write each id as a table of its own"):
+        with pytest.raises(CapabilitiesError, match="write each id as a separate table"):
             run(root, model)
         assert model.prompts == []
 
@@ -431,7 +431,7 @@ class TestAsking:
     def test_no_file_is_made_where_a_link_points(self, root, tmp_path):
         (root / FILE_NAME).symlink_to(tmp_path / "elsewhere.toml")
         model = Model()
-        with pytest.raises(CapabilitiesError, match="a link to nothing"):
+        with pytest.raises(CapabilitiesError, match="a broken link"):
             run(root, model)
         assert model.prompts == []
 

@@ -118,7 +118,7 @@ def test_it_is_renamed_whole_and_its_path_is_free(incumbent):
 def test_an_index_is_made_in_its_place_and_that_is_told(incumbent, tmp_path, caplog):
     with closing(open_store(incumbent, tmp_path)) as store, store.reading() as reader:
         assert reader.coverage("m").tools == 0
-    assert "freeact's own search: it was kept as" in caplog.text
+    assert "freeact's own search: it was renamed to" in caplog.text
     assert set_aside_incumbent(incumbent) is None
     assert names_in(incumbent.with_name("search.db.freeact")) == ["a", "b"]
 

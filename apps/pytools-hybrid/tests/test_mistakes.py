@@ -114,7 +114,7 @@ def test_a_misspelt_root_is_answered_with_the_folder_that_was_meant(root, capsys
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.EACCES, "give yourself permission"),
+        (errno.EACCES, "grant yourself permission"),
         (errno.EROFS, "choose a writable place"),
         (errno.ENOSPC, "free some space"),
     ],

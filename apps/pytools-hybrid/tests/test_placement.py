@@ -79,7 +79,7 @@ def test_a_tool_that_another_stands_for_is_told_as_that(place, write_tool):
     ]
 
     (hidden,) = [it for it in placements if it.rank is None]
-    assert "which stands for it" in hidden.reasons[0]
+    assert "which represents it" in hidden.reasons[0]
 
 
 def test_the_request_naming_another_tool_is_told(place):

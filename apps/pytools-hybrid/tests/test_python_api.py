@@ -183,7 +183,7 @@ def test_it_can_be_entered_again_when_it_was_left(root, settings):
 def test_it_cannot_be_entered_twice_at_once(root, settings):
     async def job():
         async with ToolSearch(root, settings(embedding_model="none")) as tools:
-            with pytest.raises(RuntimeError, match="open already"):
+            with pytest.raises(RuntimeError, match="already open"):
                 await tools.__aenter__()
             return await tools.search("report a bug")
 
@@ -364,7 +364,7 @@ def test_closing_ends_the_thread_and_it_can_be_opened_again(root, settings):
     tools = BlockingToolSearch(root, settings(embedding_model="none"))
     for _ in range(2):
         assert tools.open().search("report a bug")
-        with pytest.raises(RuntimeError, match="open already"):
+        with pytest.raises(RuntimeError, match="already open"):
             tools.open()
         tools.close()
         tools.close()
@@ -460,8 +460,8 @@ def test_a_thread_that_outlives_the_main_one_is_told_that_the_main_one_has_to_wa
 
     assert done.stderr == ""
     opening, asking = done.stdout.splitlines()
-    assert opening.startswith("no BlockingToolSearch can be opened once the main thread has ended")
-    assert asking.startswith("this BlockingToolSearch was closed meanwhile")
+    assert opening.startswith("no BlockingToolSearch can be opened after the main thread has ended")
+    assert asking.startswith("this BlockingToolSearch was closed because")
     assert all("wait for the others (`Thread.join`)" in told for told in (opening, asking))
 
 
@@ -682,7 +682,9 @@ def test_a_tool_whose_file_has_changed_since_it_was_imported_says_so(trees, sett
     load_tool(found)
     found.path.write_text(source.format("unit: str"))
 
-    with pytest.raises(ToolLoadError, match="has changed since it was imported: start anew"):
+    with pytest.raises(
+        ToolLoadError, match="has changed since it was imported: restart the program"
+    ):
         load_tool(found)
 
 

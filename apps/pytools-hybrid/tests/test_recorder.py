@@ -76,7 +76,7 @@ def test_a_record_holds_how_a_search_was_asked_and_answered(by_words, root):
     assert parameters == '{"limit": 3, "source": "mcptools", "categories": ["github"]}'
     assert results.startswith('["mcptools:github:create_issue"')
     assert latency > 0
-    assert "vectors are switched off" in degraded
+    assert "vectors are turned off" in degraded
 
 
 def test_without_a_usage_log_nothing_is_written_down(by_words, root):
@@ -115,13 +115,11 @@ def test_a_locked_database_delays_the_record_and_fails_no_search(by_words, root,
             assert (await search.search("report a bug")).tools
             tool = "mcptools:github:create_issue"
             assert await search.record_outcome(tool, success=True) is Recording.PENDING
-            assert "not written down yet" in caplog.text
-            before = caplog.text.count("not written down yet")
+            assert "not recorded yet" in caplog.text
+            before = caplog.text.count("not recorded yet")
             assert (await search.describe(tool, DetailLevel.FULL)).usage == {"observations": 0}
             assert (await search.index.statistics()).searches == 0
-            assert caplog.text.count("not written down yet") == before, (
-                "reading waits for no writing"
-            )
+            assert caplog.text.count("not recorded yet") == before, "reading waits for no writing"
             other.execute("ROLLBACK")
         # Without another search: there may be none.
         async with asyncio.timeout(30):

@@ -188,7 +188,7 @@ def test_what_is_no_file_is_not_read(tmp_path):
 def test_only_a_file_that_is_named_opens_this_machine_to_others(write, line):
     file = write("pytools.toml", line)
 
-    with pytest.raises(SettingsError, match="counts only in a file that is named"):
+    with pytest.raises(SettingsError, match="is only allowed in a file"):
         Settings.from_flags({})
     assert Settings.from_flags({}, file=file).origins
 

@@ -128,7 +128,7 @@ def test_what_fails_when_the_following_is_ended_does_not_begin_it_anew(settings,
             assert task.cancelled()
 
     asyncio.run(main())
-    assert "starting over" not in caplog.text
+    assert "restarting" not in caplog.text
 
 
 def test_without_watching_the_index_stays_as_it_was_at_the_start(

@@ -38,7 +38,7 @@ def test_numpy_finds_the_same_in_the_place_of_the_extension(toolbox, settings, r
         for notes in (lacking.notes, told):
             assert len(notes) == 1
             assert notes[0].startswith("sqlite-vec cannot be loaded (")
-            assert "searched with numpy in its place" in notes[0]
+            assert "searched with numpy instead" in notes[0]
     assert (able.notes, silent) == ((), ())
 
 

@@ -292,7 +292,7 @@ def test_those_who_wait_for_an_attempt_get_its_error(file):
 
 
 def test_a_server_that_the_configuration_has_no_more_is_told(file):
-    with pytest.raises(ToolCallError, match="names it no more"):
+    with pytest.raises(ToolCallError, match="no longer contains it"):
         ToolRunner("another", file).run_sync("echo", {})
 
 

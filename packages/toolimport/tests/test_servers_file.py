@@ -177,7 +177,7 @@ def test_references_are_replaced_by_the_values_of_variables(only, monkeypatch, t
         ("${NOT_SET}", "the environment variable NOT_SET is not set"),
         ("${env:NOT_SET}", "the environment variable NOT_SET is not set"),
         ("${input:api key}", r"PYTOOLS_INPUT_API_KEY, which answers \$\{input:api key\}, is not"),
-        ("${command:x}", r"\$\{command:x\} is not known here"),
+        ("${command:x}", r"\$\{command:x\} is not supported here"),
         ("${A:-${B:-c}}", "nested references are not supported"),
     ],
 )

@@ -279,7 +279,7 @@ def test_outcomes_of_a_tool_that_is_gone_change_nothing(pool, fill, allowed):
         ("tags", "mail", "in a list"),
         ("include", "mcptools:*", "in a list"),
         ("exclude", "mcptools:*", "in a list"),
-        ("include", [None], "something else than text"),
+        ("include", [None], "something other than strings"),
         ("exclude", ["a" * 10_001], "over 10000 characters"),
     ],
 )

@@ -96,7 +96,7 @@ def test_an_index_of_a_development_version_is_set_aside_and_what_it_kept_is_take
     old.execute(f"PRAGMA main.user_version = {schema}")
     old.close()
 
-    with pytest.raises(DatabaseError, match="it is set aside and made anew"):
+    with pytest.raises(DatabaseError, match="it will be renamed and rebuilt"):
         ToolIndex(path, read_only=True)
     with ToolIndex(path) as index:
         assert index.damaged is not None

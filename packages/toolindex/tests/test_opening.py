@@ -189,7 +189,7 @@ def test_reading_only_needs_an_index_that_exists(path, tmp_path):
         ToolIndex(path, read_only=True)
     assert list(tmp_path.iterdir()) == []
     path.touch()
-    with pytest.raises(DatabaseError, match="no index in this file yet"):
+    with pytest.raises(DatabaseError, match="does not contain an index yet"):
         ToolIndex(path, read_only=True)
     assert path.stat().st_size == 0
 

@@ -61,7 +61,7 @@ def test_a_name_can_be_too_long(tmp_path, refuses):
 
 def test_links_in_a_circle_are_an_error(tmp_path, refuses):
     (tmp_path / "circle").symlink_to("circle")
-    refuses(tmp_path / "circle", "symbolic links lead in a circle; choose another path")
+    refuses(tmp_path / "circle", "symbolic links form a loop; choose another path")
 
 
 def test_an_index_cannot_be_in_a_folder_without_write_permission(tmp_path, refuses, read_only_view):

@@ -425,7 +425,7 @@ def test_vectors_that_are_too_long_for_sqlite_vec_are_refused_with_the_limit(ind
     fill(index, {"mcptools:mail:send": "Send."})
     (text_hash,) = index.pending("m", limit=1)
     index.put_vectors("m", {text_hash: [1.0] * 8_192})
-    told = r"'m' gives vectors of 8,193 dimensions, and an index takes 8,192 at most; choose fewer"
+    told = r"'m' gives vectors of 8,193 dimensions, but an index allows at most 8,192; choose fewer"
     for put in (index.put_vectors, index.query_vectors.put):
         with pytest.raises(VectorError, match=told):
             put("m", {text_hash: [1.0] * 8_193})

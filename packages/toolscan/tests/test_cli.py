@@ -72,7 +72,7 @@ def test_a_layout_of_ones_own_replaces_the_usual_ones(tree, capsys):
         ([".", "--layout", "scripts"], "is not SOURCE=PATTERN"),
         ([".", "--layout", "mcptools/{category}/{name}.py"], "is not SOURCE=PATTERN"),
         ([".", "--layout", "scripts/{category}/{name}=.py"], "is not SOURCE=PATTERN"),
-        ([".", "--layout", "mine=scripts"], "is no layout"),
+        ([".", "--layout", "mine=scripts"], "is not a layout"),
     ],
 )
 def test_a_wrong_option_exits_with_2_and_says_which(options, message, capsys):

@@ -69,7 +69,7 @@ def test_the_path_of_an_id_gives_the_id_back(category, name):
     ],
 )
 def test_a_pattern_that_cannot_give_an_id_is_refused(pattern):
-    with pytest.raises(InvalidLayoutError, match="is no layout") as caught:
+    with pytest.raises(InvalidLayoutError, match="is not a layout") as caught:
         Layout("tools", pattern)
     assert caught.value.pattern == pattern
     assert isinstance(caught.value, ToolScanError)
@@ -83,7 +83,7 @@ def test_a_source_that_cannot_be_part_of_an_id_is_refused():
 
 @pytest.mark.parametrize("text", ["", "a", "a:b", "a:b:c:d", "a::c", ":b:c", "a:b:", "a:b:\ud800"])
 def test_a_text_that_is_no_id_is_refused(text):
-    with pytest.raises(InvalidToolIdError, match="is no tool id") as caught:
+    with pytest.raises(InvalidToolIdError, match="is not a tool id") as caught:
         ToolId.parse(text)
     assert caught.value.text == text
     assert isinstance(caught.value, ValueError)

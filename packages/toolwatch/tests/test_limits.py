@@ -105,7 +105,7 @@ print(batch.polling)
     )
     first, log, last = said.splitlines()
     assert (first, last) == ("False", "True")
-    assert "is looked through at intervals" in log
+    assert "is polled" in log
 
 
 def test_a_limit_that_one_root_reaches_does_not_hold_up_another(root, tmp_path):

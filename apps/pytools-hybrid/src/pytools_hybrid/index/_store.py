@@ -379,7 +379,7 @@ def open_store(
     """
     if (aside := set_aside_incumbent(database)) is not None:
         _log.warning(
-            "%s was the index of freeact's own search: it was kept as %s, and a new one is created",
+            "%s was the index of freeact's own search: it was renamed to %s; creating a new one",
             database,
             aside,
         )
