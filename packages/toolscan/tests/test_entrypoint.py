@@ -116,10 +116,10 @@ def test_both_docstrings_are_kept_and_the_summary_says_something(
 
 
 def test_an_args_section_of_either_docstring_describes_the_parameters(tool):
-    args = "Run the tool.\n\n    Args:\n        title: What it is called.\n    "
+    args = "Run the tool.\n\n    Args:\n        title: Its name.\n    "
     for parsed, run in ((args, "Files a ticket."), ("Files a ticket.", args)):
         source = both(parsed, run).replace("()", "(title)")
-        assert tool(source).parameters[0].description == "What it is called."
+        assert tool(source).parameters[0].description == "Its name."
 
 
 def test_a_later_definition_replaces_an_earlier_one(tool):

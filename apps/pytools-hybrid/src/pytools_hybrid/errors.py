@@ -1,4 +1,4 @@
-"""The errors of the application: what a user has to mend."""
+"""The errors of the application, which a user can fix."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ class IndexNotReadyError(PytoolsError):
 
 
 class UnknownCategoryError(PytoolsError):
-    """There is no such category.
+    """The category does not exist.
 
     Attributes:
-        name: What was asked for.
+        name: The name that was requested.
         candidates: The categories that there are, those nearest to it first.
     """
 
@@ -106,10 +106,10 @@ class UnknownCategoryError(PytoolsError):
 
 
 class UnknownToolError(PytoolsError):
-    """No tool is called that.
+    """No tool has that name.
 
     Attributes:
-        name: What was asked for.
+        name: The name that was requested.
         candidates: Ids of the tools that are nearest to it, nearest first.
         is_early: Whether not all files have been looked at yet, so that it may be there soon.
     """
@@ -129,10 +129,10 @@ class UnknownToolError(PytoolsError):
 
 
 class AmbiguousToolError(PytoolsError):
-    """Several tools are called that.
+    """Several tools have that name.
 
     Attributes:
-        name: What was asked for.
+        name: The name that was requested.
         candidates: Their ids.
     """
 
@@ -161,7 +161,7 @@ class ToolArgumentsError(PytoolsError):
 
     Attributes:
         tool_id: The tool.
-        problems: What is wrong, as pydantic tells it.
+        problems: What is wrong, in pydantic's words.
     """
 
     def __init__(self, tool_id: str, problems: Sequence[Mapping[str, Any]]) -> None:
@@ -174,11 +174,11 @@ class ToolArgumentsError(PytoolsError):
 
 
 def _plain(name: str) -> str:
-    """Show what a folder is called, which is nobody's to trust, on one line."""
+    """Return the name of a folder, which is untrusted, on one line."""
     line = "".join(char if char.isprintable() else " " for char in name)
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 
 
 def _shown(name: str) -> str:
-    """Quote what a caller wrote, on one line and not longer than a name is."""
+    """Quote a caller's text, on one line and at most as long as a name."""
     return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")

@@ -418,7 +418,7 @@ class ToolIndex:
 
     @contextmanager
     def reading(self) -> Generator[IndexReader]:
-        """Look at one state of the index, whatever others write meanwhile."""
+        """Read one consistent state of the index."""
         with self._pool.read() as connection:
             yield self._reader(connection)
 

@@ -147,7 +147,7 @@ class UsageLog:
         """Sum the record up.
 
         Args:
-            since: Leave out what is older, in seconds since 1970; None means all that is kept.
+            since: Leave out older records, in seconds since 1970; None means all that is kept.
             top: How many of the queries without results to name.
         """
         with self._pool.read() as connection:
@@ -159,7 +159,7 @@ class UsageLog:
         """Return the searches that are kept, oldest first.
 
         Args:
-            since: Leave out what is older, in seconds since 1970; None means all that is kept.
+            since: Leave out older records, in seconds since 1970; None means all that is kept.
 
         Raises:
             DamagedDatabaseError: The record is not as it was written.
@@ -179,7 +179,7 @@ class UsageLog:
         """Return the outcomes that are kept, oldest first.
 
         Args:
-            since: Leave out what is older, in seconds since 1970; None means all that is kept.
+            since: Leave out older records, in seconds since 1970; None means all that is kept.
 
         Raises:
             DamagedDatabaseError: The record is not as it was written.

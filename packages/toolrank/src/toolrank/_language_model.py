@@ -179,7 +179,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         except NoAnswerError as error:
             raise NoAnswerError(error.reason, usage=_usage(used, sent=sent)) from error
         except Exception as error:
-            # Providers' errors have no common root; a cancellation is none of them.
+            # Providers' errors have no common base class; a cancellation is not among them.
             if deadline.expired():
                 reason = f"no answer within {self._timeout_s:g} s"
             else:

@@ -1,4 +1,4 @@
-"""The same search for programs: blocking, over tools that they hold, in agent frameworks."""
+"""The same search for programs: blocking, over tools in memory, in agent frameworks."""
 
 from pytools_hybrid.agents._blocking import BlockingIndex, BlockingToolSearch
 from pytools_hybrid.agents._calling import ToolFunction, load_tool, result_text

@@ -53,7 +53,7 @@ class _Running:
         return self._process != os.getpid()
 
     def close(self) -> None:
-        """Close the search and end the thread; what is closed stays so."""
+        """Close the search for good, and end the thread."""
         if self.is_elsewhere():
             return
         with self._closing:

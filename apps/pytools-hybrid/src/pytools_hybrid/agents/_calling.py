@@ -54,7 +54,7 @@ class ToolFunction:
         """Call the tool; one that is not async runs in a worker thread.
 
         Args:
-            arguments: Values of JSON, as the schema has them.
+            arguments: JSON values that match the schema.
 
         Returns:
             What the tool returns.
@@ -128,7 +128,7 @@ def load_tool(found: FoundTool) -> ToolFunction:
 
 
 def result_text(result: object) -> str:
-    """Write what a tool has returned for a language model: text as it is, all else as JSON."""
+    """Format a tool's result for a language model: text unchanged, everything else as JSON."""
     return result if isinstance(result, str) else to_json(result, fallback=str).decode()
 
 
@@ -136,7 +136,7 @@ def _imported(tool_id: str, root: Path, relative: Path) -> ModuleType:
     folder = str(root.resolve())
     if folder not in sys.path:
         sys.path.append(folder)
-    # It may have been written a moment ago.
+    # It may have just been written.
     importlib.invalidate_caches()
     name = ".".join(relative.with_suffix("").parts)
     try:

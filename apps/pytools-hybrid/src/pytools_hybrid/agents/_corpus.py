@@ -1,4 +1,4 @@
-"""Search over tools that a program holds in memory, with the ranking that trees of tools have."""
+"""Search over in-memory tools, with the same ranking as for trees of tools."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _log = logging.getLogger("pytools_hybrid")
 
 _READER = "definitions 1"
 _TURN_SECONDS = 60.0
-# Who searches does not wait for ever for a model that is slow to begin with.
+# A search does not wait forever for a slow model.
 _EMBEDDING_SECONDS = 15.0
 _PAUSE_SECONDS = 60.0
 
@@ -72,7 +72,7 @@ class ToolCorpus:
         self.close()
 
     def close(self) -> None:
-        """Remove the index; a search makes it anew."""
+        """Remove the index; a search rebuilds it."""
         with self._opening:
             if self._remove is not None:
                 self._remove()

@@ -1,4 +1,4 @@
-"""Tools that a program holds in memory, as the records that an index is made of."""
+"""In-memory tools as the records that an index is made from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition:
-    """What a language model is told of a tool.
+    """The definition of a tool for a language model.
 
     Attributes:
         name: Its name, unique among those it is searched with; what stands before `__`, `.`, `/`
@@ -56,7 +56,7 @@ def identified(tools: Iterable[ToolDefinition]) -> dict[ToolId, ToolDefinition]:
 
 
 def to_record(tool_id: ToolId, tool: ToolDefinition) -> ToolRecord:
-    """Make the record that a scan would give, had the tool a module."""
+    """Return the record that a scan would return if the tool were a module."""
     description = _plain((tool.description or "").strip(), keep="\n\t")
     parameters = _parameters(tool.input_schema or {})
     text = embedding_text(tool_id, description, (it.name for it in parameters))

@@ -1,4 +1,4 @@
-"""The command itself: what it says of itself, and the options that stand before any subcommand."""
+"""The command itself: its help, and the options before any subcommand."""
 
 from __future__ import annotations
 

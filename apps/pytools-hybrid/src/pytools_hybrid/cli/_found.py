@@ -25,7 +25,7 @@ _TERMS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is shown of one query.
+    """What is shown for one query.
 
     Attributes:
         query: As it was typed.

@@ -201,7 +201,7 @@ async def _imported(
 
 
 def _problem_of(source: str) -> str:
-    """Return why a module would not be found as a tool, "" where it would."""
+    """Return why a module would not be recognized as a tool, or ""."""
     from tempfile import TemporaryDirectory
 
     from toolscan import ToolReadError, read_tool
@@ -220,7 +220,7 @@ def _problem_of(source: str) -> str:
 
 
 class _Board:
-    """Shows what is being done: a line for each server, which moves on a terminal.
+    """Shows progress: a line for each server, animated on a terminal.
 
     Args:
         as_lines: Whether what is done is printed as the result, a line for each server.
@@ -255,7 +255,7 @@ class _Board:
             self._progress = None
 
     def stage(self, server: str, stage: Stage) -> None:
-        """Show what is being done for a server."""
+        """Show the progress of a server."""
         if self._progress is None:
             return
         if server not in self._tasks:

@@ -1,4 +1,4 @@
-"""`pytools-hybrid models`: embedding models that lie on this machine."""
+"""`pytools-hybrid models`: embedding models on this machine."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
 
     Args:
         job: What is to be done.
-        grace: How many seconds it has, once it is interrupted, to end what it has started.
+        grace: How many seconds it has to clean up after an interruption.
     """
     import asyncio
     import signal
@@ -75,7 +75,7 @@ def settings_from(
 
     Args:
         is_server: Whether they are for a server, which searches by words where the provider of the
-            embedding model is unknown: nobody reads the error that a client's server ends with.
+            embedding model is unknown: nobody would read the error of a server started by a client.
         flags: The flags of the command, by setting.
 
     Raises:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import ToolSearch
 
-# Who searches does not wait for ever for a model that is slow to begin with.
+# A search does not wait forever for a slow model.
 _PATIENCE_SECONDS = 15.0
 
 

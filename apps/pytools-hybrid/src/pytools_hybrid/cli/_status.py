@@ -58,7 +58,7 @@ def status(
 
 
 async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return what is shown: as values of JSON, and as headings with texts."""
+    """Return what to show: as JSON values, and as headings with texts."""
     from toolindex import kept_path
 
     from pytools_hybrid.search import ToolSearch

@@ -1,4 +1,4 @@
-"""Bringing what people say of tools into the index, whenever the files or the tools change."""
+"""Updating the aliases in the index, whenever the files or the tools change."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Annotator:
     def annotate(self, store: ToolStore) -> int:
         """Look at the files, and change the store where it has other aliases.
 
-        Whoever calls it holds the lease for files.
+        The caller holds the lease for files.
 
         Returns:
             How many tools have others than before.

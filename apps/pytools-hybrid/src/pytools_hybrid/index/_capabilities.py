@@ -1,4 +1,4 @@
-"""What people say of tools beside the tools' files: `capabilities.toml`, read and checked."""
+"""Reading `capabilities.toml`, the search words outside tools' files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CapabilitiesError(PytoolsError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """What is said of one tool, or of all that fit a pattern.
+    """The entry of one tool, or of all that match a pattern.
 
     Attributes:
         use_cases: Requests that it is right for.
@@ -79,7 +79,7 @@ class Capabilities:
     entries: Mapping[str, Capability] = field(default_factory=dict[str, Capability])
 
     def aliases(self, ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return what is said of each tool; tools of which nothing is said are left out.
+        """Return the entries by tool; tools without an entry are left out.
 
         A tool's own entry comes first, then the patterns that it fits; the same words count once.
         """
@@ -147,7 +147,7 @@ def parse_capabilities(text: str, path: Path) -> Capabilities:
         path: The file that errors name.
 
     Raises:
-        CapabilitiesError: It is no TOML, or says something else than capabilities.
+        CapabilitiesError: It is not valid TOML, or not a capabilities file.
     """
     text = text.removeprefix("\ufeff")
     if _LONG_KEY.search(text):
@@ -191,7 +191,7 @@ def _capability(key: str, table: JsonValue) -> Capability:
 
 
 def _line_of(key: str, text: str) -> int:
-    """Return the line of a table's header; of a value that is no table, the first line."""
+    """Return the line of a table's header, or the first line of another value."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.lstrip().startswith("["):
             with suppress(ValueError, RecursionError):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUp:
-    """What bringing an index up to date did, and what kept some of it from being done.
+    """What bringing an index up to date did, and what failed.
 
     Attributes:
         report: What the files changed; None where none could be looked at, or none were to be.
@@ -55,13 +55,13 @@ async def catch_up(
     trusts_stamps: bool = True,
     progress: Callable[[str, int, int | None], object] | None = None,
 ) -> CatchUp:
-    """Look at the files, then embed what is new; nothing that fails there is raised.
+    """Scan the files, then embed new texts; failures are returned, not raised.
 
     Args:
         sync: What looks at the files; None leaves them.
         vectors: What embeds; None leaves that.
-        patience: How many seconds a model may give no vector before it is not waited for.
-        trusts_stamps: Whether a file that looks as it did, by size and times, is not read.
+        patience: How many seconds to wait for a model without any new vector.
+        trusts_stamps: Whether to skip files with unchanged size and times.
         progress: Called with what is being done, how much of it is done, and of how much if that
             is known; from any thread.
     """

@@ -45,7 +45,7 @@ class VectorWork:
     Args:
         store: Where texts come from and vectors go.
         embedder: The model, or None for search by words alone.
-        sync: What mends a store that turns out to be damaged.
+        sync: What repairs a store that turns out to be damaged.
 
     Attributes:
         failure: Why some tools have no vector, or an empty string.
@@ -68,7 +68,7 @@ class VectorWork:
         """Embed what is new, storing each batch as it comes; `ToolSearch.embed_pending` says more.
 
         Raises:
-            EmbeddingError: The model gave no vectors; what came before is stored.
+            EmbeddingError: The model returned no vectors; earlier ones are stored.
             ToolIndexError: Its vectors cannot be stored.
         """
         embedder = self._embedder
@@ -109,10 +109,10 @@ class VectorWork:
         return now is not None and now != self._dimensions
 
     async def compare(self) -> str:
-        """Ask the model for a vector; return how its length differs from the index's, if it does.
+        """Request a vector from the model, and return how its length differs from the index's.
 
         Raises:
-            EmbeddingError: The model gives none.
+            EmbeddingError: The model returned no vector.
             DatabaseError: The index cannot be read.
         """
         embedder = self._embedder

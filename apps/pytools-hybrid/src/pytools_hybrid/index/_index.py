@@ -154,7 +154,7 @@ class Index:
             return task
         if not self._refreshes or self.store.read_only:
             return None
-        # What fails is told with the answers too, where it makes a difference.
+        # Failures are reported with the answers too, where it makes a difference.
         if error := (await catch_up(self.sync, None)).error:
             _log.warning("the index could not be brought up to date: %s", error)
         embedding = self._background = asyncio.create_task(self._embed_in_background())
@@ -226,12 +226,12 @@ class Index:
     ) -> SyncReport:
         """Make the index equal to the files: all, or those at some paths.
 
-        An index that turns out to be damaged is set aside and made anew.
+        An index that turns out to be damaged is renamed and rebuilt.
 
         Args:
             within: Those paths, relative to each of the roots.
-            trusts_stamps: Whether a file that looks as it did, by size and times, is not read.
-            progress: Called from a thread with the number of files looked at so far.
+            trusts_stamps: Whether to skip files with unchanged size and times.
+            progress: Called from a thread with the number of files scanned so far.
 
         Raises:
             LeaseHeldError: Another process has been at it for half a minute.
@@ -254,7 +254,7 @@ class Index:
 
         Args:
             vectors: Whether anything is embedded.
-            patience: How many seconds the model may give no vector before it is not waited for.
+            patience: How many seconds to wait for the model without any new vector.
             trusts_stamps: As for `refresh`.
             progress: Called with what is being done, how much of it is done, and of how much if
                 that is known; from any thread.
@@ -268,12 +268,12 @@ class Index:
         )
 
     async def check(self) -> tuple[str, ...]:
-        """Look the whole index through, whatever the files are.
+        """Check the whole index, regardless of the files.
 
         A file that is damaged is set aside, and made anew by the next refresh.
 
         Returns:
-            Where it does not agree with itself, in sentences; `rebuild` mends that.
+            Its inconsistencies, as sentences; `rebuild` fixes that.
 
         Raises:
             DatabaseError: The index can be neither read nor written.
@@ -281,14 +281,14 @@ class Index:
         return await self.sync.mending(lambda: asyncio.to_thread(self.store.check))
 
     async def rebuild(self, *, forget_vectors: bool = False) -> None:
-        """Make the search tables again; the next refresh reads every file anew.
+        """Rebuild the search tables; the next refresh reads every file again.
 
         Args:
             forget_vectors: Have the model embed all tools again, too. It is asked for one vector
                 first, and what it gave before serves until it is replaced.
 
         Raises:
-            EmbeddingError: The model gives none; nothing has changed.
+            EmbeddingError: The model returned no vector; nothing has changed.
             DatabaseError: The index cannot be written; nothing has changed.
         """
         forget: str | None = None
@@ -308,16 +308,16 @@ class Index:
             How many texts were embedded.
 
         Raises:
-            EmbeddingError: The model gave no vectors; what came before is stored.
+            EmbeddingError: The model returned no vectors; earlier ones are stored.
             ToolIndexError: Its vectors cannot be stored.
         """
         return await self.vectors.embed(progress)
 
     async def compare_model(self) -> str:
-        """Ask the model for a vector; return how its length differs from the index's, if it does.
+        """Request a vector from the model, and return how its length differs from the index's.
 
         Raises:
-            EmbeddingError: The model gives none.
+            EmbeddingError: The model returned no vector.
             DatabaseError: The index cannot be read.
         """
         return await self.vectors.compare()
@@ -336,7 +336,7 @@ class Index:
         return await self.vectors.refused()
 
     async def coverage(self) -> Coverage:
-        """Count the tools in the index, and those that the model has given vectors.
+        """Count the tools in the index, and those with a vector of the model.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -386,10 +386,10 @@ class Index:
             await self.recorder.flush()
 
     async def statistics(self, *, since: float | None = None) -> UsageStatistics:
-        """Sum the usage record up.
+        """Summarize the usage record.
 
         Args:
-            since: Leave out what is older, in seconds since 1970.
+            since: Leave out older records, in seconds since 1970.
 
         Raises:
             DatabaseError: The index cannot be read.

@@ -1,4 +1,4 @@
-"""Which tools an index holds where their number is limited: the first by id."""
+"""Limiting the number of tools in an index to the first by id."""
 
 from __future__ import annotations
 

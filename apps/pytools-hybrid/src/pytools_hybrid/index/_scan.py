@@ -129,7 +129,7 @@ def refresh(
 
 
 class _Portions:
-    """Commits the records of a scan while it goes on, in growing portions.
+    """Commits the records of a running scan, in growing portions.
 
     Args:
         store: The store.
@@ -151,7 +151,7 @@ class _Portions:
         self._records.append(record)
         if len(self._records) >= self._size:
             self._size = min(_GROWTH * self._size, _LARGEST_PORTION)
-            # What cannot be written now is committed with the next portion, or at the end.
+            # Records that cannot be written now are committed with the next portion, or at the end.
             with suppress(DatabaseBusyError):
                 self._commit()
 

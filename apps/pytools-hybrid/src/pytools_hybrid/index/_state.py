@@ -1,4 +1,4 @@
-"""The state of an index, as several answers tell it."""
+"""The state of an index, as reported in several answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexState:
-    """What an index holds at one moment.
+    """The content of an index at one moment.
 
     Attributes:
         generation: The number of the state; it moves with every change.
@@ -24,11 +24,11 @@ class IndexState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
-    """How far an index is that does not hold the whole tree yet.
+    """The progress of the first indexing of a tree.
 
     Attributes:
-        read: How many files have been looked at.
-        total: How many there were to look at.
+        read: The number of files scanned so far.
+        total: The number of files to scan.
     """
 
     read: int

@@ -225,7 +225,7 @@ class SQLiteReader(IndexReader):
     def _remembered(self) -> Postings:
         state = self.generation()
         if state not in self._postings:
-            # Of states that are past, nobody will ask again.
+            # Past states are not requested again.
             self._postings.clear()
         return self._postings.setdefault(state, Postings())
 
@@ -291,7 +291,7 @@ class SQLiteReader(IndexReader):
         is_known = key in self._matrices
         if (matrix := self._matrices.get(key)) is not None:
             return matrix
-        # Of states that are past, nobody will ask again.
+        # Past states are not requested again.
         for past in [other for other in list(self._matrices) if other[0] != key[0]]:
             self._matrices.pop(past, None)
         whole = NumpyVectorRetriever(self.connection, table=source)
@@ -330,7 +330,7 @@ class SQLiteStore(ToolIndex):
         self._matrices: _Matrices = {}
 
     def vector_notes(self) -> tuple[str, ...]:
-        """Return sentences on what a search by vectors has to do without."""
+        """Return sentences about what vector search lacks."""
         if not self.extension_problem:
             return ()
         instead = (
@@ -345,7 +345,7 @@ class SQLiteStore(ToolIndex):
 
     @contextmanager
     def reading(self) -> Generator[SQLiteReader]:
-        """Look at one state of the index, whatever others write meanwhile."""
+        """Read one consistent state of the index."""
         with super().reading() as reader:
             yield SQLiteReader(
                 reader, self._postings, self._filters, self._matrices, self._looks, self._weights
@@ -402,7 +402,7 @@ def open_store(
 
 
 def damage_note(aside: Path) -> str:
-    """Return what to say when a damaged file has been set aside."""
+    """Return the message for a damaged file that was renamed."""
     file = aside.with_name(aside.name.rpartition(".corrupt-")[0])
     return f"{file} was damaged: it was renamed to {aside}, and is being rebuilt"
 

@@ -1,4 +1,4 @@
-"""Keeping a store equal to its trees: one scan at a time, and a damaged store made anew."""
+"""Keeping a store up to date with its trees: one scan at a time, and rebuilding a damaged store."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TreeSync:
 
     @property
     def is_first_look(self) -> bool:
-        """Whether the files are being looked at for the first time."""
+        """Whether the first scan of the files is in progress."""
         return self.report is None and self._lock.locked()
 
     async def refresh(
@@ -97,12 +97,12 @@ class TreeSync:
     ) -> SyncReport:
         """Make the store equal to the files: all, or those at some paths.
 
-        A store that turns out to be damaged is set aside and made anew.
+        A store that turns out to be damaged is renamed and rebuilt.
 
         Args:
             within: Those paths, relative to each of the trees.
-            trusts_stamps: Whether a file that looks as it did, by size and times, is not read.
-            progress: Called from a thread with the number of files looked at so far.
+            trusts_stamps: Whether to skip files with unchanged size and times.
+            progress: Called from a thread with the number of files scanned so far.
 
         Raises:
             LeaseHeldError: Another process has been at it for half a minute.
@@ -118,7 +118,7 @@ class TreeSync:
             except SYNC_ERRORS as error:
                 self.failure = str(error)
                 if isinstance(error, RootUnreadableError) and len(self._roots) > 1:
-                    # The others have been looked at all the same.
+                    # The others have been scanned anyway.
                     self.changed.set()
                 raise
             finally:
@@ -132,7 +132,7 @@ class TreeSync:
         """Make a call, and once more on a new store if it finds the store damaged.
 
         Raises:
-            DatabaseError: The store cannot be mended, or the second call fails too.
+            DatabaseError: The store cannot be repaired, or the second call fails too.
         """
         try:
             return await call()
@@ -141,20 +141,20 @@ class TreeSync:
             return await call()
 
     async def mend(self) -> None:
-        """Set a damaged store aside; what it held is made again by the next refresh.
+        """Rename a damaged store; the next refresh rebuilds it.
 
         Raises:
-            DamagedDatabaseError: What searches need may only be read.
-            DatabaseError: It cannot be set aside.
+            DamagedDatabaseError: The store is read-only.
+            DatabaseError: It cannot be renamed.
         """
         aside = await finish_in_thread(self._store.set_aside)
         if aside is not None:
             _log.warning("%s", damage_note(aside))
 
     async def complete(self) -> None:
-        """Fill a store that does not hold all there is, and wait a while for it.
+        """Fill an incomplete store, and wait a while for it.
 
-        Searches that find it so share the work. What failed a moment ago is not tried again.
+        Searches that find it so share the work. A recent failure is not retried.
         """
         now = asyncio.get_running_loop().time()
         if not self._completes or self._store.read_only:
@@ -172,7 +172,7 @@ class TreeSync:
                 await asyncio.shield(self._rebuilding)
 
     async def _wait_for_others(self) -> None:
-        """Wait a moment for a refresh that is under way: it fills a store that is not whole."""
+        """Wait briefly for a running refresh, which fills an incomplete store."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_OTHERS_SECONDS), self._lock:
                 pass
@@ -200,7 +200,7 @@ class TreeSync:
             self.filling = filling
 
         def committed() -> None:
-            # The loop may have been closed meanwhile.
+            # The loop may have been closed in the meantime.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self.changed.set)
 

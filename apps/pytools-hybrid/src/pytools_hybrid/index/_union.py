@@ -1,4 +1,4 @@
-"""One report of several trees: the only place that knows what the first of two equal ids hides."""
+"""Merging the reports of several trees: of two equal ids, the first tree's wins."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def scan_roots(
     progress: Callable[[int], object] | None = None,
     found: Callable[[ToolRecord], object] | None = None,
 ) -> UnionReport:
-    """Scan all trees; of tools with one id only that of the first tree counts.
+    """Scan all trees; of tools with the same id, only the first tree's counts.
 
     The id of a tool is in its path, so trees have the same tool where they have it at the same
     path: it is enough to look at one path in all trees to know which has the tool now.

@@ -1,4 +1,4 @@
-"""What is written down of searches, beside them and not before their answers."""
+"""Recording searches in the background, not before their answers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Recorder:
 
     Args:
         store: Where they go.
-        keeps_searches: Whether searches are written down at all.
+        keeps_searches: Whether searches are recorded at all.
         mend: What puts a new store in the place of one that turns out to be damaged.
     """
 
@@ -137,7 +137,7 @@ class Recorder:
         self._unschedule()
 
     def _write(self) -> None:
-        """Write all; what could be written is no longer noted, whatever else fails."""
+        """Write everything; forget what could be written, even if the rest fails."""
         for model_id in {*self._vectors, *self._used}:
             vectors, used = dict(self._vectors[model_id]), set(self._used[model_id])
             try:
@@ -165,12 +165,12 @@ class Recorder:
             self._timer = None
 
     def _start(self) -> None:
-        # Kept, for the loop itself holds tasks only weakly.
+        # Kept, because the loop itself has only weak references to tasks.
         self._writing = asyncio.create_task(self.flush())
 
 
 def _drop(noted: deque[T], written: list[T]) -> None:
     for record in written:
-        # Others may have been noted meanwhile, and have pushed these out.
+        # Newer records may have displaced these in the meantime.
         if noted and noted[0] is record:
             noted.popleft()

@@ -68,7 +68,7 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
         policy: A tool outside of it is not there.
 
     Raises:
-        UnknownToolError: No tool is called that.
+        UnknownToolError: No tool has that name.
         AmbiguousToolError: Several are.
         DatabaseError: The index cannot be read.
     """

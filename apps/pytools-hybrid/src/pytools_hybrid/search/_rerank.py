@@ -95,7 +95,7 @@ class Reranking:
         order is as it was, and the answer's notes and its report say why.
 
         Args:
-            request: What was asked for.
+            request: The name that was requested.
             response: The answer to `widened` of it.
         """
         started = time.perf_counter()

@@ -276,7 +276,7 @@ class ToolSearch:
             threshold: As for `search`.
 
         Raises:
-            UnknownToolError: No tool is called that.
+            UnknownToolError: No tool has that name.
             AmbiguousToolError: Several are.
             DatabaseError: The index cannot be read.
         """
@@ -356,7 +356,7 @@ class ToolSearch:
                 `github.create_issue`, or a bare name that only one tool has.
 
         Raises:
-            UnknownToolError: No tool is called that.
+            UnknownToolError: No tool has that name.
             AmbiguousToolError: Several are.
             DatabaseError: The index cannot be read.
         """
@@ -377,7 +377,7 @@ class ToolSearch:
             detail: How much to return.
 
         Raises:
-            UnknownToolError: No tool is called that.
+            UnknownToolError: No tool has that name.
             AmbiguousToolError: Several are.
             DatabaseError: The index cannot be read.
         """
@@ -418,7 +418,7 @@ class ToolSearch:
 
         Raises:
             UsageError: A latency that is negative or not finite.
-            UnknownToolError: No tool is called that.
+            UnknownToolError: No tool has that name.
             AmbiguousToolError: Several are.
         """
         entry = await self.find(tool_id)

@@ -1,4 +1,4 @@
-"""Our search where frameworks and providers have a place for one, small enough to read.
+"""Small modules that plug this search into frameworks and providers' APIs.
 
 - `adapters.pydantic_ai`: found tools as a toolset, and a strategy for its tool search.
 - `adapters.fastmcp`: a transform that shows clients a search in place of a server's tools.

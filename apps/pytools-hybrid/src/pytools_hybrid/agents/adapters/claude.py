@@ -35,9 +35,9 @@ class ClientToolSearch:
 
     Args:
         tools: The definitions of the tools.
-        corpus: What ranks; one of its own by default.
-        limit: How many tools a search gives at most.
-        name: What the search is called.
+        corpus: What ranks; by default a new one.
+        limit: Maximum number of tools that a search returns.
+        name: The name of the search.
 
     Raises:
         ValueError: One of the tools is called so too.
@@ -99,7 +99,7 @@ class ClientToolSearch:
 
 
 def tool_param(function: ToolFunction) -> ToolParam:
-    """Return the definition of a tool from a tree, as `pytools_hybrid.load_tool` gives it."""
+    """Return the definition of a tool from a tree, as returned by `pytools_hybrid.load_tool`."""
     return {
         "name": function.name,
         "description": function.description,

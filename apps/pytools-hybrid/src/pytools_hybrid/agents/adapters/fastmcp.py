@@ -21,7 +21,7 @@ class HybridSearchTransform(BaseSearchTransform):
     """Ranks a server's tools by words and meaning, for `FastMCP.add_transform`.
 
     Args:
-        corpus: What ranks; one of its own by default.
+        corpus: What ranks; by default a new one.
         threshold: As for `ToolCorpus.rank`.
         options: What `BaseSearchTransform` takes: `max_results`, `always_visible` and more.
     """

@@ -37,8 +37,8 @@ class ClientToolSearch:
 
     Args:
         tools: The definitions of the functions.
-        corpus: What ranks; one of its own by default.
-        limit: How many tools a search gives at most.
+        corpus: What ranks; by default a new one.
+        limit: Maximum number of tools that a search returns.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ def search_output(
 
 
 def function_tool(function: ToolFunction) -> FunctionToolParam:
-    """Return the definition of a tool from a tree, as `pytools_hybrid.load_tool` gives it."""
+    """Return the definition of a tool from a tree, as returned by `pytools_hybrid.load_tool`."""
     return {
         "type": "function",
         "name": function.name,

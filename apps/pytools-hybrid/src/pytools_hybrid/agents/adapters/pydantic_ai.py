@@ -55,7 +55,7 @@ def search_strategy(
     """Return the `strategy` of `pydantic_ai.capabilities.ToolSearch`, over deferred tools.
 
     Args:
-        corpus: What ranks; one of its own by default.
+        corpus: What ranks; by default a new one.
         limit: How many tools a search gives at most; `max_results` there has its say too.
         threshold: As for `ToolCorpus.rank`.
     """

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Commands:
-    """Commands with the flags that make them mean what was checked.
+    """Commands with the flags that select what was checked.
 
     Args:
         settings: The settings.

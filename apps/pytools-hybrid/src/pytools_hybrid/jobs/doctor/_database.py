@@ -76,7 +76,7 @@ def name_of(roots: Roots) -> str:
 
 
 def _absent(database: Path, commands: Commands) -> Verdict:
-    # os.path gives an answer where a folder above may not be entered, pathlib raises.
+    # os.path returns an answer if a parent folder cannot be entered; pathlib raises.
     folder = next(it for it in database.absolute().parents if os.path.exists(it))  # noqa: PTH110
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         return failed(f"{database} does not exist, and {folder} cannot be written", _OTHER_PATH)
@@ -120,8 +120,8 @@ def _is_writable(database: Path) -> bool:
 
 
 def _is_free(index: ToolIndex, database: Path, patience: float) -> bool:
-    """Return whether nobody holds the right to update the index for longer than a moment."""
-    # Where the lock's file has never been made nobody can hold it, and none is to be made here.
+    """Return whether no process holds the update lease for long."""
+    # Without a lock file nobody can hold the lock, and none must be created here.
     if not database.with_name(f"{database.name}-{_LEASE}.lock").exists():
         return True
     lease = index.lease(_LEASE)

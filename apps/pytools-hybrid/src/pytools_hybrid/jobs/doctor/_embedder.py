@@ -81,7 +81,7 @@ def look_at_embedder(
 
 
 def remedy_of(message: str, *, model: str) -> str:
-    """Return the command that the message of a failed call names, or the best there is.
+    """Return the command named in the message of a failed call, or a general one.
 
     Args:
         message: What went wrong; it may repeat the name of the model.
@@ -101,7 +101,7 @@ def remedy_of(message: str, *, model: str) -> str:
 
 
 def _meanwhile(database: Path | None, wanted: str) -> str:
-    """Return what searches go by while a model gives no vectors."""
+    """Return what searches use while a model returns no vectors."""
     from toolembed._static import MODEL_ID
 
     def vectors(model: str) -> int:

@@ -1,4 +1,4 @@
-"""What a check says."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Verdict:
     Attributes:
         status: How it went.
         message: What was found, in a sentence.
-        remedy: The command that mends it, or what else to do; None where there is nothing to do.
+        remedy: The command that fixes it, or what else to do; None if nothing is needed.
     """
 
     status: Status
@@ -36,10 +36,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something that is looked at.
+    """A check.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         look: Looks; whatever it raises is a failure of the check.
         seconds: How long that may take.
     """
@@ -54,12 +54,12 @@ class Finding:
     """The verdict of one check.
 
     Attributes:
-        check: What the check is called.
+        check: The check's name.
         status: How it went.
         message: What was found.
-        remedy: What mends it.
+        remedy: What fixes it.
         seconds: How long the check took.
-        is_overdue: Whether it took too long, and may still be at it.
+        is_overdue: Whether it took too long, and may still be running.
     """
 
     check: str

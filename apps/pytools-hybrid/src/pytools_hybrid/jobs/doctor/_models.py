@@ -1,4 +1,4 @@
-"""Which embedding models could be used on this machine, and what the others lack."""
+"""Embedding models usable on this machine, and what the others lack."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ModelChoice:
 
 
 def model_choices(*, call: bool = False, device: str = "auto") -> Iterator[ModelChoice]:
-    """Yield which models could be used here, each as soon as it is known.
+    """Yield the models that could be used here, each as soon as it is known.
 
     Names of keys are looked for in the environment; their values are not looked at.
 
@@ -194,7 +194,7 @@ def _can_embed(server: str, name: str) -> bool:
     details = _json(f"{server}/api/show", {"model": name})
     if "capabilities" in details:
         return "embedding" in details["capabilities"]
-    # Older servers do not tell.
+    # Older servers do not report it.
     return "embed" in name or "bert" in str(details.get("details", {}).get("family"))
 
 

@@ -1,4 +1,4 @@
-"""A tree of tools: is it there, what is in it, and what of that is left out."""
+"""Checking a tree of tools: whether it exists, what it contains, and what is left out."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def look_at_root(
 
     root = roots.paths[number]
     shown = f"{root} ({note})" if note else str(root)
-    # os.path gives an answer where a folder above may not be entered, pathlib raises.
+    # os.path returns an answer if a parent folder cannot be entered; pathlib raises.
     if os.path.exists(root) and not os.path.isdir(root):  # noqa: PTH110, PTH112
         return failed(f"{root} is a file", "give the folder that contains the tools with --root")
     known = _known(database, root, roots)
@@ -119,7 +119,7 @@ def _known(database: Path, root: Path, roots: Roots) -> dict[str, FileStamp | No
 
 
 def _misread(root: Path) -> str:
-    """Return what is wrong with the tree's `capabilities.toml`, if there is one."""
+    """Return the problem of the tree's `capabilities.toml`, if any."""
     from pytools_hybrid.index import FILE_NAME, CapabilitiesError, parse_capabilities, read_text
 
     path = root / FILE_NAME

@@ -44,7 +44,7 @@ def diagnose(checks: Iterable[Check]) -> Iterator[Finding]:
 
 
 def _verdict(check: Check) -> Verdict | None:
-    """Return what a check says, or None if it says nothing in time."""
+    """Return a check's result, or None if it times out."""
     answer: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
 
     def look() -> None:
@@ -61,7 +61,7 @@ def _verdict(check: Check) -> Verdict | None:
 
 
 def _in_words(error: BaseException) -> str:
-    # The first of a group says what was wrong; the group only that something was.
+    # The first error of a group says what was wrong; the group itself does not.
     error = innermost(error)
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

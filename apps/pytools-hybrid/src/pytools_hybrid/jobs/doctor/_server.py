@@ -113,7 +113,7 @@ async def _asked(client: Client, query: str | None, *, must_find: bool) -> str:
 
 
 def _copied(database: Path, copy: Path, roots: Roots) -> str | None:
-    """Copy the index, if there is one, and give words that find something in it."""
+    """Copy the index, if there is one, and return words that find something in it."""
     import apsw
     from toolindex import ToolIndex, ToolIndexError
 
@@ -121,7 +121,7 @@ def _copied(database: Path, copy: Path, roots: Roots) -> str | None:
         if not 0 < database.stat().st_size < _MOST_BYTES:
             return None
         with ToolIndex(database, read_only=True) as index, index.reading() as reader:
-            # One of other trees would not be served, which the check of the index tells.
+            # An index of other trees would not be served; the check of the index reports that.
             index.bind(name_of(roots))
             first = reader.connection.execute("SELECT name_words FROM entries LIMIT 1").get
             target = apsw.Connection(str(copy))

@@ -15,7 +15,7 @@ _SHOW = "pytools-hybrid config"
 
 
 def look_at_settings(settings: Settings | SettingsError) -> Verdict:
-    """Check what is set; values are not shown, for one of them is a token.
+    """Check the settings; values are not shown, because one of them is a token.
 
     Args:
         settings: The settings, or why there are none.

@@ -36,7 +36,7 @@ def look_at_watching(
     limit: Path = _LIMIT,
     seconds: float = _LOOKING_SECONDS,
 ) -> Verdict:
-    """Check that the change of a file is noticed, in each way that the trees are watched.
+    """Check that a file change is noticed, in each way the trees are watched.
 
     Nothing is written in a tree: only how it is watched is asked. Files are written in a
     temporary folder beside the index, or in the system's own folder for such files.
@@ -93,7 +93,7 @@ def _beside(database: Path | None, roots: Roots | None) -> Path | None:
 
 
 def _is_polled(root: Path, seconds: float) -> bool:
-    """Return whether a tree is looked through at intervals; nothing is written.
+    """Return whether a tree is polled; nothing is written.
 
     Raises:
         TimeoutError: The tree is too large to tell soon.
@@ -150,7 +150,7 @@ def _notice(folder: Path, *, polling: bool | None) -> tuple[float, ChangeBatch] 
 
     def watch() -> None:
         for batch in watch_tools(folder, stop=stop, polling=polling):
-            # A watch may begin with a look at everything, which says nothing of the file.
+            # A watch may begin with a full rescan, which says nothing about the file.
             if name in map(str, batch.paths):
                 batches.append((time.perf_counter(), batch))
                 stop.set()

@@ -1,4 +1,4 @@
-"""Having a language model write what tools are asked for as, into a file that people review.
+"""Letting a language model write search words for tools into a file that people review.
 
 `plan_enrichment` looks at what there is to ask, `enrich` asks it, and the answers are in
 `capabilities.toml` of each root, from where every refresh takes them into the index.

@@ -1,4 +1,4 @@
-"""Asking a language model about tools: a few requests at a time, tried again, and what it cost."""
+"""Asking a language model about tools: a few requests at a time, with retries and costs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a model said of some tools.
+    """A model's answers about some tools.
 
     Attributes:
         made: By id.
@@ -50,7 +50,7 @@ class NoAnswerError(Exception):
 
     Attributes:
         reason: Why, in one line.
-        spent: What it took all the same.
+        spent: What it cost anyway.
     """
 
     def __init__(self, reason: str, spent: ModelUsage) -> None:
@@ -71,7 +71,7 @@ class Asker:
     """
 
     def __init__(self, model: Model | str, *, backoff: Backoff = _BACKOFF) -> None:
-        # On a terminal it would draw a picture among what is said.
+        # On a terminal it would draw a banner between messages.
         os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
         try:
             from pydantic_ai import Agent
@@ -84,7 +84,7 @@ class Asker:
             # Unknown names and missing keys have no common root.
             reason = one_line(without_keys(str(error)), _REASON_LENGTH)
             raise SettingsError("--model", f"cannot use {model!r}: {reason}") from error
-        # Once more where the answer has another form than asked for.
+        # Once more if the answer has the wrong form.
         self._agent = Agent(
             resolved, name="enrich", instructions=INSTRUCTIONS, output_type=Said, retries=1
         )
@@ -106,10 +106,10 @@ class Asker:
                 async with asyncio.timeout(_TIMEOUT_S):
                     run = await self._agent.run(prompt, usage=used)
             except Exception as error:
-                # Providers' errors have no common root; a cancellation is none of them.
+                # Providers' errors have no common base class; a cancellation is not among them.
                 passes = not isinstance(error, ModelHTTPError) or error.status_code in _PASSING
                 if failures >= self._backoff.tries or not passes:
-                    # Cut last: half a key is one that nobody finds.
+                    # Cut last: half a key would not be recognized.
                     said = without_keys(f"{type(error).__name__}: {error}")
                     raise NoAnswerError(one_line(said, _REASON_LENGTH), _spent(used)) from error
                 await asyncio.sleep(self._backoff.delay(failures))

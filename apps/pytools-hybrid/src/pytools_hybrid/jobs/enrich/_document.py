@@ -1,4 +1,4 @@
-"""Writing what a model said of tools into `capabilities.toml`, and leaving all else as it is."""
+"""Writing a model's answers into `capabilities.toml`, leaving everything else unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CapabilityFile:
         self.path: Path = root / FILE_NAME
 
     def read(self) -> Capabilities:
-        """Return what it says now.
+        """Return its current entries.
 
         Raises:
             CapabilitiesError: It is broken, or cannot be read.
@@ -58,7 +58,7 @@ class CapabilityFile:
         return parse_capabilities(read_text(self.path), self.path)
 
     def check(self, ids: Iterable[str]) -> None:
-        """See that entries can be added, before that costs anything.
+        """Make sure that entries can be added, before anything is spent.
 
         Args:
             ids: Of the tools that will be written of.
@@ -83,7 +83,7 @@ class CapabilityFile:
             raise _cannot_write(self.path, error) from error
 
     def add(self, made: Mapping[str, Capability]) -> None:
-        """Add entries, or replace those that a model made before; a person's are left alone.
+        """Add entries, or replace those that a model wrote; a person's are not changed.
 
         The file is replaced as a whole, so that a kill leaves it as it was before or after. Of
         several processes that add to it one at a time does so.
@@ -101,7 +101,7 @@ class CapabilityFile:
                 lease.release()
 
     def _add(self, made: Mapping[str, Capability]) -> None:
-        # Read anew each time, and once more in the end: somebody may be editing it meanwhile.
+        # Read again each time, and once more at the end: somebody may be editing it.
         while True:
             text = read_text(self.path)
             changed = with_capabilities(text, made, self.path)
@@ -173,7 +173,7 @@ def _tables(text: str) -> list[str]:
 def _statements(text: str) -> Iterator[str]:
     """Yield the headers, pairs, comments and empty lines of a valid document.
 
-    A statement that goes on in the next line is no valid document.
+    A statement that continues on the next line is not a valid document.
     """
     statement = ""
     for line in _LINE.findall(text):
@@ -199,7 +199,7 @@ def _ended(block: str, newline: str) -> str:
 
 
 def _rewritten(block: str, written: str) -> str:
-    """Put other values into a table; comments on lines of their own stay."""
+    """Replace a table's values; comments on separate lines are kept."""
     kept: list[str] = []
     place = None
     for statement in _statements(block):
@@ -212,7 +212,7 @@ def _rewritten(block: str, written: str) -> str:
 
 
 def _written(capability: Capability, newline: str) -> str:
-    # A use case a line: that is what a person reads in a diff.
+    # One use case per line, for readable diffs.
     cases = "".join(f"    {_quoted(text)},{newline}" for text in capability.use_cases)
     synonyms = ", ".join(map(_quoted, capability.synonyms))
     lines = [
@@ -225,7 +225,7 @@ def _written(capability: Capability, newline: str) -> str:
 
 
 def _lease(path: Path) -> Lease:
-    """Return the right to change a file; its lock lies in the cache, not in a tree of files."""
+    """Return the lease for changing a file; its lock file is in the cache folder."""
     folder = user_cache_path("pytools-hybrid")
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

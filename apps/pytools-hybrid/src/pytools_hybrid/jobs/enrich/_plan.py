@@ -28,7 +28,7 @@ _TOKENS_SAID_OF_TOOL = 140
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked at once: tools of one root and one category.
+    """One request: tools of one root and one category.
 
     Tools of different categories come from different hands, and what one of them says in its
     description must not become what is said of another's.
@@ -123,7 +123,7 @@ def plan_enrichment(
 
 
 def price_of(model: str, tokens: tuple[int, int]) -> float | None:
-    """Return what some tokens cost with a model, in US dollars, or None where nobody knows."""
+    """Return the price of some tokens with a model in US dollars, or None if unknown."""
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.usage import RequestUsage
 

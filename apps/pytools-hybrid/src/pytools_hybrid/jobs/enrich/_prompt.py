@@ -1,4 +1,4 @@
-"""What a language model is asked of tools, and what of its answer is taken."""
+"""The prompt about tools for a language model, and the parts of its answer that are used."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SYNONYMS, _SYNONYM_LENGTH = 10, 40
 
 
 class SaidOfTool(BaseModel):
-    """What a model says of one tool."""
+    """A model's answer about one tool."""
 
     number: int = Field(ge=1, description="The tool's number in the list.")
     use_cases: list[str] = Field(description="Three to six short requests.")
@@ -49,7 +49,7 @@ class SaidOfTool(BaseModel):
 
 
 class Said(BaseModel):
-    """What a model says of all tools of a request."""
+    """A model's answer about all tools of a request."""
 
     tools: list[SaidOfTool]
 
@@ -72,7 +72,7 @@ class Subject:
 
     @classmethod
     def of(cls, record: ToolRecord) -> Subject:
-        """Take what the model needs of a tool's record."""
+        """Return what the model needs from a tool's record."""
         return cls(
             id=str(record.id),
             text_hash=record.text_hash,

@@ -23,10 +23,10 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnrichmentReport:
-    """What came of it.
+    """The outcome.
 
     Attributes:
-        written: How many tools are written of.
+        written: How many tools got entries.
         files: The files that were written.
         missing: Ids of the tools that were asked about in vain.
         reasons: Why, each reason once.

@@ -1,4 +1,4 @@
-"""How well searches find the right tools of one tree, and which configuration is best there.
+"""Measuring how well searches find the right tools of one tree, and which configuration is best.
 
 `read_queries` reads requests with the tools that answer them, `configurations` says what is
 compared, `Evaluator` asks every request in every configuration and measures the answers. `report`,

@@ -35,7 +35,7 @@ class Best:
 
     @property
     def is_beyond_chance(self) -> bool:
-        """Whether the interval of the difference lies above 0."""
+        """Whether the interval of the difference is above 0."""
         return self.difference.interval.low > 0
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Best:
 
 
 def best(figures: Sequence[Figures]) -> Best | None:
-    """Find what to use by NDCG@10; None where there is nothing to compare.
+    """Choose a configuration by NDCG@10; None if there is nothing to compare.
 
     Nobody changes settings for what may be chance: only a configuration whose interval of the
     difference to what searches do already is above 0 is preferred to that.

@@ -62,7 +62,7 @@ class EvaluationReport:
 
 
 class Evaluator:
-    """Evaluates searches of a tree, or of several as one, and tells on stderr how far it is.
+    """Evaluates searches of a tree, or of several as one, and reports progress on stderr.
 
     Every configuration searches its own copy of the index, so that none profits from vectors that
     another has kept, and nothing that is asked here is in anybody's record of use.
@@ -208,7 +208,7 @@ def _look_up(
 
 
 def _copy(tools: ToolSearch, target: Path) -> None:
-    """Copy the index as it is now, whatever others do to it meanwhile."""
+    """Copy the index in its current state, even if others write to it."""
     # On a medium that cannot be written nothing changes either, and no lock can be had.
     options = "mode=ro&immutable=1" if tools.index.store.read_only else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

@@ -85,7 +85,7 @@ def measure(
     milliseconds: Iterable[float],
     degraded: int,
 ) -> Figures:
-    """Hold the answers against what is right.
+    """Compare the answers with the right ones.
 
     Args:
         configuration: How was searched.

@@ -19,7 +19,7 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownGold:
-    """Ids that are given as right and are not in the index.
+    """Gold ids that are not in the index.
 
     They stay in every measure as tools that are never found: a query for a tool that is left out
     is a query that search does not answer.

@@ -1,4 +1,4 @@
-"""Where the results of an evaluation go: refused before anybody waits for them."""
+"""The output files of an evaluation, checked before it starts."""
 
 from __future__ import annotations
 

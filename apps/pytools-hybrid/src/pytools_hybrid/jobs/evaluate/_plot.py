@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def require_plotting() -> None:
-    """Make sure that a plot can be drawn, before anybody waits for what it shows.
+    """Make sure that a plot can be drawn, before it is computed.
 
     Raises:
         SettingsError: The plotting library is missing.

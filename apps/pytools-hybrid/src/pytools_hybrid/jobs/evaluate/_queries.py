@@ -51,14 +51,14 @@ class EvaluationQuery:
 
 
 def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
-    """Read a file of queries; blank lines and keys that we do not know are passed over.
+    """Read a file of queries; blank lines and unknown keys are ignored.
 
     Args:
         path: The file.
         by: The key whose values group the queries; one that lacks it is of the group "(none)".
 
     Raises:
-        QueriesFileError: A line that is no query, or an id that was there before.
+        QueriesFileError: A line is not a query, or an id occurs twice.
         SettingsError: The file cannot be read or holds no query, or no query has the key.
     """
     try:

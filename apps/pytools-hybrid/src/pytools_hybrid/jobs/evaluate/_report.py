@@ -20,7 +20,7 @@ _COMPLETENESS = f"completeness@{DEPTH}"
 
 
 def as_json(report: EvaluationReport) -> dict[str, Any]:
-    """Return the figures as one JSON value; `eval --help` tells its keys."""
+    """Return the figures as one JSON value; `eval --help` lists its keys."""
     found = best(report.figures)
     return {
         "queries": report.queries,
@@ -97,7 +97,7 @@ def as_text(report: EvaluationReport) -> str:
 
 
 def title(report: EvaluationReport) -> str:
-    """Return what was measured, on one line."""
+    """Return a one-line summary of what was measured."""
     queries = "1 query" if report.queries == 1 else f"{report.queries} queries"
     tools = "1 tool" if report.tools == 1 else f"{report.tools} tools"
     return f"{queries}, {tools}, model {report.model}"

@@ -1,4 +1,4 @@
-"""What the usage record says: in figures for people, or record by record for programs.
+"""The usage record: in figures for people, or record by record for programs.
 
 `usage_report` makes figures of the records that `toolindex.UsageLog` keeps; `as_text`, `as_json`,
 `days_as_csv` and `write_plot` show them. `searches_table` and `outcomes_table` give the records
