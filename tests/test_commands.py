@@ -170,7 +170,7 @@ class TestIndex:
         second = run(*arguments, "--check")
 
         assert "3 tools have no stored vector" in first.stderr
-        assert "made again" in first.stderr
+        assert "rebuilt" in first.stderr
         assert "is consistent" in second.stderr
         assert "0 added, 0 updated, 0 removed, 0 embedded" in second.stderr
         assert (first.returncode, second.returncode) == (0, 0)

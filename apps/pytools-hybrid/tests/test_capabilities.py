@@ -96,7 +96,7 @@ class TestReading:
         [
             ("x = \n", "is not valid TOML: .*line 1"),
             ('["a"]\n["a"]', "is not valid TOML: .*line 2"),
-            ("x = " + "[" * 5000, "is no TOML"),
+            ("x = " + "[" * 5000, "is not valid TOML"),
             (
                 '\n["a:b:c"]\nuse_cases = "text"',
                 "line 2: use_cases of 'a:b:c' is not a list of strings",
@@ -108,15 +108,15 @@ class TestReading:
             ('"a" = 1', "line 1: 'a' is no table"),
             ('[["a"]]', "line 1: 'a' is no table"),
             (f'["{"a" * 10_001}"]', "line 1: the id is too long"),
-            ("x = " + "1" * 5000, "is no TOML"),
+            ("x = " + "1" * 5000, "is not valid TOML"),
             (".".join("a" * 20_000) + " = 1", "a key with too many parts"),
             ('[ "\\"" . ' + "'b' . " * 20_000 + "c ]", "a key with too many parts"),
             ("x = { " + ".".join("a" * 20_000) + " = 1 }", "a key with too many parts"),
             ('["a"]\nx = """\n' + "[x\n" * 100_000 + '"""', "line 1: 'a' has 'x', which is none"),
             ('["a"]\nx = """\n' + "[" * 5000 + '"""\n[b]\ny=1', "line 1: 'a' has 'x'"),
             ('["a"]\nx = [\n' + '["x"],\n' * 20_000 + "]", "line 1: 'a' has 'x', which is none"),
-            ('"""\n' + 'x\\"""\n' * 100_000, "is no TOML"),
-            ('"' + '\\"' * 100_000, "is no TOML"),
+            ('"""\n' + 'x\\"""\n' * 100_000, "is not valid TOML"),
+            ('"' + '\\"' * 100_000, "is not valid TOML"),
         ],
     )
     def test_what_is_wrong_is_told_with_its_line(self, text, reason):
@@ -133,7 +133,7 @@ class TestReading:
     @pytest.mark.parametrize("make", [Path.mkdir, getattr(os, "mkfifo", Path.mkdir)])
     def test_what_is_no_file_is_told_and_not_waited_for(self, tmp_path, make):
         make(tmp_path / FILE_NAME)
-        with pytest.raises(CapabilitiesError, match="it is no file"):
+        with pytest.raises(CapabilitiesError, match="it is not a regular file"):
             read_text(tmp_path / FILE_NAME)
 
     def test_a_file_that_is_not_utf8_is_told_with_its_line(self, tmp_path):
@@ -256,7 +256,7 @@ class TestAnnotating:
             assert annotate() == annotate() == 0
         assert aliases(store) == before
         (told,) = caplog.messages
-        assert "capabilities.toml: is no TOML" in told
+        assert "capabilities.toml: is not valid TOML" in told
         assert "line 8" in told
 
     def test_a_file_that_is_broken_from_the_start_leaves_what_the_index_has(

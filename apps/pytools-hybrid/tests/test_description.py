@@ -164,7 +164,7 @@ def test_of_a_file_outside_of_the_root_no_more_than_the_indexed_summary_is_told(
 
     assert told.keys() == {"id", "name", "namespace", "summary", "notes"}
     assert told["summary"] == "Opens."
-    assert "outside of the root" in told["notes"][0]
+    assert "outside the root" in told["notes"][0]
     assert "PYTOOLS_OUTSIDE_LINKS" in told["notes"][0]
 
 

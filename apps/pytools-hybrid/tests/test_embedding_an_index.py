@@ -86,7 +86,7 @@ def test_an_index_that_cannot_be_written_ends_it_and_says_so(path, fill):
         fill(index, {"mcptools:mail:send": "Send."})
     with (
         ToolIndex(path, read_only=True) as index,
-        pytest.raises(ReadOnlyIndexError, match="reading only"),
+        pytest.raises(ReadOnlyIndexError, match="read-only"),
     ):
         embed(index, Model())
 

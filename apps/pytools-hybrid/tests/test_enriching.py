@@ -180,7 +180,7 @@ text_hash = "1"
     def test_a_broken_file_is_refused_and_left(self, tmp_path):
         file = CapabilityFile(tmp_path)
         file.path.write_text("[broken")
-        with pytest.raises(CapabilitiesError, match="no TOML"):
+        with pytest.raises(CapabilitiesError, match="not valid TOML"):
             file.add({ISSUE: MADE})
         assert file.path.read_text() == "[broken"
 
@@ -328,7 +328,7 @@ class TestThePlan:
 
     def test_a_broken_file_stops_it_before_anything_is_asked(self, root):
         (root / FILE_NAME).write_text("[broken")
-        with pytest.raises(CapabilitiesError, match="no TOML"):
+        with pytest.raises(CapabilitiesError, match="not valid TOML"):
             plan_enrichment(Roots.of(root))
 
     def test_the_price_is_about_that_of_the_tokens(self, root):
@@ -452,7 +452,7 @@ class TestAsking:
                 (root / FILE_NAME).write_text("[broken")
                 return await super().answer(messages, info)
 
-        with pytest.raises(CapabilitiesError, match="no TOML"):
+        with pytest.raises(CapabilitiesError, match="not valid TOML"):
             run(root, Breaks())
         assert (root / FILE_NAME).read_text() == "[broken"
 

@@ -273,7 +273,7 @@ def test_what_a_provider_asks_for_holds_for_queries_and_documents_alike(openai, 
 
     assert len(openai.requests) == 1
     assert "429" in notes[0]
-    assert all("tried again in 3000 s" in note or "2999 s" in note for note in notes[1:])
+    assert all("retried in 3000 s" in note or "2999 s" in note for note in notes[1:])
     assert 2900 < wait <= 3000
 
 
@@ -291,7 +291,7 @@ def test_what_a_provider_asks_of_documents_holds_for_queries(openai, settings, r
     further, note = run(root, settings, job)
 
     assert further == 0
-    assert "asked to be left alone" in note
+    assert "asked not to be called" in note
 
 
 def test_a_provider_that_hung_is_used_again_as_soon_as_it_is_back(

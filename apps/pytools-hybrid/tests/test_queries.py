@@ -166,7 +166,7 @@ def test_a_model_that_failed_is_left_alone_for_a_while_and_then_asked_again(path
             vector, why = await queries.vector("another")
             assert vector is None
             assert "no route to host" in why
-            assert "tried again in" in why
+            assert "retried in" in why
         assert embedder.asked == ["find a file"] * 2, "what fails is tried again once"
 
         embedder.failure = None

@@ -119,8 +119,8 @@ def test_names_may_have_hyphens(write):
         ("limit = ", "pytools.toml: is not valid TOML: "),
         ('include = ["github"]', "pytools.toml: include: 'github' matches no tool"),
         ("bm25_weight = 0\nvec_weight = 0", "above zero"),
-        (f"limit = {'1' * 5000}", "is no TOML"),
-        (f"root = {'[' * 5000}", "is no TOML"),
+        (f"limit = {'1' * 5000}", "is not valid TOML"),
+        (f"root = {'[' * 5000}", "is not valid TOML"),
         ('root = "a\\u0000b"', "null byte"),
         ("root = 5", "give a folder"),
         ("log-level = 'INFO'\nlog_level = 'INFO'", "is there twice"),
@@ -140,7 +140,7 @@ def test_what_is_no_table_of_settings_in_pyproject_is_told_where_the_file_is_nam
     file = write("pyproject.toml", text)
 
     if "[[" in text:
-        with pytest.raises(SettingsError, match="no table"):
+        with pytest.raises(SettingsError, match="not a table"):
             Settings.from_flags({})
     else:
         assert Settings.from_flags({}, file=file).limit == 5
@@ -178,7 +178,7 @@ def test_what_is_no_file_is_not_read(tmp_path):
     (tmp_path / "endless.toml").symlink_to("/dev/zero")
 
     assert Settings.from_flags({}).limit == 5
-    with pytest.raises(SettingsError, match="it is no file"):
+    with pytest.raises(SettingsError, match="it is not a regular file"):
         Settings.from_flags({}, file=tmp_path / "endless.toml")
 
 
@@ -236,7 +236,7 @@ def test_a_file_that_is_not_utf8_is_told_where_it_is_named_and_passed_over_where
 
     assert Settings.from_flags({}).root == ()
     monkeypatch.setenv("PYTOOLS_CONFIG", str(file))
-    with pytest.raises(SettingsError, match="is no TOML"):
+    with pytest.raises(SettingsError, match="is not valid TOML"):
         Settings.from_flags({})
 
 

@@ -449,7 +449,7 @@ def test_who_calls_while_the_connections_are_closed_is_told(runner, calls):
     pid, told = int(runner.run_sync("pid", {})), []
 
     def call():
-        with pytest.raises(ToolCallError, match="closed meanwhile"):
+        with pytest.raises(ToolCallError, match="closed in the meantime"):
             runner.run_sync("hang", {})
         told.append(True)
 

@@ -50,8 +50,8 @@ def test_a_sound_index_has_nothing_to_tell(index):
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
-        ("DELETE FROM entries_vec WHERE rowid = 1", "1 tools have no vector that is kept"),
-        ("UPDATE embeddings SET vector = zeroblob(8)", "3 tools have another vector"),
+        ("DELETE FROM entries_vec WHERE rowid = 1", "1 tools have no stored vector"),
+        ("UPDATE embeddings SET vector = zeroblob(8)", "3 tools have a different vector"),
         ("INSERT INTO entries_fts (entries_fts, rowid, name_words) VALUES ('delete', 1, 'x')",
          "full-text table"),
         ("INSERT INTO entries_fts (rowid, name_words) VALUES (99, 'nobody')", "full-text table"),

@@ -30,7 +30,7 @@ def refuses(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no such folder here")
 def test_an_index_cannot_be_in_a_folder_that_takes_no_files(refuses):
-    refuses("/proc/search.db", r"no file can be made in /proc .*; choose another path")
+    refuses("/proc/search.db", r"no file can be created in /proc .*; choose another path")
 
 
 def test_an_index_cannot_be_a_folder_but_a_file_in_it(tmp_path, refuses):
@@ -67,7 +67,7 @@ def test_links_in_a_circle_are_an_error(tmp_path, refuses):
 def test_an_index_cannot_be_in_a_folder_without_write_permission(tmp_path, refuses, read_only_view):
     (tmp_path / "theirs").mkdir()
     with read_only_view(tmp_path / "theirs") as folder:
-        match = r"(no permission to make files in|cannot be written \(read-only\))"
+        match = r"(no permission to create files in|cannot be written \(read-only\))"
         with pytest.raises(DatabaseError, match=rf"{match}.*choose another path") as caught:
             ToolIndex(folder / "search.db")
     assert str(folder) in str(caught.value)

@@ -761,7 +761,7 @@ def test_categories_have_only_names_and_texts_that_can_be_stored(tree):
 
 
 def test_a_file_that_never_was_is_not_said_to_have_vanished(tmp_path):
-    with pytest.raises(ToolReadError, match="no such file"):
+    with pytest.raises(ToolReadError, match="does not exist"):
         toolscan.read_tool(NEIGHBOUR, tmp_path)
 
 
