@@ -538,7 +538,7 @@ def test_tools_without_a_vector_are_told(settings, indexed, commands):
 
 @pytest.mark.parametrize(
     ("values", "words"),
-    [({"embedding_model": "none"}, "none is set"), ({"vec_weight": 0}, "is not used")],
+    [({"embedding_model": "none"}, "none is configured"), ({"vec_weight": 0}, "is not used")],
 )
 def test_searches_without_a_model_are_as_they_should_be(settings, values, words):
     verdict = look_at_embedder(settings(**values), None, None)
@@ -652,7 +652,7 @@ def test_a_tree_that_cannot_be_watched_is_tried_by_looking_at_intervals(roots, r
 
 
 def test_watching_that_is_switched_off_is_told(roots):
-    assert "switched off" in look_at_watching(roots, is_wanted=False).message
+    assert "turned off" in look_at_watching(roots, is_wanted=False).message
 
 
 def test_a_tree_that_is_too_large_to_be_looked_through_is_told_and_not_waited_for(roots):

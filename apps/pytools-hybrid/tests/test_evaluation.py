@@ -43,7 +43,7 @@ def test_the_settings_are_kept_where_a_better_mean_may_be_chance(figures):
     assert found.other.configuration.name == "bm25"
     assert found.difference.mean == pytest.approx(-1 / 20)
     assert not found.is_beyond_chance
-    assert str(found).startswith("Keep hybrid (ndcg@10 0.150): it is what a search does")
+    assert str(found).startswith("Keep hybrid (ndcg@10 0.150): it is what searches use")
     assert "bm25 is 0.050 above it" in str(found)
     assert "cannot tell the two apart" in str(found)
 

@@ -265,7 +265,7 @@ def test_what_a_provider_asks_for_holds_for_queries_and_documents_alike(openai, 
     async def job(tools):
         await tools.index.refresh()
         notes = [(await tools.search(f"merge pdf {number}")).notes[0] for number in range(3)]
-        with pytest.raises(EmbeddingError, match="not called for another") as caught:
+        with pytest.raises(EmbeddingError, match="not to be called for another") as caught:
             await tools.index.embed_pending()
         return notes, caught.value.retry_after
 

@@ -116,7 +116,7 @@ def test_a_misspelt_root_is_answered_with_the_folder_that_was_meant(root, capsys
     [
         (errno.EACCES, "grant yourself permission"),
         (errno.EROFS, "choose a writable place"),
-        (errno.ENOSPC, "free some space"),
+        (errno.ENOSPC, "free some disk space"),
     ],
 )
 def test_a_file_that_the_system_refuses_is_named_with_a_remedy(

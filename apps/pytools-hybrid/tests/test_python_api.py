@@ -462,7 +462,7 @@ def test_a_thread_that_outlives_the_main_one_is_told_that_the_main_one_has_to_wa
     opening, asking = done.stdout.splitlines()
     assert opening.startswith("no BlockingToolSearch can be opened after the main thread has ended")
     assert asking.startswith("this BlockingToolSearch was closed because")
-    assert all("wait for the others (`Thread.join`)" in told for told in (opening, asking))
+    assert all("wait for the other threads (`Thread.join`)" in told for told in (opening, asking))
 
 
 FORKING = """

@@ -177,7 +177,7 @@ def test_a_model_that_failed_is_left_alone_for_a_while(rerank, monkeypatch):
 
     assert len(asked.prompts) == 1
     assert reranked.tools == wide.tools[:3]
-    assert "left alone" in reranked.notes[-1]
+    assert "not called for another" in reranked.notes[-1]
     assert reranked.rerank.requests == 0
 
 

@@ -111,7 +111,7 @@ def test_without_a_model_vector_search_falls_back_to_words_and_says_so(settings,
     response = use(settings(embedding_model="none"), root, job)
 
     assert ids(response)[0] == "mcptools:github:create_issue"
-    assert "switched off" in response.notes[0]
+    assert "turned off" in response.notes[0]
 
 
 def test_a_model_that_fails_costs_the_vector_channel_and_the_reason_is_told(settings, root):

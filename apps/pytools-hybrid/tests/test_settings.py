@@ -69,7 +69,7 @@ def test_a_folder_with_the_separator_in_its_name_is_one_root(monkeypatch, tmp_pa
 def test_a_variable_that_names_no_folder_is_refused(monkeypatch):
     monkeypatch.setenv("PYTOOLS_DIR", os.pathsep)
 
-    with pytest.raises(SettingsError, match="--root / PYTOOLS_DIR: it names no folder"):
+    with pytest.raises(SettingsError, match="--root / PYTOOLS_DIR: it is empty"):
         Settings.from_flags({})
 
 

@@ -123,7 +123,7 @@ def test_names_may_have_hyphens(write):
         (f"root = {'[' * 5000}", "is not valid TOML"),
         ('root = "a\\u0000b"', "null byte"),
         ("root = 5", "give a folder"),
-        ("log-level = 'INFO'\nlog_level = 'INFO'", "is there twice"),
+        ("log-level = 'INFO'\nlog_level = 'INFO'", "is set twice"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_told_with_its_name(write, text, told):

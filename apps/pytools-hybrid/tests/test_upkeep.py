@@ -232,7 +232,7 @@ def test_a_pattern_of_the_policy_that_matches_nothing_is_told(settings, root, ca
             pass
 
     asyncio.run(main())
-    assert "pattern '*:gihub:*' of include or exclude matches no tool" in caplog.text
+    assert "the include or exclude pattern '*:gihub:*' matches no tool" in caplog.text
     assert "*:pdf:*" not in caplog.text
 
 

@@ -85,7 +85,7 @@ def vector_search() -> Verdict:
                     remedy = _reinstalling(*packages) if packages else None
                     return warning(f"{what}; numpy searches vectors instead", remedy)
                 return failed(
-                    f"{what}, and numpy cannot be imported: searches go by words",
+                    f"{what}, and numpy cannot be imported: searches use words alone",
                     _reinstalling(*packages, "numpy"),
                 )
             connection.execute("CREATE VIRTUAL TABLE near USING vec0(vector float[3])")

@@ -52,7 +52,7 @@ class Best:
             return (
                 f"Keep {name} ({BEST_BY} {value:.3f}): {already}. {other} is {-mean:.3f} above it, "
                 f"but the 95 % interval of that difference is {-high:+.3f} to {-low:+.3f}, which "
-                "holds 0: these queries cannot tell the two apart for sure."
+                "includes 0: these queries cannot tell the two apart."
             )
         chosen = self.chosen.configuration.selected_by
         how = (
