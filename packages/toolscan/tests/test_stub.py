@@ -35,7 +35,7 @@ def test_a_class_is_shown_with_the_fields_its_constructor_takes(tool):
         == '''from mcptools.demo.thing import Params, run
 
 class Params:
-    title: str  # Its name.
+    title: str  # What it is called.
     mode: Optional[Mode] = Mode.fast  # One of 'fast', 'slow'.
     # All of them, of which there may be many, in order. One of 'fast', 'slow'.
     modes: list[Mode] = ...
