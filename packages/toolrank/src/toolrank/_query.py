@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -102,6 +103,14 @@ def query_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[
 
 def request_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[Term]:
     """Return the terms of `query_terms` with what is known of their words."""
+    terms = _all_terms(text)
+    kept = [term for term in terms if term.text not in stop_words]
+    return (kept or [*terms])[:MAX_TERMS]
+
+
+# A search asks several times for those of its request and of its parts.
+@lru_cache(maxsize=16)
+def _all_terms(text: str) -> tuple[Term, ...]:
     terms: dict[str, Term] = {}
     for position, word in enumerate(query_words(text)):
         # A capital is a name's, but for the one that a sentence begins with.
@@ -113,8 +122,7 @@ def request_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> lis
             terms.setdefault(part, Term(part))
         if len(terms) >= _MAX_WORDS:
             break
-    kept = [term for term in terms.values() if term.text not in stop_words]
-    return (kept or list(terms.values()))[:MAX_TERMS]
+    return tuple(terms.values())
 
 
 def query_words(text: str) -> Iterator[Word]:
