@@ -65,7 +65,7 @@ def runner(file):
 
 
 @pytest.fixture
-def imported(file, tmp_path, monkeypatch):
+def imported(file, tmp_path, quick_imports, monkeypatch):
     """The package `mcptools.shop`, made and importable."""
 
     async def job():

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 from toolimport import ImportOptions, OptionError, import_servers
-from toolimport.generate import _worker
+from toolimport.generate import _importer, _worker
 
 from .small_server import answer_to
 
@@ -47,7 +47,7 @@ def write(tmp_path):
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, quick_imports):
     def run_import(file, **options):
         async def job():
             return await import_servers(file, tmp_path / "tree", ImportOptions(**options))
@@ -209,6 +209,7 @@ def test_a_schema_that_is_too_large_costs_its_own_tool_what_is_too_much(write, r
 
 
 def test_a_generator_that_cannot_be_loaded_fails_each_server_at_once(write, run, monkeypatch):
+    monkeypatch.setattr(_importer, "ModelWorker", _worker.ModelWorker)
     monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
     reports = run(write(a={}, b={}))
 
