@@ -425,7 +425,7 @@ def test_a_file_where_the_tree_should_be_is_told(write, run, tmp_path):
         run(write(a={}))
 
 
-def test_each_server_is_told_as_soon_as_it_is_finished(write, tmp_path):
+def test_each_server_is_told_as_soon_as_it_is_finished(write, tmp_path, quick_imports):
     file = write(slow={"after": str(tmp_path / "quick.told")}, quick={})
     told, stages = [], []
 
