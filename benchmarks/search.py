@@ -1,10 +1,10 @@
 """Quality and speed of search over a tree of tools with judged queries.
 
-usage: uv run python benchmarks/search.py [--maps FILE] TREE QUERIES [TREE QUERIES ...]
+usage: uv run python benchmarks/search.py [--model FILE] TREE QUERIES [TREE QUERIES ...]
 
 TREE is a tree of tools. QUERIES holds one JSON object a line: `query`, and `gold`, the ids of
-the tools that answer it. FILE holds other maps for the offline model, as
-benchmarks/quality/train_maps.py writes them. For each channel and fusion, over all queries of a
+the tools that answer it. FILE holds other weights of the offline model, as
+benchmarks/quality/train writes them. For each channel and fusion, over all queries of a
 tree: recall at 1 (share of queries with a right tool first), recall at 5 (mean share of the right
 tools among the first five), NDCG at 10 with binary gains (Järvelin & Kekäläinen 2002). Below, the
 time that one hybrid search takes in this process, the embedding of the query included, and how
@@ -44,12 +44,12 @@ def judge(found: Sequence[str], gold: set[str]) -> tuple[float, float, float]:
 
 
 async def measure(
-    tree: Path, queries: Path, database: Path, maps: Path | None
+    tree: Path, queries: Path, database: Path, weights: Path | None
 ) -> dict[str, tuple[float, ...]]:
     judged = [json.loads(line) for line in queries.read_text("utf-8").splitlines()]
     results: dict[str, tuple[float, ...]] = {}
     for variant, (mode, fusion) in VARIANTS.items():
-        embedder = StaticEmbedder(maps=maps)
+        embedder = StaticEmbedder(weights=weights)
         settings = Settings(db_path=database, fusion=fusion)
         async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
             report = await search.index.refresh()
@@ -77,14 +77,14 @@ async def measure(
 
 def main() -> None:
     paths = [Path(argument) for argument in sys.argv[1:]]
-    maps = None
-    if paths[:1] == [Path("--maps")]:
-        maps, paths = paths[1], paths[2:]
+    weights = None
+    if paths[:1] == [Path("--model")]:
+        weights, paths = paths[1], paths[2:]
     if not paths or len(paths) % 2:
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         sets = [
-            asyncio.run(measure(tree, queries, Path(folder, f"{number}.db"), maps))
+            asyncio.run(measure(tree, queries, Path(folder, f"{number}.db"), weights))
             for number, (tree, queries) in enumerate(zip(paths[::2], paths[1::2], strict=True))
         ]
     print("mean over the sets")

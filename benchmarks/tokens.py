@@ -1,13 +1,14 @@
 """What the server costs in tokens: its definitions and its answers, beside listing all tools.
 
-usage: uv run python benchmarks/tokens.py [--root DIR] [--queries FILE] [--tokenizer FILE]
+usage: uv run --with tokenizers python benchmarks/tokens.py --tokenizer FILE [--root DIR]
+           [--queries FILE]
 
 A real server is driven over stdio by the official client. FILE of queries holds one JSON object
 a line, with the key `query`; without it the requests come from the names of the tools. Texts are
-counted by the tokenizer that comes with the offline model (Llama 2's, of 32,000 words: most models
-of today need fewer tokens for the same text), or by any other in the JSON format of the tokenizers
-library. A definition is counted as compact JSON of its name, description and input schema, which is
-what a model is given of it.
+counted by a tokenizer in the JSON format of the tokenizers library, as the package wordllama 0.2.2 has
+Llama 2's, of 32,000 words (most models of today need fewer tokens for the same text). A definition is
+counted as compact JSON of its name, description and input schema, which is what a model is given of
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,6 @@ LEVELS = ("summary", "schema", "full")
 PROFILE_AIM = 900
 ANSWER_AIM = 1_200
 _SAMPLE = 100
-
-
-def offline_tokenizer() -> Path:
-    """Find the tokenizer of the offline model where it is installed."""
-    folder = Path(str(files("wordllama")), "tokenizers")
-    return folder / "l2_supercat_tokenizer_config.json"
 
 
 def counter(file: Path) -> Count:
@@ -173,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--root", type=Path, default=Path("examples/tools"))
     parser.add_argument("--queries", type=Path, help="requests, one JSON object a line")
-    parser.add_argument("--tokenizer", type=Path, default=offline_tokenizer())
+    parser.add_argument("--tokenizer", type=Path, required=True)
     options = parser.parse_args()
     lines = options.queries.read_text("utf-8").splitlines() if options.queries else []
     queries = [json.loads(line)["query"] for line in lines]

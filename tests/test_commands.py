@@ -243,7 +243,7 @@ class TestIndex:
         assert result.returncode == 2
         assert "--check / --rebuild" in result.stderr
 
-    @pytest.mark.parametrize("model", ["wordllama", "openai:without-a-key"])
+    @pytest.mark.parametrize("model", ["static", "openai:without-a-key"])
     def test_watching_tells_what_changes_until_it_is_interrupted(
         self, command, environment, home, tree, model
     ):

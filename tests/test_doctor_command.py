@@ -179,7 +179,7 @@ def test_the_models_that_could_be_used_are_told_with_what_the_others_lack(at_hub
     done = at_hub("models", "list", "--output", "json")
 
     choices = {it["setting"]: it for it in json.loads(done.stdout)}
-    assert choices["wordllama"]["works"]
+    assert choices["static"]["works"]
     assert choices["voyageai:voyage-4-lite"]["remedy"] == 'pip install "pytools-hybrid[voyageai]"'
 
 
@@ -227,7 +227,7 @@ def test_a_download_that_is_broken_off_leaves_no_model(at_hub, hub):
         ("sentence-transformers:absent", 1, "the hub has no model 'sentence-transformers/absent'"),
         ("sentence-transformers:./folder", 1, "is not a model of the hub"),
         ("ollama:nomic-embed-text", 2, "run: ollama pull nomic-embed-text"),
-        ("wordllama", 2, "is not a model to download"),
+        ("static", 2, "is not a model to download"),
         ("openai:text-embedding-3-small", 2, "is not a model to download"),
     ],
 )

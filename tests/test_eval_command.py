@@ -50,7 +50,7 @@ def test_the_json_holds_the_figures_of_each_mode(evaluate):
 
     assert result.returncode == 0
     report = json.loads(result.stdout)
-    assert (report["queries"], report["tools"], report["model"]) == (4, 119, "wordllama")
+    assert (report["queries"], report["tools"], report["model"]) == (4, 119, "static")
     assert list(report["modes"]) == ["bm25"]
     found = report["modes"]["bm25"]
     # Right at rank one: of q1 and q3 all, of q2 one of two, of q4 nothing.
@@ -81,7 +81,7 @@ def test_the_table_compares_all_modes_and_says_which_to_use(evaluate):
 
     assert result.returncode == 0
     first, table, by_kind, verdict = result.stdout.rstrip("\n").split("\n\n")
-    assert first == "4 queries, 119 tools, model wordllama"
+    assert first == "4 queries, 119 tools, model static"
     header, *rows = table.splitlines()
     assert header.split()[:4] == ["mode", "recall@1", "recall@7", "ndcg@10"]
     assert [row.split("  ")[0] for row in rows] == ROWS

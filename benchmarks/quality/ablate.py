@@ -1,12 +1,12 @@
 """What each ranking constant is worth: every table row changes one of them.
 
-usage: uv run python benchmarks/quality/ablate.py [--maps FILE] [--split SPLIT]
+usage: uv run python benchmarks/quality/ablate.py [--model FILE] [--split SPLIT]
            --set TREE QUERIES [--set TREE QUERIES ...]
 
 TREE is a tree of tools, QUERIES its judged queries (see benchmarks/search.py); with --split only
-those lines that name it. FILE holds maps for the offline model that were not learned from these
-queries: with maps that were, everything but vectors looks useless. Prints NDCG@10 of hybrid search
-for each set and their mean, and the CPU time of a search.
+those lines that name it. FILE holds weights of the offline model that were not learned from these
+queries: with weights that were, everything but vectors looks useless. Prints NDCG@10 of hybrid
+search for each set and their mean, and the CPU time of a search.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ def changed(changes: Sequence[Change]) -> Iterator[None]:
 
 
 async def ndcg(
-    tree: Path, queries: Path, split: str, database: Path, maps: Path | None
+    tree: Path, queries: Path, split: str, database: Path, weights: Path | None
 ) -> tuple[float, float]:
     lines = [json.loads(line) for line in queries.open("rb")]
     asked = [line for line in lines if not split or line.get("split", split) == split]
-    embedder = StaticEmbedder(maps=maps)
+    embedder = StaticEmbedder(weights=weights)
     async with ToolSearch(
         tree, Settings(db_path=database), embedder=embedder, refresh=False
     ) as tools:
@@ -114,7 +114,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--set", nargs=2, action="append", required=True, type=Path, dest="sets")
-    parser.add_argument("--maps", type=Path)
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--split", default="")
     arguments = parser.parse_args()
     names = [queries.parent.name + "/" + queries.stem for _, queries in arguments.sets]
@@ -126,7 +126,11 @@ def main() -> None:
                 measured = [
                     asyncio.run(
                         ndcg(
-                            tree, queries, arguments.split, Path(folder, f"{n}.db"), arguments.maps
+                            tree,
+                            queries,
+                            arguments.split,
+                            Path(folder, f"{n}.db"),
+                            arguments.model,
                         )
                     )
                     for n, (tree, queries) in enumerate(arguments.sets)

@@ -1,6 +1,6 @@
 """How good hybrid search is while only some of the tools have a vector.
 
-usage: uv run python benchmarks/quality/coverage.py [--at-once] [--maps FILE] [--split SPLIT]
+usage: uv run python benchmarks/quality/coverage.py [--at-once] [--model FILE] [--split SPLIT]
            [--draws N] --set TREE QUERIES [--set TREE QUERIES ...]
 
 TREE is a tree of tools, QUERIES its judged queries (see benchmarks/search.py); with --split only
@@ -80,7 +80,7 @@ def main() -> None:
     )
     parser.add_argument("--set", nargs=2, action="append", required=True, type=Path, dest="sets")
     parser.add_argument("--at-once", action="store_true")
-    parser.add_argument("--maps", type=Path)
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--split", default="")
     parser.add_argument("--draws", type=int, default=1)
     arguments = parser.parse_args()
@@ -95,7 +95,7 @@ def main() -> None:
         draws: list[list[Row]] = []
         for seed in range(arguments.draws):
             with tempfile.TemporaryDirectory() as folder:
-                embedder, database = kind(maps=arguments.maps), Path(folder, "index.db")
+                embedder, database = kind(weights=arguments.model), Path(folder, "index.db")
                 draws.append(asyncio.run(curve(tree, asked, embedder, seed, database)))
         name = f"{queries.parent.name}/{queries.stem}"
         for place, measure in enumerate(MEASURES):

@@ -1,14 +1,14 @@
 """What aliases are worth: searches with and without a `capabilities.toml`, by the column's weight.
 
 usage: uv run python benchmarks/quality/measure_capabilities.py TREE QUERIES FILE.toml
-           [--maps FILE] [--split dev] [--weights 0.25,0.5,1] [--embed]
+           [--model FILE] [--split dev] [--weights 0.25,0.5,1] [--embed]
 
 TREE is a tree of tools, QUERIES its judged queries, FILE what is said of some of its tools:
 capabilities/ has what a language model wrote for two trees, from the tools' texts alone, with the
 instructions of `pytools-hybrid enrich`. Where it is about some tools only, queries whose right
 tools have no aliases are a group of their own: they show whether others' aliases are in their way.
---maps: maps of the offline model that were not learned from these queries. --embed: let the vectors
-know the aliases too, at the end of each tool's text. `±` is half of a 95 % interval.
+--model: weights of the offline model that were not learned from these queries. --embed: let the
+vectors know the aliases too, at the end of each tool's text. `±` is half of a 95 % interval.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Measurement:
         self.asked = [line for line in lines if not split or line.get("split", split) == split]
         self.said = parse_capabilities(arguments.file.read_text("utf-8"), arguments.file)
         self.tree: Path = arguments.tree
-        self.maps: Path | None = arguments.maps
+        self.model: Path | None = arguments.model
         self.embeds: bool = arguments.embed
 
     async def runs(self, database: Path, *, weight: float | None) -> dict[SearchMode, Run]:
         """Ask all queries in each mode; without a weight, without aliases."""
-        embedder = StaticEmbedder(maps=self.maps)
+        embedder = StaticEmbedder(weights=self.model)
         settings = Settings(db_path=database, usage_log=False)
         async with ToolSearch(self.tree, settings, embedder=embedder, refresh=False) as tools:
             await tools.index.refresh()
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("tree", type=Path)
     parser.add_argument("queries", type=Path)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--maps", type=Path)
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--split", default="")
     parser.add_argument("--weights", default="0.25,0.5,1")
     parser.add_argument("--embed", action="store_true")

@@ -64,9 +64,9 @@ the [smaller build of torch](guides/models.md) works without them.
 DATA = """
 ## Data
 
-The offline model reads two files of wordllama: word vectors that its author distilled from the
-token embeddings of Llama 2 models and published under the MIT licence. toolembed's `NOTICE` says
-which part of the model is ours. Models that you choose have their own licences.
+The offline model is ours (Apache-2.0). Its training started from all-MiniLM-L6-v2 (Apache-2.0) and
+wordllama (MIT), word vectors distilled from the token embeddings of Llama 2 models; toolembed's
+`NOTICE` says more. Models that you choose have their own licences.
 """
 
 

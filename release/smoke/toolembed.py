@@ -4,7 +4,7 @@ import asyncio
 
 from toolembed import create_embedder
 
-embedder = create_embedder("wordllama")
+embedder = create_embedder("static")
 assert embedder is not None
 (vector,) = asyncio.run(embedder.embed_documents(["Merge PDF files."]))
 assert len(vector) == embedder.dimensions, len(vector)

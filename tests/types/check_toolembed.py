@@ -77,7 +77,7 @@ def an_index_and_any_store_of_tools_have_what_is_asked_for(
 
 def a_name_becomes_an_embedder() -> None:
     remedies = Remedies(distribution="finder")
-    assert_type(create_embedder("wordllama", remedies=remedies), LimitedEmbedder | None)
+    assert_type(create_embedder("static", remedies=remedies), LimitedEmbedder | None)
     assert_type(PROVIDERS["openai"].limits, EmbeddingLimits)
 
 

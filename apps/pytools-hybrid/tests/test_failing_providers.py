@@ -405,7 +405,7 @@ def test_an_answer_names_the_model_that_was_used_and_says_first_what_is_wrong(
 
     stand_in, probe = run(root, settings, job)
 
-    assert by_default.model.startswith("wordllama:")
+    assert by_default.model.startswith("static:")
     assert by_default.notes == ()
     assert stand_in.model == probe.model == by_default.model
     assert (
@@ -435,7 +435,7 @@ def test_doctor_says_what_searches_go_by_while_the_model_fails(openai, settings,
     with_vectors = look_at_embedder(wanted, tmp_path / "index.db", None)
     without = look_at_embedder(wanted, None, None)
 
-    assert "searches use wordllama:" in with_vectors.message
+    assert "searches use static:" in with_vectors.message
     assert "searches use words alone" in without.message
 
 

@@ -86,7 +86,7 @@ def test_a_word_that_is_right_is_surer_than_one_that_is_not(fuzzy):
 
 
 def test_only_the_fuzzy_channel_runs_and_none_is_lost(fuzzy):
-    for model in ("none", "wordllama"):
+    for model in ("none", "static"):
         (response,) = fuzzy("creat isu", model=model)
         assert response.channels == ("fuzzy",)
         assert response.lost == ()

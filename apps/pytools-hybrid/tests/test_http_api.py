@@ -93,7 +93,7 @@ def problem(answer, status):
 
 
 async def test_a_search_gives_tools_with_reasons_and_what_else_there_is_to_say(serve, toolbox):
-    async with serve(embedding_model="wordllama") as client:
+    async with serve(embedding_model="static") as client:
         answer = (
             await client.get("/search", params={"q": "join pdf documents", "limit": 2})
         ).json()
@@ -121,7 +121,7 @@ async def test_a_search_gives_tools_with_reasons_and_what_else_there_is_to_say(s
 
 
 async def test_a_search_takes_a_mode_a_scope_and_a_threshold(serve):
-    async with serve(embedding_model="wordllama") as client:
+    async with serve(embedding_model="static") as client:
         ours = await client.get("/search", params={"q": "words of a text", "scope": "gentools"})
         words = await client.get("/search", params={"q": "words of a text", "mode": "bm25"})
         sure = await client.get("/search", params={"q": "brew coffee", "threshold": 0.9})
@@ -348,7 +348,7 @@ async def test_tools_outside_the_policy_are_nowhere(serve):
 
 
 async def test_the_usage_record_is_summed_up(serve):
-    async with serve(embedding_model="wordllama") as client:
+    async with serve(embedding_model="static") as client:
         answer = (await client.get("/search", params={"q": "join pdf documents"})).json()
         first, search_id = answer["results"][0]["id"], answer["metadata"]["search_id"]
         report = {"tool_id": first, "success": True, "latency_ms": 12.5, "search_id": search_id}
@@ -446,7 +446,7 @@ async def test_a_path_that_is_none_is_a_problem(client, path):
 
 
 async def test_health_tells_of_the_index(serve):
-    async with serve(embedding_model="wordllama") as client:
+    async with serve(embedding_model="static") as client:
         await client.get("/search?q=pdf")
         health = (await client.get("/health")).json()
 
@@ -466,7 +466,7 @@ async def test_without_a_model_health_names_the_channels_that_are_left(serve):
 
 
 async def test_what_happens_is_counted_for_prometheus(serve):
-    async with serve(embedding_model="wordllama") as client:
+    async with serve(embedding_model="static") as client:
         await client.get("/search?q=pdf")
         await client.get("/search?q=pdf&limit=0")
         await client.get("/health")

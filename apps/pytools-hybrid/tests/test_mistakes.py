@@ -62,8 +62,8 @@ def test_an_unknown_mode_over_http_and_mcp_is_an_error_that_names_the_modes(mode
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        ("wordlama", "wordllama"),
-        ("WordLlama", "wordllama"),
+        ("statik", "static"),
+        ("Static", "static"),
         ("nonne", "none"),
         ("opnai:text-embedding-3-small", "openai"),
         ("sentence-transformer:all-MiniLM-L6-v2", "sentence-transformers"),

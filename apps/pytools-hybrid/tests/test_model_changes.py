@@ -8,7 +8,7 @@ import pytest
 from pytools_hybrid import SearchMode, ToolSearch
 from toolembed import EmbeddingError, EmbeddingLimits, FailureKind
 
-OFFLINE = "wordllama:l2_supercat_256+tools1"
+OFFLINE = "static:tools2"
 
 
 class WordsEmbedder:

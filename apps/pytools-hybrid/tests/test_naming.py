@@ -107,7 +107,7 @@ def test_a_name_is_first_whatever_the_limit(settings, toolbox, limit):
         ("resze a pictrue", "gentools:image:resize_image"),
     ],
 )
-@pytest.mark.parametrize("model", ["none", "wordllama"])
+@pytest.mark.parametrize("model", ["none", "static"])
 def test_a_slip_finds_the_tool_with_a_model_and_without(settings, toolbox, model, typed, meant):
     (response,) = ask(settings(embedding_model=model), toolbox, {"query": typed})
 

@@ -153,7 +153,7 @@ def test_something_else_at_its_address_is_no_ollama(monkeypatch):
 def test_the_offline_model_always_works():
     first = next(model_choices())
 
-    assert (first.setting, first.works, first.was_asked) == ("wordllama", True, True)
+    assert (first.setting, first.works, first.was_asked) == ("static", True, True)
     assert "256 dimensions" in first.message
 
 

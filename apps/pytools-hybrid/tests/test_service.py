@@ -137,7 +137,7 @@ def test_vectors_of_another_model_are_not_compared_with_the_query(settings, root
     response = use(settings(embedding_model="test", embedding_dim=256), root, job)
 
     assert ids(response)[0] == "mcptools:github:create_issue"
-    assert "wordllama:l2_supercat_256+tools1" in response.notes[0]
+    assert "static:tools2" in response.notes[0]
 
 
 def test_a_weight_of_zero_switches_a_channel_off(settings, root):

@@ -11,7 +11,7 @@ from pytools_hybrid.settings import Roots
 def test_the_defaults_need_nothing():
     settings = Settings.from_flags({})
 
-    assert settings.embedding_model == "wordllama"
+    assert settings.embedding_model == "static"
     assert settings.sync
     assert settings.watch
     assert (settings.bm25_weight, settings.vec_weight) == (1.0, 1.0)

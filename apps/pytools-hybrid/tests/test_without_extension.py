@@ -57,7 +57,7 @@ def test_without_a_model_it_is_not_mentioned(root, settings):
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-@pytest.mark.parametrize("model", ["wordllama", "openai:stub"])
+@pytest.mark.parametrize("model", ["static", "openai:stub"])
 def test_where_numpy_is_missing_too_searches_go_by_words(root, settings, openai, model):
     response, told = answer(root, settings(embedding_model=model))
 
@@ -65,7 +65,7 @@ def test_where_numpy_is_missing_too_searches_go_by_words(root, settings, openai,
     assert "vector channel lost" in response.lost[0]
     for notes in (response.notes, told):
         assert "numpy cannot be imported, so searches use words alone" in notes[0]
-    assert bool(openai.texts) == (model != "wordllama"), "vectors are kept for when it is back"
+    assert bool(openai.texts) == (model != "static"), "vectors are kept for when it is back"
 
 
 def test_a_server_without_the_extension_does_not_take_vectors_from_one_with_it(

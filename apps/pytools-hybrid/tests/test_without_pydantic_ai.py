@@ -113,7 +113,7 @@ def test_a_provider_that_only_pydantic_ai_may_know_could_be_misspelt(absent):
     assert said.endswith('; pip install "pytools-hybrid[pydantic-ai]"')
 
 
-@pytest.mark.parametrize("model", ["wordllama", "none"])
+@pytest.mark.parametrize("model", ["static", "none"])
 def test_models_that_are_ours_need_it_not(absent, model):
     assert Settings.from_flags({"embedding_model": model}).embedding_model == model
 
@@ -126,7 +126,7 @@ def test_of_models_only_the_default_can_be_used(absent, monkeypatch):
     monkeypatch.setenv("OLLAMA_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENAI_API_KEY", "of no use")
     choices = {choice.setting: choice for choice in model_choices()}
-    assert [name for name, choice in choices.items() if choice.works] == ["wordllama"]
+    assert [name for name, choice in choices.items() if choice.works] == ["static"]
     openai = choices["openai:text-embedding-3-small"]
     assert openai.remedy == 'pip install "pytools-hybrid[openai]"'
 

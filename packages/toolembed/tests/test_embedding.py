@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import math
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -31,6 +32,7 @@ from pydantic_ai.exceptions import (
 )
 from toolembed import EmbeddingError, FailureKind, StaticEmbedder, create_embedder, stand_in
 from toolembed._provider import ProviderEmbedder
+from toolembed._static import _WEIGHTS
 from toolembed.providers import PROVIDERS
 from toolembed.pydantic_ai import StaticEmbeddingModel
 from toolembed.testing import check_embedder
@@ -82,13 +84,13 @@ class HashingModel(EmbeddingModel):
 @pytest.mark.parametrize(
     "embedder",
     [
-        create_embedder("wordllama"),
+        create_embedder("static"),
         create_embedder("test"),
         create_embedder("test", dimensions=24),
         ProviderEmbedder(StaticEmbeddingModel()),
         ProviderEmbedder(HashingModel()),
     ],
-    ids=["wordllama", "test", "test@24", "wordllama through pydantic-ai", "a model object"],
+    ids=["static", "test", "test@24", "static through pydantic-ai", "a model object"],
 )
 def test_every_embedder_keeps_the_contract(embedder):
     asyncio.run(check_embedder(embedder))
@@ -144,7 +146,7 @@ def test_without_numpy_a_query_has_the_same_vector():
         "from toolembed import StaticEmbedder\n"
         "texts = ['open an issue', '', 'メール 🛠']\n"
         "plain = StaticEmbedder().encode_queries(texts)\n"
-        "assert 'numpy' not in sys.modules\n"
+        "assert not {'numpy', 'pydantic_ai'} & set(sys.modules)\n"
         "import numpy\n"
         "assert numpy.allclose(plain, StaticEmbedder().encode_queries(texts), rtol=1e-9)\n"
     )
@@ -184,7 +186,7 @@ def test_many_texts_go_in_requests_that_a_provider_takes():
 @pytest.mark.parametrize(
     ("model", "texts", "concurrency"),
     [
-        ("wordllama", 256, 1),
+        ("static", 256, 1),
         ("openai:text-embedding-3-small", 64, 2),
         ("gateway/openai:text-embedding-3-small", 64, 2),
         ("google-gla:gemini-embedding-001", 64, 2),
@@ -214,7 +216,7 @@ def test_the_rate_of_requests_is_the_one_that_is_set():
     limits = create_embedder(model, requests_per_minute=100).limits
 
     assert limits == replace(create_embedder(model).limits, requests_per_minute=100)
-    assert create_embedder("wordllama", requests_per_minute=100).limits.requests_per_minute is None
+    assert create_embedder("static", requests_per_minute=100).limits.requests_per_minute is None
     with pytest.raises(ValueError, match="requests_per_minute"):
         create_embedder(model, requests_per_minute=0)
 
@@ -238,7 +240,7 @@ def test_requests_hold_no_more_tokens_than_the_provider_takes():
 
 
 def test_dimensions_are_those_chosen_or_those_of_the_first_vector():
-    assert create_embedder("wordllama").dimensions == 256
+    assert create_embedder("static").dimensions == 256
     assert create_embedder("openai:text-embedding-3-small", dimensions=512).dimensions == 512
     embedder = ProviderEmbedder(HashingModel())
     assert embedder.dimensions is None
@@ -418,18 +420,19 @@ def test_a_provider_without_a_key_is_unavailable(monkeypatch):
 @pytest.mark.parametrize(
     ("model_id", "wanted", "given"),
     [
-        ("wordllama:l2_supercat_256+tools1", "openai:text-embedding-3-small", "same"),
-        ("wordllama:l2_supercat_256+tools1", "sentence-transformers:x", "same"),
+        ("static:tools2", "openai:text-embedding-3-small", "same"),
+        ("static:tools2", "sentence-transformers:x", "same"),
         ("openai:text-embedding-3-small", "openai:text-embedding-3-large", "same"),
         ("openai:text-embedding-3-small@256", "openai:text-embedding-3-small", "same"),
         ("google:gemini-embedding-001@768", "google:gemini-embedding-001@3072", "same"),
         ("bedrock:amazon.titan-embed-text-v2:0", "bedrock:cohere.embed-v4:0@256", "same"),
         ("test@24", "test", None),
         ("openai:text-embedding-3-small", "openai:text-embedding-3-small", None),
-        ("openai:text-embedding-3-small", "wordllama:l2_supercat_256+tools1", None),
+        ("openai:text-embedding-3-small", "static:tools2", None),
         ("openai:text-embedding-3-small", "cohere:embed-v4.0", None),
         ("sentence-transformers:a", "sentence-transformers:b", None),
-        ("wordllama:of_another_version", "wordllama:l2_supercat_256+tools1", None),
+        ("static:of_another_version", "static:tools2", None),
+        ("wordllama:l2_supercat_256+tools1", "static:tools2", None),
         ("hashing:sha256", "hashing:sha1", None),
     ],
 )
@@ -446,7 +449,7 @@ def test_a_provider_without_its_package_is_named_with_the_remedy():
 
 
 def test_dimensions_that_the_default_does_not_have_are_pointed_out(caplog):
-    create_embedder("wordllama", dimensions=3072)
+    create_embedder("static", dimensions=3072)
 
     assert "3072 is ignored" in caplog.text
 
@@ -459,7 +462,7 @@ def test_an_unknown_provider_is_named():
 @pytest.mark.parametrize(
     ("setting", "dimensions", "model_id"),
     [
-        ("wordllama", None, "wordllama:l2_supercat_256+tools1"),
+        ("static", None, "static:tools2"),
         ("openai:text-embedding-3-small", None, "openai:text-embedding-3-small"),
         ("openai:text-embedding-3-small", 512, "openai:text-embedding-3-small@512"),
         ("google-gla:gemini-embedding-001", 3072, "google:gemini-embedding-001@3072"),
@@ -471,41 +474,37 @@ def test_the_model_id_tells_apart_what_gives_other_vectors(setting, dimensions, 
     assert create_embedder(setting, dimensions=dimensions).model_id == model_id
 
 
-def test_wordllamas_own_code_is_never_imported():
-    code = (
-        "import sys\n"
-        "from toolembed import StaticEmbedder\n"
-        "StaticEmbedder().encode_queries(['a query'])\n"
-        "assert not {'wordllama', 'numpy', 'pydantic_ai'} & set(sys.modules)\n"
-        "StaticEmbedder().encode_documents(['many documents'] * 1000)\n"
-        "assert 'wordllama' not in sys.modules\n"
-    )
-
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
-@pytest.mark.parametrize("damage", ["missing", "altered"])
-def test_damaged_data_files_are_reported_and_not_used(tmp_path, monkeypatch, damage):
-    package = tmp_path / "wordllama"
-    (package / "weights").mkdir(parents=True)
-    (package / "tokenizers").mkdir()
-    (package / "__init__.py").touch()
-    if damage == "altered":
-        from importlib.util import find_spec
-        from pathlib import Path
-
-        real = Path(find_spec("wordllama").submodule_search_locations[0])
-        name = "tokenizers/l2_supercat_tokenizer_config.json"
-        (package / name).write_bytes((real / name).read_bytes())
-        (package / "weights/l2_supercat_256.safetensors").write_bytes(b"other weights")
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    with pytest.raises(EmbeddingError, match="wordllama"):
-        StaticEmbedder().encode_queries(["anything"])
+def damaged(weights):
+    """Return files that are not weights of ours, by what is wrong with them."""
+    (length,) = struct.unpack_from("<Q", weights)
+    header, tensors = weights[8 : 8 + length], weights[8 + length :]
+    other = header.replace(b"[256,256]", b"[128,512]")
+    return {
+        "empty": b"",
+        "text": b"<html>404 Not Found</html>",
+        "cut": weights[:-1],
+        "without its map": weights[:8] + header.replace(b"document", b"dokument") + tensors,
+        "of other dimensions": weights[:8] + other + tensors,
+    }
 
 
-def test_a_missing_package_is_reported(monkeypatch):
-    monkeypatch.setattr(sys, "path", [])
+@pytest.mark.parametrize(
+    "damage", ["empty", "text", "cut", "without its map", "of other dimensions"]
+)
+def test_weights_that_are_damaged_are_reported_and_not_used(tmp_path, damage):
+    file = tmp_path / "weights.safetensors"
+    file.write_bytes(damaged(_WEIGHTS.read_bytes())[damage])
 
-    with pytest.raises(EmbeddingError, match="not installed"):
-        StaticEmbedder().encode_queries(["anything"])
+    with pytest.raises(EmbeddingError, match=r"its weights .* reinstall toolembed"):
+        StaticEmbedder(weights=file).encode_queries(["anything"])
+
+
+def test_weights_of_ones_own_give_vectors_of_a_model_of_their_own(tmp_path):
+    file = tmp_path / "weights.safetensors"
+    file.write_bytes(_WEIGHTS.read_bytes())
+    own = StaticEmbedder(weights=file)
+
+    assert own.encode_queries(["find"]) == StaticEmbedder().encode_queries(["find"])
+    assert own.model_id != StaticEmbedder().model_id
+    with pytest.raises(OSError, match="absent"):
+        StaticEmbedder(weights=tmp_path / "absent")

@@ -2,7 +2,7 @@
 
 A name becomes an embedder, and whatever has texts without a vector is embedded by it::
 
-    embedder = create_embedder("wordllama")
+    embedder = create_embedder("static")
     await embed_pending(store, embedder, limits=embedder.limits)
 
 Embedders: `create_embedder`, `StaticEmbedder`, `stand_in`; the `Embedder` protocol, and

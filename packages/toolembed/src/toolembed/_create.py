@@ -31,7 +31,7 @@ def create_embedder(
     """Return the embedder for a model's name; nothing is loaded or connected yet.
 
     Args:
-        model: `wordllama` for the offline default, `none` for no vectors, `test` for
+        model: `static` for the offline default, `none` for no vectors, `test` for
             pydantic-ai's test model, or a pydantic-ai model string (`openai:…`).
         dimensions: The length of the vectors, where the model lets one choose.
         requests_per_minute: How many requests the provider's plan allows; None where nobody

@@ -32,7 +32,7 @@ __all__ = [
     "provider_of",
 ]
 
-OFFLINE = "wordllama"
+OFFLINE = "static"
 """The model that comes with the installation and works offline."""
 
 TEST_MODEL = "test"

@@ -31,7 +31,7 @@ __all__ = ["StaticEmbeddingModel"]
 
 
 class StaticEmbeddingModel(EmbeddingModel):
-    """wordllama's static vectors behind pydantic-ai's embedding interface."""
+    """The static vectors behind pydantic-ai's embedding interface."""
 
     def __init__(self, *, settings: EmbeddingSettings | None = None) -> None:
         super().__init__(settings=settings)

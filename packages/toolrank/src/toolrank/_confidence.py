@@ -58,10 +58,10 @@ _MODELS: Mapping[frozenset[str], tuple[float, Mapping[str, float]]] = MappingPro
             {"coverage": 3.73, "terms": 1.25, "named": 1.18},
         ),
         frozenset({"strength"}): (-1.68, {"strength": 3.47}),
-        frozenset({"contrast"}): (-1.18, {"contrast": 9.71}),
+        frozenset({"contrast"}): (-1.92, {"contrast": 11.67}),
         frozenset({"coverage", "terms", "contrast"}): (
-            -4.01,
-            {"coverage": 3.37, "terms": 1.28, "contrast": 8.62},
+            -5.23,
+            {"coverage": 3.4, "terms": 1.51, "contrast": 11.19},
         ),
     }
 )

@@ -55,7 +55,7 @@ def evaluate(
             "--model",
             "--embedding-model",
             help="The embedding model, as for search. [env: PYTOOLS_EMBEDDING_MODEL; default: "
-            "wordllama]",
+            "static]",
         ),
     ] = None,
     mode: Annotated[

@@ -39,8 +39,8 @@ Model = Annotated[
         "--embedding-model",
         "--model",
         metavar="MODEL",
-        help="'wordllama' (offline), 'none', or a pydantic-ai model such as "
-        "'openai:text-embedding-3-small'. [env: PYTOOLS_EMBEDDING_MODEL; default: wordllama]",
+        help="'static' (offline), 'none', or a pydantic-ai model such as "
+        "'openai:text-embedding-3-small'. [env: PYTOOLS_EMBEDDING_MODEL; default: static]",
     ),
 ]
 

@@ -105,7 +105,7 @@ class SettingFields(BaseSettings):
     )
     embedding_model: str = Field(
         DEFAULT_MODEL,
-        description="`wordllama` (comes with the installation, offline), `none`, `test` (for "
+        description="`static` (comes with the installation, offline), `none`, `test` (for "
         "tests only: its vectors mean nothing), or a pydantic-ai model: `openai:…`, `google:…`, "
         "`cohere:…`, `voyageai:…`, `ollama:…`, `sentence-transformers:…`",
     )

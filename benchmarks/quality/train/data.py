@@ -1,0 +1,149 @@
+"""What is learned from: collections of tools, and requests with the tools that answer them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolscan import ToolId, embedding_text, scan
+
+__all__ = ["TRAINING", "Collection", "Pool", "read_tree", "training_pool"]
+
+TRAINING = Path(__file__).parents[1] / "training"
+_TENTHS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """Tools that are searched together, and requests.
+
+    Attributes:
+        name: What it is called in the output.
+        tools: The text of each tool, as an index embeds it.
+        requests: What is asked.
+        right: For each request the tools that answer it, by their place.
+    """
+
+    name: str
+    tools: tuple[str, ...]
+    requests: tuple[str, ...]
+    right: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Our own tools and requests.
+
+    Attributes:
+        learned: A collection for each file.
+        held: The categories that nothing is learned from, all in one collection.
+    """
+
+    learned: tuple[Collection, ...]
+    held: Collection
+
+
+def training_pool(folder: Path = TRAINING, *, hold: bool = True) -> Pool:
+    """Read the tools and requests of a folder.
+
+    Args:
+        folder: Holds `tools_X.jsonl` with their requests, and `compound_X.jsonl`, requests that
+            need several of those tools.
+        hold: Whether a tenth of the categories is held back; False learns from all.
+    """
+    files = sorted(folder.glob("tools_*.jsonl"))
+    learned, held = [], []
+    for file in files:
+        tools = _lines(file)
+        compounds = _lines(file.with_name(file.name.replace("tools_", "compound_")))
+        for is_held, into in ((False, learned), (True, held)):
+            kept = [tool for tool in tools if (hold and _is_held(tool["category"])) == is_held]
+            if kept:
+                into.append(_own(f"own {file.stem[6:]}", kept, compounds))
+    return Pool(learned=tuple(learned), held=_together("own, held back", held))
+
+
+def read_tree(root: Path, queries: Path) -> Collection:
+    """Read a tree of tools and its queries, JSON lines with `query` and `gold`.
+
+    Those whose `split` is `test` are left out: nothing is ever learned from them.
+    """
+    records = sorted(scan(root).records, key=lambda record: str(record.id))
+    place = {str(record.id): row for row, record in enumerate(records)}
+    texts = [
+        embedding_text(r.id, r.description, (p.alias or p.name for p in r.parameters), tags=r.tags)
+        for r in records
+    ]
+    judged = [
+        (line["query"], right)
+        for line in _lines(queries)
+        if line.get("split") != "test"
+        and (right := tuple(place[gold] for gold in line["gold"] if gold in place))
+    ]
+    return _collection(str(root), texts, judged)
+
+
+def _own(
+    name: str, tools: Sequence[dict[str, Any]], compounds: Iterable[dict[str, Any]]
+) -> Collection:
+    place = {(tool["category"], tool["name"]): row for row, tool in enumerate(tools)}
+    texts = [
+        embedding_text(
+            _tool_id(tool["category"], tool["name"]),
+            tool["description"],
+            [parameter["name"] for parameter in tool["parameters"]],
+        )
+        for tool in tools
+    ]
+    judged = [(query, (row,)) for row, tool in enumerate(tools) for query in tool["queries"]]
+    for compound in compounds:
+        right = [place.get((category, name)) for category, name in compound["gold"]]
+        # One whose tools are partly held back is in neither half.
+        if None not in right:
+            judged.append((compound["query"], tuple(row for row in right if row is not None)))
+    return _collection(name, texts, judged)
+
+
+def _collection(
+    name: str, texts: Iterable[str], judged: Iterable[tuple[str, tuple[int, ...]]]
+) -> Collection:
+    requests, right = zip(*judged, strict=True)
+    return Collection(name=name, tools=tuple(texts), requests=requests, right=right)
+
+
+def _together(name: str, parts: Sequence[Collection]) -> Collection:
+    tools: list[str] = []
+    judged: list[tuple[str, tuple[int, ...]]] = []
+    for part in parts:
+        start = len(tools)
+        tools += part.tools
+        judged += (
+            (request, tuple(start + row for row in rows))
+            for request, rows in zip(part.requests, part.right, strict=True)
+        )
+    return Collection(
+        name=name,
+        tools=tuple(tools),
+        requests=tuple(request for request, _ in judged),
+        right=tuple(rows for _, rows in judged),
+    )
+
+
+def _is_held(category: str) -> bool:
+    return int(hashlib.sha256(category.encode()).hexdigest(), 16) % _TENTHS == 0
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+def _tool_id(category: str, name: str) -> ToolId:
+    # Some of our tools are called what no file could be.
+    words = (part.replace(":", " ").replace("/", " ") for part in (category, name))
+    return ToolId(source="mcptools", **dict(zip(("category", "name"), words, strict=True)))

@@ -1,0 +1,33 @@
+"""Eight bits for each weight of a matrix, and a scale for each of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from train.tensors import Array
+
+__all__ = ["quantized", "rounded"]
+
+_ROWS = ("words", "places")
+
+
+def rounded(matrix: Array, axis: int) -> tuple[Array, Array]:
+    """Return the matrix in steps of a scale, and the scale of what `axis` runs through."""
+    scale = np.maximum(np.abs(matrix).max(axis=axis, keepdims=True), 1e-9) / 127
+    # Rounded before it is used, so that what is read is what was meant.
+    scale = np.maximum(scale.astype("f2"), np.float16(6e-8)).astype("f4")
+    steps = np.clip(np.rint(matrix / scale), -127, 127).astype(np.int8)
+    return steps, scale.squeeze(axis).astype("f2")
+
+
+def quantized(weights: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what is written of a transformer: `NAME.scale` is beside what it scales."""
+    found: dict[str, Array] = {}
+    for name, values in weights.items():
+        if values.ndim == 1:
+            found[name] = values.astype("f2")
+        else:
+            found[name], found[f"{name}.scale"] = rounded(values, int(name in _ROWS))
+    return found

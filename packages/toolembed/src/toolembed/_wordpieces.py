@@ -1,0 +1,75 @@
+"""Texts to numbers of word pieces, as BERT's models read them (Devlin et al. 2019)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["UNKNOWN", "WordPieces"]
+
+UNKNOWN = 100
+"""The number of what is not in the vocabulary."""
+
+_VOCABULARY = "wordpieces.txt"
+_LONGEST_WORD = 100
+# As many different words as a large tree has; some 200 bytes each.
+_REMEMBERED = 1 << 14
+_IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+# An ideograph, a word, or a mark.
+_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+|[^\w\s]|_")
+# Accents, and characters that nobody sees.
+_DROPPED = frozenset({"Mn", "Cf", "Cs"})
+
+
+class WordPieces:
+    """The vocabulary of BERT's uncased models: words, and pieces that begin or continue one.
+
+    Raises:
+        OSError: The vocabulary is not where it was installed.
+    """
+
+    def __init__(self) -> None:
+        text = files(__package__).joinpath(_VOCABULARY).read_text("utf-8")
+        self._numbers = {piece: number for number, piece in enumerate(text.split("\n")[:-1])}
+        self._pieces = lru_cache(_REMEMBERED)(self._split)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __contains__(self, piece: object) -> bool:
+        return piece in self._numbers
+
+    def numbers(self, text: str) -> list[int]:
+        """Return the numbers of a text's pieces; an empty list where it has no words."""
+        text = text.lower()
+        if not text.isascii():
+            decomposed = unicodedata.normalize("NFD", text)
+            text = "".join(c for c in decomposed if unicodedata.category(c) not in _DROPPED)
+        return [number for word in _WORD.findall(text) for number in self._pieces(word)]
+
+    def _split(self, word: str) -> tuple[int, ...]:
+        """Take the longest piece that the rest of a word begins with, until nothing is left."""
+        if len(word) > _LONGEST_WORD:
+            return (UNKNOWN,)
+        found: list[int] = []
+        start = 0
+        while start < len(word):
+            for end in range(len(word), start, -1):
+                piece = word[start:end] if start == 0 else f"##{word[start:end]}"
+                number = self._numbers.get(piece)
+                if number is not None:
+                    break
+            else:
+                return (UNKNOWN,)
+            found.append(number)
+            start = end
+        return tuple(found)

@@ -1,0 +1,45 @@
+"""Word pieces: what a text is made of, for the static vectors and the transformer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolembed._wordpieces import UNKNOWN, WordPieces
+
+PIECES = WordPieces()
+NAMES = list(PIECES)
+
+
+def spelt(text):
+    return [NAMES[number] for number in PIECES.numbers(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("", []),
+        (" \n\t", []),
+        ("Merge two PDFs!", ["merge", "two", "pdf", "##s", "!"]),
+        ("create_issue", ["create", "_", "issue"]),
+        ("Zürich, naïve", ["zurich", ",", "naive"]),
+        ("unaffable", ["una", "##ffa", "##ble"]),
+        ("東京 tower", ["東", "京", "tower"]),
+        ("zero\u200bwidth", ["zero", "##wi", "##dt", "##h"]),
+        ("🛠", ["[UNK]"]),
+        ("x" * 101, ["[UNK]"]),
+        ("half a pair \ud83d", ["half", "a", "pair"]),
+    ],
+)
+def test_a_text_is_divided_into_the_longest_pieces_there_are(text, pieces):
+    assert spelt(text) == pieces
+
+
+@given(st.text(alphabet=st.characters(codec="ascii"), max_size=200))
+def test_pieces_put_together_are_the_words_of_the_text(text):
+    if UNKNOWN not in PIECES.numbers(text):
+        joined = "".join(piece.removeprefix("##") for piece in spelt(text))
+        assert joined == "".join(text.lower().split())
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_numbers_of_the_vocabulary(text):
+    assert all(0 <= number < len(PIECES) for number in PIECES.numbers(text))
