@@ -220,7 +220,7 @@ def _evidence(
         "terms": len(query_terms(text)),
         "named": name_share(text, _name(id_)),
         "strength": lexical_strength(alike.score if alike else 0.0, words.statistics(text)),
-        "contrast": vector.score - vector.rivals if vector else 0.0,
+        "contrast": vector.score - max(vector.rivals, 0.0) if vector else 0.0,
     }
     return Evidence(**{name: known[name] for name in features})
 

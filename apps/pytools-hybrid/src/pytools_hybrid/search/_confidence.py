@@ -138,7 +138,10 @@ def _strength(contributions: Sequence[Contribution], scale: float) -> float:
 
 
 def _contrast(contributions: Sequence[Contribution]) -> float:
-    found = (each.score - each.rivals for each in contributions if each.retriever == "vector")
+    # Among two or three tools the rivals may point away, which says no more than nothing in common.
+    found = (
+        each.score - max(each.rivals, 0.0) for each in contributions if each.retriever == "vector"
+    )
     return next(found, 0.0)
 
 
