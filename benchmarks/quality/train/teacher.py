@@ -1,4 +1,4 @@
-"""What others' models say of a text or a word: what the static vectors begin with and are taught."""
+"""What others' models say of texts and words: where the static vectors begin, what teaches them."""
 
 from __future__ import annotations
 
