@@ -3,18 +3,28 @@
 The app's tests run the kit over its store in SQLite, also beside a process that writes.
 """
 
+import threading
+from contextlib import contextmanager
+
 import pytest
 from toolindex.testing import check_store
 
 from .memory_store import MemoryStore
 
 
-class KeepsWhatIsGone(MemoryStore):
-    def sync(self, scanned, **options):
-        before = self.state.records
-        report = super().sync(scanned, **options)
-        self.change(records={**before, **self.state.records})
-        return report
+class BelongsToItsThread(MemoryStore):
+    """As one on a connection of sqlite3 would."""
+
+    def __init__(self, place=None):
+        super().__init__(place)
+        self.thread = threading.get_ident()
+
+    @contextmanager
+    def reading(self):
+        if threading.get_ident() != self.thread:
+            raise RuntimeError("made in another thread")
+        with super().reading() as reader:
+            yield reader
 
 
 def test_a_store_in_memory_keeps_every_promise():
@@ -22,5 +32,5 @@ def test_a_store_in_memory_keeps_every_promise():
 
 
 def test_a_store_that_breaks_a_promise_is_refused_and_the_message_names_the_promise():
-    with pytest.raises(AssertionError, match="a store holds what was scanned"):
-        check_store(KeepsWhatIsGone)
+    with pytest.raises(AssertionError, match="Every call may come from any thread"):
+        check_store(BelongsToItsThread)
