@@ -187,3 +187,12 @@ def test_the_texts_of_tools_are_named_as_they_are_pending(index, fill):
     assert len(hashes) == 1
     assert hashes < set(index.pending("m", limit=10))
     assert set(index.pending("m", limit=10, among=hashes | {"gone"})) == hashes
+
+
+def test_of_some_ids_those_with_a_vector_of_the_model_are_told(index, fill):
+    fill(index, {"mcptools:a:one": "One."}, model_id="m")
+    fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."})
+    ids = ["mcptools:a:one", "mcptools:a:two", "mcptools:a:gone"]
+    with index.reading() as reader:
+        assert reader.with_vectors(ids, model_id="m") == {"mcptools:a:one"}
+        assert reader.with_vectors(ids, model_id="other") == set()
