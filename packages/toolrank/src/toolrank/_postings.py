@@ -150,7 +150,7 @@ def best_sums(
     low = min((rows[0] for rows in held), default=0)
     span = max((rows[-1] for rows in held), default=0) - low + 1
     # Its import takes as long as many sums: whoever searches vectors has imported it.
-    if held and span <= _SPAN and "numpy" in sys.modules:
+    if held and span <= _SPAN and sys.modules.get("numpy") is not None:
         return _best_in_arrays(ordered, depth, allowed, low=low, span=span)
     sums: dict[int, float] = {}
     least = 0.0
