@@ -43,3 +43,12 @@ def test_pieces_put_together_are_the_words_of_the_text(text):
 @given(st.text(max_size=200))
 def test_any_text_has_numbers_of_the_vocabulary(text):
     assert all(0 <= number < len(PIECES) for number in PIECES.numbers(text))
+
+
+def test_characters_that_are_not_in_the_vocabulary_are_told_apart():
+    mail, send = "邮", "发"
+    assert mail not in PIECES
+    assert send not in PIECES
+    assert PIECES.numbers(mail) == PIECES.numbers(mail)
+    assert PIECES.numbers(mail) != PIECES.numbers(send)
+    assert UNKNOWN not in PIECES.numbers(mail + send)

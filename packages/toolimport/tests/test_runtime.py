@@ -139,7 +139,7 @@ def test_a_tool_with_an_output_schema_gives_a_model(imported):
 def test_an_answer_that_is_no_result_is_the_one_error_too(imported, monkeypatch):
     module = imported("structured")
     monkeypatch.setattr(module.CLIENT, "call", lambda *_: CallToolResult(content=[]))
-    with pytest.raises(ToolCallError, match="not as its schema says: all of it: Input"):
+    with pytest.raises(ToolCallError, match="does not match its schema: all of it: Input"):
         module.run(module.Params(count=3))
 
 

@@ -145,8 +145,8 @@ def test_the_transport_is_the_one_that_is_named_else_that_which_fits(only, defin
         ({"command": sys.executable, "args": ["\0"]}, "NUL"),
         ({"command": sys.executable, "envFile": "none.env"}, "'envFile'.*does not exist"),
         ({"url": "ftp://x.org"}, "'url' must begin with http"),
-        ({"url": "http://x.org", "headers": {"a": "x\ny"}}, "'headers' must be of one line"),
-        ({"url": "http://x.org", "headers": {"a": "\u00e9"}}, "'headers' must be .* ASCII"),
+        ({"url": "http://x.org", "headers": {"a": "x\ny"}}, "'headers' must each be one line"),
+        ({"url": "http://x.org", "headers": {"a": "\u00e9"}}, "'headers' must .* ASCII"),
     ],
 )
 def test_an_entry_that_cannot_be_used_is_told_with_the_servers_name(only, definition, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import zlib
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ _LONGEST_WORD = 100
 # As many different words as a large tree has; some 200 bytes each.
 _REMEMBERED = 1 << 14
 _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+# Where the characters of East Asian scripts begin.
+_FAR = "\u2e00"
 # An ideograph, a word, or a mark.
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+|[^\w\s]|_")
 # Accents, and characters that nobody sees.
@@ -37,6 +40,9 @@ class WordPieces:
     def __init__(self) -> None:
         text = files(__package__).joinpath(_VOCABULARY).read_text("utf-8")
         self._numbers = {piece: number for number, piece in enumerate(text.split("\n")[:-1])}
+        self._characters = [
+            number for piece, number in self._numbers.items() if len(piece) == 1 and piece >= _FAR
+        ]
         self._pieces = lru_cache(_REMEMBERED)(self._split)
 
     def __len__(self) -> int:
@@ -59,7 +65,7 @@ class WordPieces:
     def _split(self, word: str) -> tuple[int, ...]:
         """Take the longest piece that the rest of a word begins with, until nothing is left."""
         if len(word) > _LONGEST_WORD:
-            return (UNKNOWN,)
+            return (self._instead(word),)
         found: list[int] = []
         start = 0
         while start < len(word):
@@ -69,7 +75,17 @@ class WordPieces:
                 if number is not None:
                     break
             else:
-                return (UNKNOWN,)
+                return (self._instead(word),)
             found.append(number)
             start = end
         return tuple(found)
+
+    def _instead(self, word: str) -> int:
+        """Return a far character in place of a word that is not in the vocabulary.
+
+        It is always the same for a word, so texts that share the word are alike; with one number
+        for all of them, any two texts in Chinese would be.
+        """
+        if word.isascii() or not word.isalpha():
+            return UNKNOWN
+        return self._characters[zlib.crc32(word.encode("utf-8", "replace")) % len(self._characters)]
