@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from toolindex import (
     CONTENT_TABLE,
-    FTS_COLUMNS,
     FTS_TABLE,
     DamagedDatabaseError,
     DatabaseBusyError,
@@ -41,6 +40,7 @@ from toolrank import (
 )
 
 from pytools_hybrid.index._freeact import set_aside_incumbent
+from pytools_hybrid.index._weights import COMMON, EVENNESS, SIMILAR_WEIGHT, ColumnWeights
 from pytools_hybrid.settings import Roots
 
 if TYPE_CHECKING:
@@ -60,26 +60,6 @@ __all__ = ["SQLiteReader", "SQLiteStore", "damage_note", "has_numpy", "open_stor
 
 _log = logging.getLogger("pytools_hybrid")
 
-# Chosen by ablation: docs/decisions/0008.
-_COLUMN_WEIGHTS = {
-    "name_words": 5.0,
-    "description": 1.0,
-    "parameter_words": 0.75,
-    "category_words": 1.0,
-    "tag_words": 1.0,
-    "segments": 1.0,
-    # What people say of some tools must not hide the others: docs/decisions/0013.
-    "alias_words": 0.5,
-}
-# Who types part of a word means a name: docs/decisions/0010.
-_FUZZY_COLUMN_WEIGHTS = {**_COLUMN_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
-_FIELDS = {
-    "name": "name_words",
-    "description": "description",
-    "parameters": "parameter_words",
-    "category": "category_words",
-    "tags": "tag_words",
-}
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 # Up to 32 MB.
@@ -88,31 +68,9 @@ _FLOATS_IN_MEMORY = 8 << 20
 _BYTES_IN_MEMORY = 64 << 20
 # The import of numpy takes as long as what it saves in twenty searches; a command makes one.
 _LOOKS_BEFORE_NUMPY = 2
-# Terms in more of the tools tell nothing apart and cost most.
-_COMMON = 0.3
-# A tool that has all the words of a request is better than one that has some of them often.
-_EVENNESS = 0.75
-_SIMILAR_WEIGHT = 0.7
 _NAMED = 50
 # Of ten thousand tools one takes some 500 kB.
 _FILTERS = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ColumnWeights:
-    """The weights of the columns of the full-text table, in their order."""
-
-    words: tuple[float, ...]
-    fuzzy: tuple[float, ...]
-
-    @classmethod
-    def of(cls, fields: Mapping[str, float]) -> _ColumnWeights:
-        set_ = {_FIELDS[field]: weight for field, weight in fields.items()}
-        words, fuzzy = _COLUMN_WEIGHTS | set_, _FUZZY_COLUMN_WEIGHTS | set_
-        return cls(
-            words=tuple(words[column] for column in FTS_COLUMNS),
-            fuzzy=tuple(fuzzy[column] for column in FTS_COLUMNS),
-        )
 
 
 class SQLiteReader(IndexReader):
@@ -135,7 +93,7 @@ class SQLiteReader(IndexReader):
         filters: _Filters,
         matrices: _Matrices,
         looks: Iterator[int],
-        weights: _ColumnWeights,
+        weights: ColumnWeights,
     ) -> None:
         super().__init__(reader.connection, reader.counts)
         self._postings = postings
@@ -190,8 +148,8 @@ class SQLiteReader(IndexReader):
             content=_CONTENT,
             where=self._filter(where),
             postings=self._remembered(),
-            common=_COMMON,
-            evenness=_EVENNESS,
+            common=COMMON,
+            evenness=EVENNESS,
         )
         return retriever.retrieve(Query(text=query), depth=depth)
 
@@ -203,9 +161,9 @@ class SQLiteReader(IndexReader):
             content=_CONTENT,
             where=where,
             postings=self._remembered(),
-            common=_COMMON,
-            evenness=_EVENNESS,
-            similar_weight=_SIMILAR_WEIGHT,
+            common=COMMON,
+            evenness=EVENNESS,
+            similar_weight=SIMILAR_WEIGHT,
         )
 
     def _filter(self, tools: ToolFilter) -> Filter | None:
@@ -323,7 +281,7 @@ class SQLiteStore(ToolIndex):
         field_weights: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(path, read_only=read_only)
-        self._weights = _ColumnWeights.of(field_weights or {})
+        self._weights = ColumnWeights.of(field_weights or {})
         self._looks = count()
         self._postings: _Postings = {}
         self._filters: _Filters = {}

@@ -23,6 +23,7 @@ from pytools_hybrid.search._describe import DetailLevel, describe
 from pytools_hybrid.search._engine import Searcher
 from pytools_hybrid.search._explain import doubt, unknown
 from pytools_hybrid.search._lookup import categories, find_tool
+from pytools_hybrid.search._nothing_found import why_empty
 from pytools_hybrid.search._placement import PLACES, Placement, compared_with, placed
 from pytools_hybrid.search._record import search_record
 from pytools_hybrid.search._rerank import Reranking
@@ -34,7 +35,6 @@ from pytools_hybrid.search._types import (
     SearchRequest,
     SearchResponse,
     cut_query,
-    why_empty,
 )
 
 if TYPE_CHECKING:
