@@ -147,7 +147,7 @@ def test_warnings_are_no_failures(run, tree):
     done = run("doctor", "--root", tree, "--embedding-model", "none", PYTOOLS_WATHC="true")
 
     assert done.returncode == 0
-    assert "PYTOOLS_WATHC is no setting (is PYTOOLS_WATCH meant?)" in done.stdout
+    assert "PYTOOLS_WATHC is not a setting (is PYTOOLS_WATCH meant?)" in done.stdout
     assert f"→ pytools-hybrid index --root {tree} --embedding-model none" in done.stdout
     assert done.stdout.splitlines()[-1].endswith("2 warning, 8 ok.")
 
@@ -172,7 +172,7 @@ def test_calls_that_cost_money_are_for_the_list_of_models(run):
     done = run("doctor", "--call")
 
     assert done.returncode == 2
-    assert "--call: is for --models" in done.stderr
+    assert "--call: requires --models" in done.stderr
 
 
 def test_the_models_that_could_be_used_are_told_with_what_the_others_lack(at_hub):

@@ -157,7 +157,7 @@ def test_a_result_replaces_neither_an_input_nor_another(
     [
         ("{", "it is not JSON"),
         ('{"id": "q9", "query": "x"}', 'it has no "gold"'),
-        ('{"id": "q1", "query": "x", "gold": ["a:b:c"]}', "the id 'q1' was there before"),
+        ('{"id": "q1", "query": "x", "gold": ["a:b:c"]}', "the id 'q1' occurs twice"),
     ],
 )
 def test_a_bad_line_is_named_with_an_example_of_a_good_one(evaluate, queries, line, problem):

@@ -182,7 +182,7 @@ def test_a_server_that_fails_ends_with_1_and_the_others_are_there(run, server, w
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        ('{"mcpServers": {"a" 1}}', [], "line 1, column 21: is no JSON here"),
+        ('{"mcpServers": {"a" 1}}', [], "line 1, column 21: is not valid JSON here"),
         ('{"other": 1}', [], "names no servers: looked for 'mcpServers'"),
         ('{"mcpServers": {}}', ["--only", "x"], "--only: .* has no server 'x'; it has none at all"),
     ],

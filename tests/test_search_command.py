@@ -50,7 +50,7 @@ def test_the_second_search_indexes_nothing(run, tree):
         ("merge two pdf files", "mcptools:pdf:merge_pdfs"),
         ("send a message to a channel", "mcptools:chat:post_message"),
         ("convert 20 euros to dollars", "mcptools:finance:convert_currency"),
-        ("find a free slot for a meeting", "mcptools:calendar:find_free_slots"),
+        ("at what time is everybody available", "mcptools:calendar:find_free_slots"),
     ],
 )
 def test_a_request_in_plain_language_finds_its_tool(run, examples, query, expected):
@@ -154,7 +154,7 @@ def test_what_is_for_http_alone_is_refused_over_stdio(run, tree):
     result = run("serve", "--root", tree, "--port", "9000")
 
     assert result.returncode == 2
-    assert "--port: is for --transport http" in result.stderr
+    assert "--port: requires --transport http" in result.stderr
 
 
 def test_the_environment_gives_what_flags_do_not(run, tree, tmp_path):
