@@ -60,8 +60,8 @@ def look_at_embedder(
         )
     milliseconds = 1000 * (time.perf_counter() - started)
     shown = (
-        f"{embedder.model_id} answers: {len(vector)} dimensions in {milliseconds:.0f} ms, including "
-        "loading"
+        f"{embedder.model_id} answers: {len(vector)} dimensions in {milliseconds:.0f} ms, "
+        "including loading"
     )
     coverage = None if database is None else _coverage(database, embedder.model_id)
     if coverage is None:
