@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import closing, suppress
 from itertools import chain, count
 from pathlib import Path
@@ -12,6 +13,7 @@ from toolindex import DatabaseError, Lease, application_id
 
 _LEASE_SECONDS = 60.0
 _LOCK_MS = 5_000
+_PAUSE_SECONDS = 0.02
 # Its two tables with those in which they keep their rows.
 _VECTORS = frozenset(
     f"entries_vec{part}" for part in ("", "_info", "_chunks", "_rowids", "_vector_chunks00")
@@ -101,9 +103,18 @@ def _are_its_tables(connection: apsw.Connection) -> bool:
 
 def _move_log_into(database: Path) -> None:
     """Make it one file again, which only the last that has it open can do."""
-    with closing(apsw.Connection(str(database), flags=_READ_WRITE)) as connection:
-        connection.set_busy_timeout(_LOCK_MS)
-        connection.pragma("journal_mode", "delete")
+    patience = time.monotonic() + _LOCK_MS / 1000
+    while True:
+        with closing(apsw.Connection(str(database), flags=_READ_WRITE)) as connection:
+            try:
+                connection.pragma("journal_mode", "delete")
+            except apsw.BusyError:
+                # Another of ours may just be looking whose it is; SQLite does not wait for that.
+                if time.monotonic() > patience:
+                    raise
+            else:
+                return
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _free_name(database: Path) -> Path:
