@@ -27,6 +27,7 @@ from typing import Any
 
 from pytools_hybrid import SearchMode, Settings, ToolSearch
 from pytools_hybrid.index import open_store
+from pytools_hybrid.settings import Roots
 from toolembed import StaticEmbedder
 from toolrank.metrics import evaluate
 
@@ -62,7 +63,7 @@ async def curve(
     async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
         await search.index.refresh()
         rows = [await judged(search, asked, SearchMode.BM25)]
-        with open_store(database, tree) as store:
+        with open_store(Roots.of(tree), settings) as store:
             texts = store.pending(embedder.model_id, limit=1_000_000)
             vectors = await embedder.embed_documents(list(texts.values()))
             pairs = sorted(zip(texts, vectors, strict=True))

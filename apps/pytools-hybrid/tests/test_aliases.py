@@ -6,7 +6,7 @@ import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 from pytools_hybrid import BlockingToolSearch, Settings, SettingsError
 from pytools_hybrid.index import SQLiteStore
-from pytools_hybrid.search import Reranking, Searcher, SearchRequest
+from pytools_hybrid.search import Reranking, SearchRequest
 from pytools_hybrid.serve.http._parameters import SearchQuery, ToolSearchQuery
 from pytools_hybrid.serve.mcp._arguments import read_arguments
 from pytools_hybrid.serve.mcp._search_tools import SearchArguments
@@ -171,8 +171,11 @@ def test_the_rules_for_leaving_reranking_out_are_settings_and_on():
     assert (Settings().rerank_certain, Settings().rerank_gap) == (0.9, 0.1)
 
 
-def test_the_k_of_rank_fusion_is_a_setting(tmp_path):
-    with SQLiteStore(tmp_path / "index.db") as store:
-        searcher = Searcher(store, bm25_weight=1, vec_weight=1, fusion="rrf", rrf_k=5)
-    assert searcher._fuse.keywords == {"rrf_k": 5}
+def test_the_k_of_rank_fusion_is_a_setting(toolbox):
+    def scores(k):
+        settings = Settings(embedding_model="none", fusion="rrf", rrf_k=k)
+        with BlockingToolSearch(toolbox, settings) as tools:
+            return [hit.explanation.merged for hit in tools.search("send a message", mode="bm25")]
+
+    assert scores(5) != scores(60)
     assert Settings().rrf_k == 60

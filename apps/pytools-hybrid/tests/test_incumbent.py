@@ -12,7 +12,7 @@ from threading import Barrier, Thread
 import apsw
 import pytest
 import sqlite_vec
-from pytools_hybrid import ToolSearch
+from pytools_hybrid import Roots, Settings, ToolSearch
 from pytools_hybrid.index import open_store, set_aside_incumbent
 from toolindex import DatabaseError, ToolIndex, kept_path
 
@@ -116,7 +116,10 @@ def test_it_is_renamed_whole_and_its_path_is_free(incumbent):
 
 
 def test_an_index_is_made_in_its_place_and_that_is_told(incumbent, tmp_path, caplog):
-    with closing(open_store(incumbent, tmp_path)) as store, store.reading() as reader:
+    with (
+        closing(open_store(Roots.of(tmp_path), Settings(db_path=incumbent))) as store,
+        store.reading() as reader,
+    ):
         assert reader.coverage("m").tools == 0
     assert "freeact's own search: it was renamed to" in caplog.text
     assert set_aside_incumbent(incumbent) is None
@@ -266,11 +269,11 @@ def test_looking_for_it_does_not_give_up_the_locks_of_our_own_index(database, tm
     """Else whoever opens and closes the database next would take itself for its last user."""
     pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
     log = database.with_name("search.db-wal")
-    with closing(open_store(database, tmp_path)) as store:
+    with closing(open_store(Roots.of(tmp_path), Settings(db_path=database))) as store:
         store.refuse("m", {"hash": "none"})
         before = log.stat().st_ino
         assert set_aside_incumbent(database) is None
-        with closing(open_store(database, tmp_path)):
+        with closing(open_store(Roots.of(tmp_path), Settings(db_path=database))):
             assert run(VISIT, database) == 0
         assert run(VISIT, database) == 0
         assert log.stat().st_ino == before

@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid import Roots, SearchMode, ToolSearch
 from pytools_hybrid.index import open_store
-from pytools_hybrid.search._engine import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
-from pytools_hybrid.search._engine import _PART_SHARE as PART_SHARE
-from pytools_hybrid.search._engine import _UNITS as UNITS
+from pytools_hybrid.search._ranking import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
+from pytools_hybrid.search._ranking import _PART_SHARE as PART_SHARE
+from pytools_hybrid.search._ranking import _UNITS as UNITS
 from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 from toolindex import OutcomeRecord
 from toolrank import USAGE_BOUND, usage_prior
@@ -60,7 +60,7 @@ def partly_embedded(settings, root, job, chosen):
         async with ToolSearch(root, settings, refresh=False) as search:
             await search.index.refresh()
         embedder = UnhurriedEmbedder()
-        with open_store(settings.db_path, root) as store:
+        with open_store(Roots.of(root), settings) as store:
             texts = store.pending(embedder.model_id, limit=1_000)
             kept = {key: text for key, text in texts.items() if text.startswith(chosen)}
             vectors = await embedder.embed_documents(list(kept.values()))

@@ -13,7 +13,14 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.index import Recorder
-from pytools_hybrid.search import Answering, Reranking, RerankReport, Searcher, SearchRequest
+from pytools_hybrid.search import (
+    Answering,
+    Reranking,
+    RerankReport,
+    Searcher,
+    SearchRequest,
+    hybrid_ranker,
+)
 from pytools_hybrid.settings import check_model_name
 from toolembed import Backoff
 
@@ -54,7 +61,9 @@ def rerank(settings, toolbox):
                 toolbox, settings(embedding_model="none"), refresh=False
             ) as tools:
                 await tools.index.refresh()
-                searcher = Searcher(tools.index.store, bm25_weight=1, vec_weight=1, fusion="linear")
+                searcher = Searcher(
+                    tools.index.store, bm25_weight=1, vec_weight=1, ranker=hybrid_ranker("linear")
+                )
                 recorder = Recorder(
                     tools.index.store, keeps_searches=False, mend=tools.index.sync.mend
                 )

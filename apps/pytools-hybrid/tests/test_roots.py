@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytools_hybrid import DetailLevel, SearchMode, SettingsError, ToolSearch
+from pytools_hybrid import DetailLevel, SearchMode, Settings, SettingsError, ToolSearch
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index import Follower, SQLiteStore, open_store, refresh
 from pytools_hybrid.jobs.evaluate import Evaluator, configurations
@@ -421,16 +421,16 @@ def test_browsing_tells_which_root_cannot_be_listed(own, shared, unlistable):
 
 
 def test_an_index_of_several_roots_is_refused_to_one_of_them(tmp_path, own, shared):
-    database = tmp_path / "index.db"
-    with closing(open_store(database, [own, shared])):
+    settings = Settings(db_path=tmp_path / "index.db")
+    with closing(open_store(Roots.of([own, shared]), settings)):
         pass
 
-    with closing(open_store(database, [own, shared])):
+    with closing(open_store(Roots.of([own, shared]), settings)):
         pass
     with pytest.raises(ForeignRootError, match=r"choose another path"):
-        open_store(database, own)
+        open_store(Roots.of(own), settings)
     with pytest.raises(ForeignRootError):
-        open_store(database, [shared, own])
+        open_store(Roots.of([shared, own]), settings)
 
 
 @pytest.mark.parametrize("path", ["mcptools/mail/send.py", "7/mcptools/x/y.py", "x", ""])

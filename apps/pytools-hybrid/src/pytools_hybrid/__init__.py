@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         ToolLoadError,
         UnknownToolError,
     )
-    from pytools_hybrid.index import Follower, Index, IndexState, Recording
+    from pytools_hybrid.index import Follower, Index, IndexState, Recording, open_store
     from pytools_hybrid.search import (
         CategoryCount,
         DetailLevel,
@@ -111,6 +111,7 @@ __all__ = [
     "ToolSearch",
     "UnknownToolError",
     "load_tool",
+    "open_store",
     "result_text",
 ]
 
@@ -135,6 +136,7 @@ _HOMES = {
     "RootUnreadableError": "pytools_hybrid.errors",
     "SettingsError": "pytools_hybrid.errors",
     "Index": "pytools_hybrid.index._index",
+    "open_store": "pytools_hybrid.index._store",
     "Placement": "pytools_hybrid.search._placement",
     "Recording": "pytools_hybrid.index._usage",
     "Roots": "pytools_hybrid.settings._roots",

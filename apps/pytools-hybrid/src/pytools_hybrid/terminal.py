@@ -11,7 +11,6 @@ import typer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from rich import progress
     from rich.console import RenderableType
@@ -75,7 +74,7 @@ def print_lines(text: str) -> None:
 
 def print_sync(
     report: SyncReport,
-    database: Path,
+    database: str,
     *,
     embedded: int,
     seconds: float | None = None,

@@ -124,6 +124,11 @@ class ToolIndex:
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
     @property
+    def where(self) -> str:
+        """The path of its file."""
+        return str(self.path)
+
+    @property
     def read_only(self) -> bool:
         """Whether nothing is written."""
         return self._pool.read_only

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from pathlib import Path
 
     from toolscan import ScanReport
 
@@ -38,6 +39,10 @@ class WorkLease(Protocol):
 
     def release(self) -> None:
         """Release it."""
+        ...
+
+    def turn(self, *, patience: float) -> AbstractAsyncContextManager[None]:
+        """Hold it for a block, waiting without holding up a thread, or a `LeaseHeldError`."""
         ...
 
 
@@ -221,6 +226,25 @@ class ToolStore(Protocol):
         """Whether nothing can be written."""
         ...
 
+    def try_writing(self) -> bool:
+        """Write from now on where nothing could be written before; return whether that is so."""
+        ...
+
+    @property
+    def where(self) -> str:
+        """What users are told of where it is: a file, or an address without its password."""
+        ...
+
+    @property
+    def damaged(self) -> Path | None:
+        """The file that was set aside last because it was damaged, or None."""
+        ...
+
+    @property
+    def kept_problem(self) -> str:
+        """Why the usage record is left out where nothing can be written, or ""."""
+        ...
+
     @property
     def usage(self) -> UsageStore:
         """The record of searches and outcomes."""
@@ -263,6 +287,10 @@ class ToolStore(Protocol):
         """
         ...
 
+    def text_hashes(self, ids: Collection[str]) -> Collection[str]:
+        """Return the hashes of the texts that some tools are embedded by."""
+        ...
+
     def count_pending(self, model_id: str) -> int:
         """Count them; asked once, and only where progress is shown."""
         ...
@@ -296,6 +324,26 @@ class ToolStore(Protocol):
 
     def prune(self) -> PruneReport:
         """Forget the oldest vectors that no tool needs."""
+        ...
+
+    def check(self) -> Sequence[str]:
+        """Return what does not fit together, as sentences."""
+        ...
+
+    def rebuild(self, *, forget: str | None = None) -> None:
+        """Make all that follows from other data anew, and forget the vectors of a model."""
+        ...
+
+    def set_aside(self) -> Path | None:
+        """Put an empty store in the place of one found damaged; return the file that was renamed.
+
+        None where there was none to rename. A store that raises no `DamagedDatabaseError` is never
+        asked.
+        """
+        ...
+
+    def vector_notes(self) -> Sequence[str]:
+        """Return sentences for users about what vector search lacks here."""
         ...
 
     def reading(self) -> AbstractContextManager[StoreReader]:

@@ -26,7 +26,7 @@ Second opinions: `LLMReranker` (extra `rerank`), and the `Reranker` protocol.
 from typing import TYPE_CHECKING
 
 from toolrank.errors import RankingArgumentError, RetrievalError, ToolRankError
-from toolrank.protocols import Connection, Reranker, Retriever
+from toolrank.protocols import Connection, Ranker, Reranker, Retriever
 
 if TYPE_CHECKING:
     from toolrank._bm25 import BM25Retriever
@@ -117,6 +117,7 @@ __all__ = [
     "Postings",
     "Query",
     "RankedHit",
+    "Ranker",
     "RankingArgumentError",
     "RerankOutcome",
     "RerankWhen",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolrank._records import Hit, Query
+    from toolrank._records import Hit, Query, RankedHit
     from toolrank._rerank import Candidate, RerankOutcome
 
-__all__ = ["Connection", "Reranker", "Retriever"]
+__all__ = ["Connection", "Ranker", "Reranker", "Retriever"]
 
 
 class Connection(Protocol):
@@ -45,6 +45,17 @@ class Retriever(Protocol):
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         """Return the best `depth` candidates (at least 1) for the query."""
+        ...
+
+
+class Ranker(Protocol):
+    """What makes one ranking of several retrievers' candidates: `HybridRanker`, or your own."""
+
+    def rank(self, query: Query, *, limit: int, pinned: Sequence[str] = ()) -> list[RankedHit]:
+        """Return up to `limit` hits, each id once: those pinned with a score of 1, then best first.
+
+        Scores are in [0, 1]. A larger limit only adds to the end.
+        """
         ...
 
 

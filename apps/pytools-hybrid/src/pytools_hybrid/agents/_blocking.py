@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Concatenate, Final, Generic, ParamSpec, Self, 
 from anyio.from_thread import start_blocking_portal
 
 from pytools_hybrid.agents._threads import started_executor
-from pytools_hybrid.index import Index
+from pytools_hybrid.index import Index, open_store
 from pytools_hybrid.search import ToolSearch
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from anyio.from_thread import BlockingPortal
     from toolembed import LimitedEmbedder
-    from toolindex import ToolFilter
+    from toolindex import ToolFilter, ToolStore
 
-    from pytools_hybrid.search import SearchMode
+    from pytools_hybrid.search import RankerFactory, SearchMode
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
 P = ParamSpec("P")
@@ -186,6 +186,8 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
         embedder: As for `ToolSearch`.
         refresh: As for `ToolSearch`.
         follow: As for `ToolSearch`.
+        store: As for `ToolSearch`.
+        ranker: As for `ToolSearch`.
 
     Attributes:
         wrapped: The `ToolSearch`.
@@ -207,8 +209,18 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
         embedder: LimitedEmbedder | None = None,
         refresh: bool = True,
         follow: bool = False,
+        store: Callable[[Roots, Settings], ToolStore] = open_store,
+        ranker: RankerFactory | None = None,
     ) -> None:
-        tools = ToolSearch(root, settings, embedder=embedder, refresh=refresh, follow=follow)
+        tools = ToolSearch(
+            root,
+            settings,
+            embedder=embedder,
+            refresh=refresh,
+            follow=follow,
+            store=store,
+            ranker=ranker,
+        )
         super().__init__(tools, _Loop(tools))
         self.index: BlockingIndex = BlockingIndex(tools.index, self._loop)
         self.settings: Settings = tools.settings

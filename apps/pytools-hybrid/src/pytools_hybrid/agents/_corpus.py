@@ -18,7 +18,14 @@ from toolscan import ScanReport
 
 from pytools_hybrid.agents._definitions import identified, to_record
 from pytools_hybrid.index import Recorder, SQLiteStore, configured_embedder
-from pytools_hybrid.search import MAX_LIMIT, Answering, Searcher, SearchRequest, cut_query
+from pytools_hybrid.search import (
+    MAX_LIMIT,
+    Answering,
+    Searcher,
+    SearchRequest,
+    cut_query,
+    hybrid_ranker,
+)
 from pytools_hybrid.settings import Settings
 
 if TYPE_CHECKING:
@@ -137,7 +144,7 @@ class ToolCorpus:
                     store,
                     bm25_weight=settings.bm25_weight,
                     vec_weight=settings.vec_weight,
-                    fusion=settings.fusion,
+                    ranker=hybrid_ranker(settings.fusion),
                 )
                 self._opened = store, searcher
             return self._opened

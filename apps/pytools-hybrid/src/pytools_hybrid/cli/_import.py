@@ -159,7 +159,7 @@ async def _import(
             print_json(
                 {
                     "root": str(into),
-                    "index": str(tools.index.store.path),
+                    "index": tools.index.store.where,
                     "index_error": str(index_error) if index_error else None,
                     "servers": [report.as_json() for report in reports],
                 }

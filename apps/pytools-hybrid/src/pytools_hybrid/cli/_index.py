@@ -131,7 +131,7 @@ async def _check(tools: ToolSearch) -> None:
         await tools.index.rebuild()
         say("the search tables were rebuilt")
     elif tools.index.store.damaged is None:
-        say(f"{tools.index.store.path} is consistent; comparing it with the files")
+        say(f"{tools.index.store.where} is consistent; comparing it with the files")
 
 
 async def _compare(tools: ToolSearch) -> EmbeddingError | None:
@@ -174,7 +174,7 @@ async def _bring_up_to_date(
 def _print_summary(
     report: SyncReport, tools: ToolSearch, embedded: int, refused: dict[str, str], seconds: float
 ) -> None:
-    print_sync(report, tools.index.store.path, embedded=embedded, seconds=seconds)
+    print_sync(report, tools.index.store.where, embedded=embedded, seconds=seconds)
     if not report.added + report.updated + report.unchanged:
         from pytools_hybrid.settings import no_tools
 
@@ -188,7 +188,7 @@ def _as_json(
     report: SyncReport, tools: ToolSearch, embedded: int, refused: dict[str, str], seconds: float
 ) -> dict[str, Any]:
     return {
-        "database": str(tools.index.store.path),
+        "database": tools.index.store.where,
         "added": report.added,
         "updated": report.updated,
         "removed": report.removed,

@@ -230,4 +230,4 @@ async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
             progress=progress,
         )
     if done.report is not None and done.is_news:
-        print_sync(done.report, index.store.path, embedded=done.embedded)
+        print_sync(done.report, index.store.where, embedded=done.embedded)

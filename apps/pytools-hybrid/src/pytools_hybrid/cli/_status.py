@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -64,7 +65,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
-        database = tools.index.store.path
+        database = Path(tools.index.store.where)
         read_only = tools.index.store.read_only
         size = sum(
             file.stat().st_size

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from toolembed import LimitedEmbedder
-    from toolindex import Coverage
+    from toolindex import Coverage, ToolStore
 
-    from pytools_hybrid.index._store import SQLiteStore
     from pytools_hybrid.index._sync import TreeSync
     from pytools_hybrid.settings import Settings
 
@@ -52,9 +51,7 @@ class VectorWork:
         is_done: Whether all texts have their vectors; otherwise some are asked for later.
     """
 
-    def __init__(
-        self, store: SQLiteStore, embedder: LimitedEmbedder | None, sync: TreeSync
-    ) -> None:
+    def __init__(self, store: ToolStore, embedder: LimitedEmbedder | None, sync: TreeSync) -> None:
         self.failure: str = ""
         self.is_done: bool = True
         self._store = store
@@ -143,7 +140,7 @@ class VectorWork:
         """
         if self._embedder is None:
             return {}
-        return await asyncio.to_thread(self._store.refused, self._embedder.model_id)
+        return dict(await asyncio.to_thread(self._store.refused, self._embedder.model_id))
 
     async def _embed(
         self, embedder: LimitedEmbedder, progress: Callable[[int, int], object] | None

@@ -284,7 +284,7 @@ class Follower:
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
         """Leave out the index itself: to follow what following writes would never end."""
         try:
-            own = self._index.store.path.relative_to(os.path.realpath(batch.root))
+            own = Path(self._index.store.where).relative_to(os.path.realpath(batch.root))
         except ValueError:
             return list(batch.paths)
         folder, name = PurePosixPath(own.parent.as_posix()), own.name

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from toolindex import ToolFilter, ToolIndexError, remove_index
@@ -19,13 +20,12 @@ from pytools_hybrid.index._usage import Recorder
 from pytools_hybrid.settings import Roots, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path, PurePosixPath
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import PurePosixPath
 
     from toolembed import LimitedEmbedder
-    from toolindex import Coverage, StoreReader, SyncReport, UsageStatistics
+    from toolindex import Coverage, StoreReader, SyncReport, ToolStore, UsageStatistics
 
-    from pytools_hybrid.index._store import SQLiteStore
     from pytools_hybrid.settings import RootsLike
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ _USAGE_ROWS = 100_000
 class _Open:
     """What there is between entering and leaving."""
 
-    store: SQLiteStore
+    store: ToolStore
     sync: TreeSync
     vectors: VectorWork
     recorder: Recorder
@@ -62,6 +62,8 @@ class Index:
         refresh: Whether entering brings the index up to date, unless the settings leave that to
             others; what fails then is told with the answers.
         follow: Whether the index follows the files from then on, for programs that run long.
+        store: Opens the store, in a thread, each time the index is entered; by default the SQLite
+            file that the settings name. The index closes it on leaving.
 
     Attributes:
         settings: The settings.
@@ -81,11 +83,12 @@ class Index:
         embedder: LimitedEmbedder | None = None,
         refresh: bool = True,
         follow: bool = False,
+        store: Callable[[Roots, Settings], ToolStore] = open_store,
     ) -> None:
         self.settings: Settings = Settings.from_flags({}) if settings is None else settings
         self.roots: Roots = _roots(self.settings) if root is None else Roots.of(root)
         self.embedder: LimitedEmbedder | None = embedder or configured_embedder(self.settings)
-        self._database = self.settings.resolved_database(self.roots)
+        self._open_store = store
         self._refreshes = refresh and self.settings.sync
         self._follows = follow
         self._background: asyncio.Task[None] | None = None
@@ -131,10 +134,9 @@ class Index:
     async def __aexit__(self, *_: object) -> None:
         await self._close()
 
-    async def _opened(self) -> SQLiteStore:
+    async def _opened(self) -> ToolStore:
         loop = asyncio.get_running_loop()
-        weights = self.settings.field_weights
-        opening = loop.run_in_executor(None, open_store, self._database, self.roots, weights)
+        opening = loop.run_in_executor(None, self._open_store, self.roots, self.settings)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -174,10 +176,11 @@ class Index:
             await parts.sync.aclose()
             await parts.recorder.aclose()
         finally:
-            is_empty = await self._is_empty()
+            # One's own is one's own to remove.
+            is_left = self._open_store is not open_store or not await self._is_empty()
             parts.store.close()
-            if is_empty:
-                await asyncio.to_thread(_remove_empty, parts.store.path)
+            if not is_left:
+                await asyncio.to_thread(_remove_empty, Path(parts.store.where))
             self._background = self._open = None
             self._is_entered = False
 
@@ -198,7 +201,7 @@ class Index:
         return self._open
 
     @property
-    def store(self) -> SQLiteStore:
+    def store(self) -> ToolStore:
         """The open store."""
         return self._parts.store
 
@@ -267,7 +270,7 @@ class Index:
             progress=progress,
         )
 
-    async def check(self) -> tuple[str, ...]:
+    async def check(self) -> Sequence[str]:
         """Check the whole index, regardless of the files.
 
         A file that is damaged is set aside, and made anew by the next refresh.
@@ -436,7 +439,7 @@ def _remove_empty(database: Path) -> None:
         remove_index(database, only_empty=True)
 
 
-def _close_late(opening: asyncio.Future[SQLiteStore]) -> None:
+def _close_late(opening: asyncio.Future[ToolStore]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 

@@ -41,7 +41,6 @@ from toolrank import (
 
 from pytools_hybrid.index._freeact import set_aside_incumbent
 from pytools_hybrid.index._weights import COMMON, EVENNESS, SIMILAR_WEIGHT, ColumnWeights
-from pytools_hybrid.settings import Roots
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from toolindex import Coverage, ToolFilter
     from toolrank import ByteMatrix, Hit, VectorMatrix
 
-    from pytools_hybrid.settings import RootsLike
+    from pytools_hybrid.settings import Roots, Settings
 
     _Matrix = VectorMatrix | ByteMatrix
     _Matrices = dict[tuple[int, str, int], _Matrix | None]
@@ -320,21 +319,19 @@ def has_numpy() -> bool:
     return True
 
 
-def open_store(
-    database: Path, root: RootsLike, field_weights: Mapping[str, float] | None = None
-) -> SQLiteStore:
+def open_store(roots: Roots, settings: Settings) -> SQLiteStore:
     """Open the store of some trees, for reading only where nothing can be written.
 
     The database of freeact's own search, where one lies at the path, is set aside.
 
     Args:
-        database: Its file.
-        root: The trees.
-        field_weights: As for `SQLiteStore`.
+        roots: The trees.
+        settings: What name its file, and how much words count in the parts of a tool.
 
     Raises:
         DatabaseError: It can be neither written nor read, or is that of other trees.
     """
+    database, field_weights = settings.resolved_database(roots), settings.field_weights
     if (aside := set_aside_incumbent(database)) is not None:
         _log.warning(
             "%s was the index of freeact's own search: it was renamed to %s; creating a new one",
@@ -344,7 +341,7 @@ def open_store(
     store = _opened(database, field_weights)
     if store.damaged is not None:
         _log.warning("%s", damage_note(store.damaged))
-    name = os.fsencode(Roots.of(root).full_names).decode("utf-8", "backslashreplace")
+    name = os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
     try:
         try:
             store.bind(name)

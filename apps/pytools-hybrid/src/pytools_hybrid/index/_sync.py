@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from pathlib import PurePosixPath
 
-    from toolindex import SyncReport
+    from toolindex import SyncReport, ToolStore
 
     from pytools_hybrid.index._state import Filling
-    from pytools_hybrid.index._store import SQLiteStore
     from pytools_hybrid.settings import Roots
 
 __all__ = ["SYNC_ERRORS", "TreeSync"]
@@ -61,7 +60,7 @@ class TreeSync:
 
     def __init__(
         self,
-        store: SQLiteStore,
+        store: ToolStore,
         roots: Roots,
         *,
         completes: bool,

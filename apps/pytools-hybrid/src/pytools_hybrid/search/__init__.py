@@ -13,6 +13,7 @@ from pytools_hybrid.search._lookup import (
 )
 from pytools_hybrid.search._placement import Placement
 from pytools_hybrid.search._query_vectors import QueryEmbedder
+from pytools_hybrid.search._ranking import RankerFactory, hybrid_ranker
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._tool_search import ToolSearch
 from pytools_hybrid.search._types import (
@@ -39,6 +40,7 @@ __all__ = [
     "MatchType",
     "Placement",
     "QueryEmbedder",
+    "RankerFactory",
     "RerankReport",
     "Reranking",
     "Scope",
@@ -51,6 +53,7 @@ __all__ = [
     "breakdown",
     "check_categories",
     "cut_query",
+    "hybrid_ranker",
     "nearest_first",
     "reason",
     "short",

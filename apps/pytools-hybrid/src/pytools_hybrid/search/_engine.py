@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from toolindex import ToolFilter
 from toolrank import (
     PART_DEPTH,
     Channel,
     Hit,
-    HybridRanker,
     Query,
     group_duplicates,
-    linear_fusion,
-    reciprocal_rank_fusion,
     split_request,
     usage_prior,
 )
@@ -38,16 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from toolindex import Candidate, Coverage, StoreReader, ToolOutcomes, ToolStore
-    from toolrank import Fusion, RankedHit
+    from toolrank import RankedHit
 
     from pytools_hybrid.search._newcomers import Encode
+    from pytools_hybrid.search._ranking import RankerFactory
 
 _CACHED_RESULTS = 512
-# All of these were chosen by ablation: docs/decisions/0008.
-_UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
-_PART_SHARE = 0.3
-_CATEGORY_WEIGHT = 0.3
-_LINEAR: Fusion = partial(linear_fusion, units=_UNITS)
 _DEPTH = 100
 # To fill the list again where near-identical tools have been put together.
 _SPARE = 5
@@ -64,8 +57,7 @@ class Searcher:
         store: What to search.
         bm25_weight: The weight of words in hybrid mode.
         vec_weight: The weight of meaning in hybrid mode.
-        fusion: How the channels' rankings become one.
-        rrf_k: The constant k where they do so by rank.
+        ranker: Makes the ranker of a search, of its channels and the factors of past use by id.
     """
 
     def __init__(
@@ -74,13 +66,12 @@ class Searcher:
         *,
         bm25_weight: float,
         vec_weight: float,
-        fusion: Literal["linear", "rrf"],
-        rrf_k: float = 60.0,
+        ranker: RankerFactory,
     ) -> None:
         self._store = store
         self._bm25_weight = bm25_weight
         self._vec_weight = vec_weight
-        self._fuse = _LINEAR if fusion == "linear" else partial(reciprocal_rank_fusion, rrf_k=rrf_k)
+        self._ranker = ranker
         # An answer is a function of its key: no time after which it goes bad.
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
         self._newcomers = Newcomers()
@@ -210,15 +201,7 @@ class Searcher:
             own = self._newcomers.vectors(reader.entries(new), new, asked.encode)
         channels = self._channels(reader, asked, words, own)
         usage = self._usage(reader)
-        ranker = HybridRanker(
-            channels,
-            fuse=self._fuse,
-            part_share=_PART_SHARE,
-            group=_category,
-            group_weight=_CATEGORY_WEIGHT,
-            name=_name,
-            usage=usage.factors,
-        )
+        ranker = self._ranker(channels, usage.factors)
         depth = request.limit + _SPARE + len(named)
         while True:
             hits = ranker.rank(query, limit=depth, pinned=list(named))
@@ -426,15 +409,6 @@ def _query(request: SearchRequest, vector: QueryVector | None) -> Query:
         return Query(text=request.text, parts=parts)
     parts = tuple(Query(text=text, vector=values) for text, values in vector.parts)
     return Query(text=request.text, vector=vector.values, parts=parts)
-
-
-def _name(id_: str) -> str:
-    return id_.rpartition(":")[2]
-
-
-@lru_cache(maxsize=1 << 16)
-def _category(id_: str) -> str:
-    return id_.rpartition(":")[0]
 
 
 def _place(hit: RankedHit, named: Mapping[str, float]) -> tuple[float, float]:

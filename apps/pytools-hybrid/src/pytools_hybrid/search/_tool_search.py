@@ -17,7 +17,7 @@ from toolindex import (
 )
 
 from pytools_hybrid.errors import SettingsError, UnknownToolError
-from pytools_hybrid.index import Index, Recording, left_out
+from pytools_hybrid.index import Index, Recording, left_out, open_store
 from pytools_hybrid.search._answering import Answering
 from pytools_hybrid.search._describe import DetailLevel, describe
 from pytools_hybrid.search._engine import Searcher
@@ -25,6 +25,7 @@ from pytools_hybrid.search._explain import doubt, unknown
 from pytools_hybrid.search._lookup import categories, find_tool
 from pytools_hybrid.search._nothing_found import why_empty
 from pytools_hybrid.search._placement import PLACES, Placement, compared_with, placed
+from pytools_hybrid.search._ranking import hybrid_ranker
 from pytools_hybrid.search._record import search_record
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._types import (
@@ -38,14 +39,15 @@ from pytools_hybrid.search._types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
     from toolembed import LimitedEmbedder
-    from toolindex import StoreReader, ToolEntry
+    from toolindex import StoreReader, ToolEntry, ToolStore
 
     from pytools_hybrid.search._describe import ToolDescription
     from pytools_hybrid.search._lookup import CategoryCount
+    from pytools_hybrid.search._ranking import RankerFactory
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
 __all__ = ["ToolSearch"]
@@ -66,6 +68,9 @@ class ToolSearch:
         embedder: As for `Index`.
         refresh: As for `Index`.
         follow: As for `Index`.
+        store: As for `Index`.
+        ranker: Makes the ranker of each search, of its channels and the factors of past use by id;
+            by default the one that the settings describe.
 
     Attributes:
         index: The index that it searches, with all that keeps it up to date.
@@ -87,9 +92,14 @@ class ToolSearch:
         embedder: LimitedEmbedder | None = None,
         refresh: bool = True,
         follow: bool = False,
+        store: Callable[[Roots, Settings], ToolStore] = open_store,
+        ranker: RankerFactory | None = None,
     ) -> None:
-        self.index: Index = Index(root, settings, embedder=embedder, refresh=refresh, follow=follow)
+        self.index: Index = Index(
+            root, settings, embedder=embedder, refresh=refresh, follow=follow, store=store
+        )
         self.settings: Settings = self.index.settings
+        self._ranker = ranker or hybrid_ranker(self.settings.fusion, self.settings.rrf_k)
         self.roots: Roots = self.index.roots
         self.policy: ToolFilter = ToolFilter(
             include=self.settings.include, exclude=self.settings.exclude
@@ -132,8 +142,7 @@ class ToolSearch:
                 store,
                 bm25_weight=settings.bm25_weight,
                 vec_weight=settings.vec_weight,
-                fusion=settings.fusion,
-                rrf_k=settings.rrf_k,
+                ranker=self._ranker,
             )
             self._answers = Answering(store, searcher, self.index.recorder, self.index.embedder)
         return self._answers
@@ -492,7 +501,7 @@ class ToolSearch:
     def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:
         if self.index.embedder is None or not self.uses_vectors(mode):
             return ()
-        return self.index.store.vector_notes()
+        return tuple(self.index.store.vector_notes())
 
     def _limit_notes(self) -> tuple[str, ...]:
         most, count = self.settings.max_tools, self.index.sync.over_limit

@@ -131,14 +131,14 @@ class Evaluator:
 
     async def _index(self, tools: ToolSearch, *, with_vectors: bool) -> Sequence[ScanIssue]:
         if tools.index.store.read_only:
-            say(f"{tools.index.store.path} cannot be written: evaluating its current content")
+            say(f"{tools.index.store.where} cannot be written: evaluating its current content")
             return ()
         with Progress() as progress:
             done = await tools.index.bring_up_to_date(vectors=with_vectors, progress=progress)
         if done.error is not None:
             raise done.error
         report = done.report or SyncReport()
-        print_sync(report, self._database or Path("a temporary index"), embedded=done.embedded)
+        print_sync(report, str(self._database or "a temporary index"), embedded=done.embedded)
         for tool_id, reason in (await tools.index.refused()).items() if with_vectors else ():
             say(f"  no vector for {tool_id}: {reason}")
         return report.issues
@@ -212,9 +212,10 @@ def _copy(tools: ToolSearch, target: Path) -> None:
     # On a medium that cannot be written nothing changes either, and no lock can be had.
     options = "mode=ro&immutable=1" if tools.index.store.read_only else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    database = Path(tools.index.store.where)
     for path, copied in (
-        (tools.index.store.path, target),
-        (kept_path(tools.index.store.path), kept_path(target)),
+        (database, target),
+        (kept_path(database), kept_path(target)),
     ):
         if not path.exists():
             continue
