@@ -1,7 +1,7 @@
 """Rank rows of a SQLite database for a natural-language query.
 
-The package knows nothing of what the rows are. Point a retriever at a table, give the
-retrievers to a ranker, and ask::
+The package does not care what the rows are. Point a retriever at a table, pass the retrievers to
+a ranker, and search::
 
     ranker = HybridRanker(
         [
@@ -13,12 +13,12 @@ retrievers to a ranker, and ask::
 
 Retrieval: `BM25Retriever` (with `Postings`, each a `Posting`), `FuzzyRetriever`, `NameRetriever`,
 `VectorRetriever`, `NumpyVectorRetriever`, and the `Retriever` protocol for anything else.
-Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which give `FusedScores`.
+Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which return `FusedScores`.
 Besides the channels: parts of a request (`Query.parts`), groups, pinned hits, past use
 (`usage_prior`), and the verbs of request and name (`verb_prior`), all of them steps of
-`HybridRanker` that each hit's `Explanation` retraces.
-Whether a hit answers at all: `confidence` of its `Evidence`. Hits that say the same:
-`group_duplicates`. Retrievers of your own: `toolrank.testing.check_retriever`.
+`HybridRanker` that each hit's `Explanation` shows.
+Whether a hit answers at all: `confidence` of its `Evidence`. Duplicate hits: `group_duplicates`.
+Retrievers of your own: `toolrank.testing.check_retriever`.
 Query analysis: `query_terms`, `split_request`, `quoted_phrases`, `match_expression`.
 Second opinions: `LLMReranker` (extra `rerank`), and the `Reranker` protocol.
 """

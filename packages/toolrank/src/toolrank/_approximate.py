@@ -1,4 +1,4 @@
-"""The terms that a word may stand for where it is cut short, misspelt, or part of another."""
+"""The terms that a word may stand for if it is cut short, misspelt, or part of another."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _INSIDE = 0.6
 def approximate_terms(vocabulary: Vocabulary, word: str) -> list[SimilarTerm]:
     """Return the terms of a vocabulary that a word may stand for, best first, ties by term.
 
-    These are the terms that are a slip away, or two from a word of 6 letters on; those that
-    begin with the word; those that hold it, if it has 4 letters or more; and the two that make
-    it up, where it is two words written as one.
+    These are the terms one edit away, or two for words of 6 letters or more; those that begin
+    with the word; those that contain it, if it has 4 letters or more; and the two that make it
+    up, if it is two words written as one.
 
     Args:
         vocabulary: The terms, which may be stems.
@@ -81,5 +81,5 @@ def _made_up(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
 
 
 def _stem(vocabulary: Vocabulary, word: str) -> str:
-    """Return the term that a word is indexed as, or an empty string where no row holds it."""
+    """Return the term that a word is indexed as, or an empty string if no row holds it."""
     return next((stem for stem in stems(word) if vocabulary.documents(stem)), "")

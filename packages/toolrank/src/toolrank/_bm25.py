@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A term of the request with the rows that hold it, or those spelt alike in its place."""
+    """A term of the request with the rows that hold it, or rows that hold similar spellings."""
 
     term: Term
     posting: Posting
@@ -41,25 +41,25 @@ class BM25Retriever:
     language finds rows that hold only some of its words. A phrase in quotation marks counts as
     a term of its own besides its words.
 
-    A score is a sum over terms, and each term is read from the table by itself, so that it can
-    be remembered (`postings`): requests of the same words then cost no reading.
+    A score is a sum over terms, and each term is read from the table on its own, so that it can
+    be cached (`postings`): requests with the same words then read nothing.
 
     Args:
         connection: An open `sqlite3` or `apsw` connection.
         table: The FTS5 table.
-        weights: One weight a column, in the table's order; empty weighs all alike.
+        weights: One weight per column, in the table's order; empty weights all equally.
         content: Where hits get their ids; without it an id is the rowid in digits.
         where: The rows to search among.
         name: What to call this retriever in contributions.
-        postings: Where to remember what was read; to be kept only while the table does not
-            change. Without it everything is read anew for each request.
+        postings: A cache of what was read, valid only while the table does not change. Without
+            it everything is read anew for each request.
         common: The share of rows above which a term is left out, unless the request has no
             rarer one; 1 leaves none out. A term of at most 100 rows is never left out.
         evenness: How much a term that a row holds often counts over one that it holds once: a
             term's part of the score is idf · (part / idf) ** evenness. 1 is BM25 as it is; less
             prefers rows with more of the request's terms.
-        similar_weight: What the terms count together that are spelt like a word which no row
-            holds, next to 1 for a word that rows hold; 0 looks for none.
+        similar_weight: The weight of all terms spelt like a word that no row holds, relative to
+            1 for a word that rows hold; 0 looks for none.
 
     Raises:
         RankingArgumentError: A table name that is not plain, a weight that is negative or
@@ -117,9 +117,9 @@ class BM25Retriever:
         return table.hits(weighted, where=self._where, depth=depth)
 
     def statistics(self, text: str) -> tuple[TermStatistics, ...]:
-        """Return what the table knows of a request's terms, in their order.
+        """Return the table's statistics of a request's terms, in their order.
 
-        Of a word that is taken apart, the whole is left out unless a row holds it.
+        For a word that is split into parts, the whole is left out unless a row holds it.
 
         Raises:
             RetrievalError: The table is missing or is no FTS5 table.
@@ -137,9 +137,9 @@ class BM25Retriever:
         )
 
     def coverage(self, text: str, ids: Iterable[str]) -> dict[str, float]:
-        """Return which share of a request some rows hold: the IDF of the terms that they hold.
+        """Return the share of a request that each row holds, by the IDF of the terms.
 
-        A term that is taken for a slip counts as held where the one that it stands for is.
+        A misspelt term counts as held where its correction is.
 
         Args:
             text: The request.
@@ -170,7 +170,7 @@ class BM25Retriever:
         return {id_: min(1.0, part / total) for id_, part in held.items()} if total else held
 
     def matches(self, text: str, ids: Iterable[str]) -> dict[str, tuple[TermMatch, ...]]:
-        """Return which terms of a request some rows hold; their scores add up to the rows'.
+        """Return the terms of a request that each row holds; their scores add up to the row's.
 
         Args:
             text: The request.
@@ -197,10 +197,10 @@ class BM25Retriever:
         }
 
     def corrections(self, text: str) -> dict[str, str]:
-        """Return what the request's misspelt words are taken for, as the rows spell it.
+        """Return the corrections of a request's misspelt words, spelt as in the rows.
 
         Returns:
-            The word of the table with the fewest slips, by unknown word in lower case.
+            The closest word of the table, by unknown word in lower case.
 
         Raises:
             RetrievalError: The table is missing or is no FTS5 table.
@@ -224,7 +224,7 @@ class BM25Retriever:
         return self._table(postings=self._postings or Postings())
 
     def _weighted(self, table: FullTextTable, text: str) -> list[tuple[str, str, Posting, float]]:
-        """Return the request's terms, what rows hold of each, those rows, and a factor for them."""
+        """Return the request's terms, their postings, the matching rows, and a factor for them."""
         weighted: list[tuple[str, str, Posting, float]] = []
         for found in self._find(table, text):
             term = found.term.text
@@ -241,7 +241,7 @@ class BM25Retriever:
         return weighted
 
     def _find(self, table: FullTextTable, text: str) -> list[_Found]:
-        """Return the request's terms, looked up once for all that is asked about a request."""
+        """Return the request's terms, looked up once per request."""
         if self._postings is None:
             return self._look_up(table, text)
         key = table.key, self._common, self._similar_weight, text
@@ -277,5 +277,5 @@ class BM25Retriever:
 
 
 def _is_only_whole(found: _Found) -> bool:
-    """Return whether no row holds it, and the parts of the word stand for it."""
+    """Return whether no row holds the whole word, so that its parts stand for it."""
     return found.term.has_parts and not found.posting.documents

@@ -1,4 +1,4 @@
-"""Vectors in memory with a byte for each dimension, and which of them may be the nearest."""
+"""Vectors in memory with one byte per dimension, and which of them may be the nearest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK_ROWS = 512
 
 
 class ByteMatrix(NamedTuple):
-    """A vector table in memory, with a quarter of its bytes: one row for each row with a direction.
+    """A vector table in memory at a quarter of its size: one row for each nonzero vector.
 
     Attributes:
         rowids: int64, of shape (rows,).
@@ -34,7 +34,7 @@ class ByteMatrix(NamedTuple):
 
 
 def byte_matrix(portions: Iterable[tuple[Any, Any, Any]]) -> ByteMatrix:
-    """Make a matrix of portions of a table: rowids, places and vectors, of any lengths."""
+    """Return a matrix of portions of a table: rowids, places and vectors, of any lengths."""
     import numpy as np
 
     parts = [_portion(*portion) for portion in portions]
@@ -47,7 +47,7 @@ def byte_matrix(portions: Iterable[tuple[Any, Any, Any]]) -> ByteMatrix:
 
 
 def may_be_nearest(matrix: ByteMatrix, unit: Any, depth: int, allowed: Any) -> Any:  # noqa: ANN401
-    """Return the positions of rows among which the `depth` nearest to a unit vector certainly are.
+    """Return positions of rows that are certain to include the `depth` nearest to a unit vector.
 
     Args:
         matrix: The rows.

@@ -1,4 +1,4 @@
-"""Compound requests: the parts that each ask for something of their own."""
+"""Compound requests, and the parts that each ask for one thing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def split_request(text: str) -> list[str]:
 
 
 def _pieces(text: str, kept: list[int]) -> list[str]:
-    """Cut a text at its separators, but not between a start and an end of what is kept whole."""
+    """Cut a text at its separators, except inside spans that are kept whole."""
     pieces: list[str] = []
     start, position = 0, 0
     for match in _SEPARATOR.finditer(text):

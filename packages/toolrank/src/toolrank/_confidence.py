@@ -25,17 +25,17 @@ _MOST_TERMS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What speaks for a hit being an answer; None where a channel did not run.
+    """The evidence that a hit is an answer; None where a channel did not run.
 
     Attributes:
-        coverage: Which share of the request's terms the hit has, by their IDF, as
-            `BM25Retriever.coverage` gives it.
-        terms: How many terms the request has; it counts beside `coverage`: half of a long request
+        coverage: The share of the request's terms that the hit has, by their IDF, as
+            `BM25Retriever.coverage` returns it.
+        terms: How many terms the request has. It is used with `coverage`: half of a long request
             says more than half of a short one.
-        named: Which share of the words of the hit's name the request has, as `name_share` gives
-            it; it counts beside `coverage` where there are words alone.
-        strength: `lexical_strength` of the hit's score; 0 where it shares no word. It is for a
-            retriever that tells no coverage, and alone.
+        named: The share of the words of the hit's name that the request has, as `name_share`
+            returns it. It is used with `coverage` if only words were searched.
+        strength: `lexical_strength` of the hit's score; 0 if it shares no word. It is for a
+            retriever without coverage, and is then used alone.
         contrast: The hit's cosine less that of its rivals in the vector list
             (`Contribution.score` and `.rivals`); 0 where the list does not hold it.
         is_exact: Whether the hit's name is what was asked for.
@@ -68,7 +68,7 @@ _MODELS: Mapping[frozenset[str], tuple[float, Mapping[str, float]]] = MappingPro
 
 
 def confidence(evidence: Evidence) -> float:
-    """Return how sure it is that a hit answers the request, in [0, 1].
+    """Return the probability that a hit answers the request, in [0, 1].
 
     A logistic model of the evidence, one for words alone, one for vectors alone and one for
     both, so that a threshold means about the same for each of them. Without any evidence it is 0.
@@ -93,14 +93,14 @@ def confidence(evidence: Evidence) -> float:
 
 
 def lexical_strength(score: float, statistics: Sequence[TermStatistics]) -> float:
-    """Make BM25 scores of different requests and tables comparable.
+    """Return a BM25 score normalized to be comparable across requests and tables.
 
     A score grows with the number of the request's terms and with the IDF that a rare term has in
     the table: it is divided by √terms · log(1 + rows).
 
     Args:
         score: A hit's BM25 score.
-        statistics: What `BM25Retriever.statistics` tells of the request.
+        statistics: What `BM25Retriever.statistics` returns for the request.
     """
     if not statistics:
         return 0.0

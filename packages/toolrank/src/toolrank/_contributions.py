@@ -1,4 +1,4 @@
-"""What each retriever gave to a hit, and what others of its list that score is compared with."""
+"""What each retriever contributed to a hit, and the rivals in its list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def contributions_of(
     ids: Collection[str],
     group: Callable[[str], str] | None,
 ) -> dict[str, list[Contribution]]:
-    """Return what each list gave to some hits, by their ids.
+    """Return what each list contributed to some hits, by their ids.
 
     Args:
         rankings: The lists by retriever name.

@@ -1,4 +1,4 @@
-"""Hits that say the same, as the same tool in two servers, told once."""
+"""Duplicate hits, such as one tool in two servers, shown once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_VARIANTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a hit is compared by.
+    """What two hits are compared by.
 
     Attributes:
         name: The distinct words of its name.
@@ -40,16 +40,16 @@ def group_duplicates(
     fingerprint: Callable[[str], Fingerprint | None],
     similarity: float = 0.9,
 ) -> list[RankedHit]:
-    """Keep the first of hits that say the same, and name the others in it.
+    """Return hits without duplicates; the first of each group names the others.
 
-    Two hits say the same if the words of their names are the same and those of their
+    Two hits are duplicates if the words of their names are the same and those of their
     descriptions nearly so, by Jaccard similarity (shared words / all words). To fill a list of n
     hits, rank more than n, group them, and cut.
 
     Args:
         hits: Best first.
         fingerprint: Gives what a hit is compared by; None keeps it as it is.
-        similarity: From which similarity of descriptions on hits say the same.
+        similarity: The least similarity of the descriptions of duplicates.
 
     Returns:
         The kept hits in their order, with the others' ids added to their `duplicates`.

@@ -41,7 +41,7 @@ class FullTextTable:
         weights: One weight a column; empty weighs all alike.
         evenness: As `BM25Retriever` has it.
         content: Where rows get their ids.
-        name: The retriever that an error is told of.
+        name: The retriever to name in errors.
         postings: Where what was read is looked up first.
     """
 
@@ -68,7 +68,7 @@ class FullTextTable:
 
     @property
     def key(self) -> tuple[str, float]:
-        """What the scores of the table's terms depend on."""
+        """A key of everything that the scores of the table's terms depend on."""
         return self._sql, self._evenness
 
     def size(self) -> int:
@@ -98,7 +98,7 @@ class FullTextTable:
         return self._postings.once(("vocabulary", self._table), self._read_vocabulary)
 
     def similar(self, word: str, *, up_to: int) -> list[tuple[SimilarTerm, Posting]]:
-        """Return the terms that a word which no row holds may stand for, with their postings."""
+        """Return the terms that an unknown word may stand for, with their postings."""
         found = (self.stem_posting(term, up_to=up_to) for term in self.vocabulary().similar(word))
         return [each for each in found if each is not None]
 
@@ -116,7 +116,7 @@ class FullTextTable:
         return None
 
     def spellings(self, term: str) -> list[str]:
-        """Return words that the term was made from, as some rows write them, in lower case."""
+        """Return the words behind a stemmed term, as rows spell them, in lower case."""
         sql = (
             f"SELECT snippet({self._table}, -1, char(2), char(3), '', 1) "  # noqa: S608
             f"FROM {self._table} WHERE {self._table} MATCH ? LIMIT {_SPELLINGS_READ}"
@@ -153,13 +153,13 @@ class FullTextTable:
         return {id_: known[id_] for id_ in ids if id_ in known}
 
     def too_common(self, share: float) -> int:
-        """Return how many rows a term may have at most, where a share of all is too many."""
+        """Return the number of rows above which a term is too common."""
         return max(int(share * self.size()), FEW_ROWS)
 
     def hits(
         self, weighted: Sequence[tuple[Posting, float]], *, where: Filter | None, depth: int
     ) -> list[Hit]:
-        """Return the best rows by the sum of what postings give them, best first.
+        """Return the best rows by the sum of their postings' scores, best first.
 
         Args:
             weighted: Postings, each with a factor for its scores.
@@ -176,7 +176,7 @@ class FullTextTable:
         return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
 
     def allowed(self, where: Filter | None) -> Set[int] | None:
-        """Return the rows that a filter lets through; None for all.
+        """Return the rows that match a filter; None for all.
 
         Raises:
             RetrievalError: The database refuses it.

@@ -1,4 +1,4 @@
-"""Many rankings into one."""
+"""Fusing several rankings into one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FusedScores:
-    """What several lists say together of every candidate, also of those they do not hold.
+    """The fused scores of every candidate, including those that no list holds.
 
     Attributes:
         scores: In [0, 1] for each candidate that any of the lists holds.
@@ -37,7 +37,7 @@ class FusedScores:
 
 
 class Fusion(Protocol):
-    """A way to make one ranking of several; the two functions of this module are such."""
+    """A function that fuses several rankings; this module has two."""
 
     def __call__(
         self,
@@ -62,14 +62,14 @@ def reciprocal_rank_fusion(
     """Fuse rankings by Reciprocal Rank Fusion (Cormack, Clarke & Büttcher 2009).
 
     A document's score is the sum over the lists of w / (k + rank), ranks from 1, divided by
-    the sum of w / (k + 1): 1.0 means first in every list. A list that does not hold a document
-    gives it nothing.
+    the sum of w / (k + 1): 1.0 means first in every list. A list that lacks a document adds
+    nothing to it.
 
     Args:
         rankings: The lists to fuse by retriever name, each best first. An empty list counts
             in the divisor: that retriever looked and found nothing.
         weights: Each list's weight, 1.0 where none is given; 0 switches a list off.
-        floors: Without effect, for ranks know no scores.
+        floors: Unused: ranks have no scores.
         unjudged: The candidates of other lists that a list could not judge, by its name. Each
             gets the share of this list's best that it has of the best of the other lists.
         rrf_k: The constant k; a larger value gives the first ranks less weight.
@@ -115,11 +115,11 @@ def linear_fusion(
             an empty list counts in no divisor.
         weights: As for `reciprocal_rank_fusion`.
         floors: What a candidate scores in a list that does not hold it, at most the list's
-            last score; zero where none is given.
+            last score; zero if not given.
         unjudged: The candidates of other lists that a list could not judge, by its name. Each
-            gets an estimate: the share that it has of the best of the other lists is its place
-            between the floor and the best of this list.
-        units: What a point of each list's score is worth, 1.0 where none is given.
+            gets an estimate between the floor and the best of this list, by its share of the
+            best of the other lists.
+        units: The factor of each list's scores, 1.0 if not given.
 
     Raises:
         RankingArgumentError: A weight or a unit that is negative or not finite.
@@ -153,7 +153,7 @@ def _active(
     weights: Mapping[str, float] | None,
     units: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """Return the say of each list that is on: its weight, times its unit where there are units."""
+    """Return the weight of each list in use, times its unit if there are units."""
     names = list(rankings)
     given = {name: (weights or {}).get(name, 1.0) for name in names}
     says = _proportions(given, "weights")
@@ -164,7 +164,7 @@ def _active(
 
 
 def _proportions(values: Mapping[str, float], argument: str) -> dict[str, float]:
-    """Scale values so that the largest is 1.0: no sum of them overflows or comes to nothing."""
+    """Scale values so that the largest is 1.0 and no sum of them overflows or underflows."""
     for name, value in values.items():
         check_weight(value, of=repr(name), argument=argument)
     largest = max(values.values(), default=0.0) or 1.0
@@ -177,7 +177,7 @@ def _with_estimates(
     most: Mapping[str, float],
     unjudged: Mapping[str, Collection[str]],
 ) -> Mapping[str, Mapping[str, float]]:
-    """Add to each list what it would give to the candidates that it could not judge.
+    """Add to each list estimates for the candidates that it could not judge.
 
     A conditional logit model of which candidate is right, fitted to four sets of tools of which
     10 to 90 % had vectors, values a share in words like the same share in meaning, within 5 %:
@@ -203,9 +203,9 @@ def _summed(
     floors: Mapping[str, float],
     most: Mapping[str, float],
 ) -> FusedScores:
-    """Add up what the lists give to each candidate, in an order that is not the caller's.
+    """Sum each candidate's scores in an order that does not depend on the caller.
 
-    Sums of floats depend on their order, and who comes first must not depend on it.
+    Sums of floats depend on their order, and the ranking must not.
     """
     ids = list({id_: None for given in shares.values() for id_ in given})
     attainable = sum(most[name] for name in sorted(most))

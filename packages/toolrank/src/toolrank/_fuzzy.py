@@ -34,7 +34,7 @@ class FuzzyRetriever:
     itself. In each row it counts once: as the best of
     similarity² · BM25 over its terms, as though each were at least as common as the most similar
     one. Where rows hold the word itself, other terms count less. The sum over the words is the
-    score. A request without slips is answered a little worse than by `BM25Retriever`.
+    score. A request without misspellings is answered a little worse than by `BM25Retriever`.
 
     Args:
         connection: An open `sqlite3` or `apsw` connection.
@@ -89,7 +89,7 @@ class FuzzyRetriever:
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         """Return the best `depth` rows that hold any term like one of the query's.
 
-        Scores are sums of weighed-down BM25 scores, zero or more, higher is better.
+        Scores are sums of reduced BM25 scores, zero or more, higher is better.
 
         Raises:
             RetrievalError: The table is missing or is no FTS5 table.

@@ -30,13 +30,13 @@ _REASON_LENGTH = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    """What asking a language model took; nothing where it was not asked, or has said it before.
+    """What a language model call cost; zero if it was not called or the answer was cached.
 
     Attributes:
         requests: Requests to the model, whether or not an answer came.
-        input_tokens: Tokens that were sent, as far as the provider told.
+        input_tokens: Tokens sent, as reported by the provider.
         output_tokens: Tokens that the model wrote.
-        cost_usd: Their price in US dollars, or None where it is not known.
+        cost_usd: Their price in US dollars, or None if it is not known.
     """
 
     requests: int = 0
@@ -45,7 +45,7 @@ class ModelUsage:
     cost_usd: float | None = 0.0
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
-        """Return both together; where one price is not known, the sum is not."""
+        """Return the sum; its price is unknown if one of the prices is."""
         known = self.cost_usd is not None and other.cost_usd is not None
         return ModelUsage(
             requests=self.requests + other.requests,
@@ -60,18 +60,18 @@ NO_USAGE = ModelUsage()
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[AnswerT]):
-    """An answer, and what it took to get it."""
+    """An answer, and what it cost."""
 
     value: AnswerT
     usage: ModelUsage = NO_USAGE
 
 
 class NoAnswerError(ToolRankError):
-    """A question without a usable answer; it ends as the reason in an outcome.
+    """Raised for a question without a usable answer; an outcome carries the reason.
 
     Attributes:
         reason: What went wrong, in one short line.
-        usage: What asking took all the same.
+        usage: What the call cost all the same.
     """
 
     def __init__(self, reason: str, *, usage: ModelUsage = NO_USAGE) -> None:
@@ -81,10 +81,10 @@ class NoAnswerError(ToolRankError):
 
 
 class LanguageModel(Generic[OutputT, AnswerT]):
-    """Ask a model questions of one kind, and remember the answers.
+    """Asks a model questions of one kind, and caches the answers.
 
-    What is wrong at construction is a mistake in the settings and raises; what goes wrong
-    later is an outage or a bad answer, and the one error of `ask`.
+    Mistakes in the settings raise at construction; an outage or a bad answer later raises the
+    one error of `ask`.
 
     Args:
         model: A pydantic-ai model, or the name of one.
@@ -145,11 +145,11 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         self._turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
     async def ask(self, prompt: str, *, read: Callable[[OutputT], AnswerT]) -> Answer[AnswerT]:
-        """Return the answer to a prompt, of the cache or of the model.
+        """Return the answer to a prompt, from the cache or from the model.
 
-        Callers with the same prompt wait for one call and share its answer, which only the
-        first of them has a usage for. Answers that
-        `read` refuses are not remembered: the next call may do better.
+        Callers with the same prompt wait for one call and share its answer; only the first
+        reports its usage. Answers that `read` refuses are not cached: the next call may do
+        better.
 
         Args:
             prompt: The question.
@@ -190,7 +190,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
 
 
 def _usage(used: RunUsage, *, sent: int) -> ModelUsage:
-    """Return what a run took that sent so many requests, whatever came of them."""
+    """Return the cost of a run, whether or not it succeeded."""
     # Older versions of pydantic-ai price nothing.
     cost = getattr(used, "cost", None)
     return ModelUsage(
@@ -224,7 +224,7 @@ class _Answers(Generic[AnswerT]):
 
 
 def as_data(content: Mapping[str, object]) -> str:
-    """Write what others wrote as JSON, so that it stays inside its strings.
+    """Return untrusted data as JSON, so that it stays inside its strings.
 
     Angle brackets are escaped too: some servers read `<|im_end|>` in a text as the end of a turn.
     """
@@ -233,7 +233,7 @@ def as_data(content: Mapping[str, object]) -> str:
 
 
 def one_line(text: str, *, limit: int) -> str:
-    """Return the first `limit` characters that a reader could see, whitespace folded.
+    """Return the first `limit` visible characters, whitespace folded.
 
     What cannot be seen can carry instructions (the tag characters of Unicode do), and half of a
     surrogate pair cannot be sent at all.

@@ -1,4 +1,4 @@
-"""Retrieval by name: rows that are called what the request says."""
+"""Retrieval by name: rows whose name is in the request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def name_key(name: str) -> str:
 
 
 def name_share(request: str, name: str) -> float:
-    """Return which share of a name's words a request has, in one form or another.
+    """Return the share of a name's words that a request has, in any inflection.
 
     "merging two files" has one of the two words of `merge_pdfs`. Of the words of a long request,
     the first ones count.
@@ -147,7 +147,7 @@ class NameRetriever:
 
 
 def _named(text: str) -> Iterator[tuple[str, float]]:
-    """Yield what may be a name, the surest first, with the score of a row that is called that."""
+    """Yield possible names, the most certain first, with the score of a row of that name."""
     if len(text) <= _MAX_NAME:
         yield text.strip(), _WHOLE
     if len(text) <= _MAX_REQUEST:

@@ -54,13 +54,12 @@ class VectorMatrix(NamedTuple):
 
 
 class NumpyVectorRetriever:
-    """Rank the rows of a sqlite-vec `vec0` table by cosine similarity, some times faster.
+    """Rank the rows of a sqlite-vec `vec0` table by cosine similarity, several times faster.
 
-    sqlite-vec computes one distance after the other and sorts every chunk; this multiplies the
-    chunks that it stores, all of them, so the hits are the true nearest. It wants numpy (the
-    extra `numpy`), whose import takes as long as some twenty searches: for one search,
-    `VectorRetriever` is the better choice. It reads the tables in which sqlite-vec 0.1 keeps
-    its chunks.
+    sqlite-vec computes one distance after the other and sorts every chunk; this multiplies all
+    the chunks that it stores, so the search is exact. It needs numpy (the extra `numpy`), whose
+    import takes as long as about twenty searches: for a single search, use `VectorRetriever`.
+    It reads the tables in which sqlite-vec 0.1 keeps its chunks.
 
     Args:
         connection: An open connection.
@@ -115,7 +114,7 @@ class NumpyVectorRetriever:
         return self._name
 
     def read_matrix(self) -> VectorMatrix:
-        """Read the table into memory, for retrievers that are made while it does not change.
+        """Read the table into memory, for retrievers made while it does not change.
 
         Raises:
             RetrievalError: The table is missing.
@@ -217,7 +216,7 @@ class NumpyVectorRetriever:
         return self._among_allowed(ids, cosines, found)
 
     def _scored_again(self, matrix: ByteMatrix, unit: Any, depth: int) -> tuple[Any, Any]:  # noqa: ANN401
-        """Choose by the bytes, then look up the vectors of those that may be the nearest."""
+        """Choose candidates by their bytes, then score their stored vectors."""
         allowed = None if self._where is None else self._allowed(self._where)
         chosen = may_be_nearest(matrix, unit, depth, allowed)
         if not len(chosen):

@@ -1,4 +1,4 @@
-"""What a full-text table answered, term by term, kept while the table does not change."""
+"""A cache of a full-text table's postings, valid while the table does not change."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Posting:
     Attributes:
         rows: Rowids, ascending.
         scores: One for each row, above zero where any weighted column holds the term.
-        documents: How many rows hold the term; of a term that is too common to search for, no
-            rows are read, and this says only that they are too many.
+        documents: How many rows hold the term. The rows of a term that is too common to search
+            for are not read, and this is only a lower bound.
     """
 
     rows: array[int] = field(repr=False)
@@ -55,14 +55,14 @@ class Posting:
 
 
 class Postings:
-    """Remembers postings, so that a term is read from the table once, not once a search.
+    """A cache of postings, so that a term is read from the table once, not once per search.
 
-    Give the same object to every retriever that reads the same state of a database, and a new
-    one after a change: nothing in here notices one. Threads may share it.
+    Pass the same object to every retriever that reads the same state of a database, and a new
+    one after a change: it does not notice changes itself. Threads may share it.
 
     Args:
-        max_rows: Rows of postings to hold at most, 16 bytes each; the terms that were asked for
-            longest ago are forgotten first.
+        max_rows: Most rows of postings to hold, 16 bytes each; the least recently used terms
+            are dropped first.
 
     Raises:
         RankingArgumentError: A bound below zero.
@@ -80,11 +80,11 @@ class Postings:
 
     @property
     def rows(self) -> int:
-        """How many rows are held, each entry counting for some more."""
+        """The number of rows held, plus a few for each entry."""
         return self._rows
 
     def get(self, key: Hashable) -> Posting | None:
-        """Return the posting remembered under a key."""
+        """Return the posting cached under a key."""
         with self._lock:
             posting = self._held.get(key)
             if posting is not None:
@@ -92,7 +92,7 @@ class Postings:
             return posting
 
     def put(self, key: Hashable, posting: Posting) -> None:
-        """Remember a posting, and forget others for it where there is no room."""
+        """Cache a posting, and drop others if there is no room."""
         with self._lock:
             if (before := self._held.pop(key, None)) is not None:
                 self._rows -= _size(before)
@@ -102,7 +102,7 @@ class Postings:
                 self._rows -= _size(self._held.popitem(last=False)[1])
 
     def once(self, key: Hashable, read: Callable[[], _T]) -> _T:
-        """Return a fact of the table, read by the first who asks; the same key, the same type."""
+        """Return a fact about the table, read once; a key always has the same type."""
         with self._lock:
             if key in self._facts:
                 return cast("_T", self._facts[key])
@@ -112,7 +112,7 @@ class Postings:
             return cast("_T", self._facts.setdefault(key, fact))
 
     def lately(self, key: Hashable, read: Callable[[], _T]) -> _T:
-        """Return what was read for one of the last few keys; the same key, the same type."""
+        """Return what was read for one of the last few keys; a key always has the same type."""
         with self._lock:
             if key in self._latest:
                 self._latest.move_to_end(key)
@@ -126,14 +126,14 @@ class Postings:
 
 
 def idf(rows: int, documents: int) -> float:
-    """Return how much a term tells that some of the rows hold (Robertson & Zaragoza 2009)."""
+    """Return the inverse document frequency of a term (Robertson & Zaragoza 2009)."""
     return math.log(1 + (rows - documents + 0.5) / (documents + 0.5))
 
 
 def best_sums(
     weighted: Sequence[tuple[Posting, float]], *, depth: int, allowed: Set[int] | None = None
 ) -> dict[int, float]:
-    """Add up what postings give each row, and give the rows of the best sums.
+    """Sum the postings' scores by row, and return the rows with the best sums.
 
     Args:
         weighted: Postings, each with a factor for its scores.
@@ -181,7 +181,7 @@ def _best_in_arrays(
     low: int,
     span: int,
 ) -> dict[int, float]:
-    """Do what `best_sums` does, to the last digit, ten times faster."""
+    """Compute `best_sums` with numpy: equal to the last digit, ten times faster."""
     import numpy as np
 
     sums, is_held = np.zeros(span), np.zeros(span, dtype=bool)

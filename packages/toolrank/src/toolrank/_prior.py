@@ -1,4 +1,4 @@
-"""What is known before any request: how tools of one group go together, and how use went."""
+"""Priors, known before any request: groups of tools, and past use."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lifted(
 ) -> dict[str, float]:
     """Raise scores by the best of their groups: (score + weight · best) / (1 + weight).
 
-    Who needs one tool of a server often means that server, and what its descriptions have in
+    A request for one tool of a server often means the server, and what its descriptions have in
     common is said only once in a request. The best of a group keeps its score.
     """
     # Written as a step towards the best, so that rounding never passes it.

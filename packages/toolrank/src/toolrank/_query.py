@@ -1,4 +1,4 @@
-"""From what a user typed to a full-text query that is always valid."""
+"""Turning what a user typed into a full-text query that is always valid."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ QUOTED = re.compile(r'"([^"\n]{1,200})"|“([^“”\n]{1,200})”|«([^«»\n]{
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a request, and what it is made of.
+    """A word of a request, and its parts.
 
     Attributes:
         surface: As it was written, in Unicode's form NFKC.
@@ -70,7 +70,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term to search for, and what is known of the word it comes from.
+    """A term to search for, and what is known about the word it comes from.
 
     Attributes:
         text: In lower case.
@@ -102,7 +102,7 @@ def query_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[
 
 
 def request_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[Term]:
-    """Return the terms of `query_terms` with what is known of their words."""
+    """Return the terms of `query_terms` with what is known about their words."""
     terms = _all_terms(text)
     kept = [term for term in terms if term.text not in stop_words]
     return (kept or [*terms])[:MAX_TERMS]
@@ -138,7 +138,7 @@ def query_words(text: str) -> Iterator[Word]:
 
 
 def quoted_phrases(text: str) -> list[str]:
-    """Return the phrases that a request holds in quotation marks, if of two words or more.
+    """Return the phrases of two words or more that a request has in quotation marks.
 
     A phrase is matched as one, besides its words: rows that hold its words side by side and in
     its order come first.
@@ -157,13 +157,13 @@ def quoted_phrases(text: str) -> list[str]:
 
 
 def match_expression(terms: Collection[str]) -> str:
-    """Write terms as an FTS5 query that matches rows with any of them.
+    """Return an FTS5 query that matches rows with any of the terms.
 
     Each term is a quoted string (FTS5, "FTS5 Strings"), so none is read as an operator, a
     column or a syntax error; a term of several words is a phrase.
 
     Args:
-        terms: What `query_terms` gives, or any strings.
+        terms: What `query_terms` returns, or any strings.
 
     Returns:
         The expression, or an empty string when there is nothing to search for.
@@ -172,7 +172,7 @@ def match_expression(terms: Collection[str]) -> str:
 
 
 def encodable(term: str) -> str:
-    """Put a space for what would end a statement early (NUL) or not reach it (a surrogate)."""
+    """Replace NUL, which would end a statement early, and surrogates, which cannot be encoded."""
     return "".join(" " if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in term)
 
 

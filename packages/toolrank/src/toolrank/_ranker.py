@@ -1,4 +1,4 @@
-"""The ranker: run the channels, fuse, weigh in what is known besides, cut."""
+"""The ranker: run the channels, fuse, apply the priors, cut."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _NO_USAGE: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A retriever and its say in the fusion.
+    """A retriever and its weight in the fusion.
 
     Attributes:
         retriever: Where candidates come from.
-        weight: Zero or more; 0 keeps the retriever from being asked at all.
-        absent: What a candidate of another channel scores here when this one does not give it.
-            "zero" suits a retriever that leaves out what does not match at all, as one for
-            words; "last", its last hit's score, suits one that orders every row, as one for
-            vectors, so that a row without a vector is not punished for it. A list that is as
-            long as was asked for is cut: there it is the last score either way.
+        weight: Zero or more; 0 switches the retriever off.
+        absent: What a candidate of another channel scores here if this one does not return it.
+            "zero" suits a retriever that leaves out what does not match, such as one for words;
+            "last", the score of its last hit, suits one that orders every row, such as one for
+            vectors, so that a row without a vector is not penalized. In a list that is as long
+            as was asked for, it is the last score either way.
         judges: Returns which of some ids the retriever can judge, for one that does not know
             every row, because some have no vector yet; None where it knows all. Its scores for
             the others are estimated from the other channels, as the fusion describes.
@@ -53,30 +53,30 @@ class Channel:
 class HybridRanker:
     """Fuse the candidates of several retrievers into one ranking.
 
-    A hit's score is made in these steps, each of which stays in [0, 1]:
+    A hit's score is computed in these steps, each of which stays in [0, 1]:
 
-    1. Fusion: `fuse` makes one score of the channels', for the whole request and for each part.
+    1. Fusion: `fuse` combines the channels' scores, for the whole request and for each part.
     2. Parts: request + part_share · (best part - request).
     3. Group: (score + group_weight · best of the group) / (1 + group_weight).
     4. Usage: score · factor; where the best would pass 1, all are divided by it.
     5. Verb: score · `verb_prior` of the request and the name, unless the request has parts.
     6. Pinned hits come first, with a score of 1.
 
-    A candidate more reorders no others, as far as `fuse` keeps that promise, while it is the best
-    neither for a part nor of its group: those bests are what others are measured by.
+    An additional candidate does not reorder the others, as far as `fuse` keeps that promise, unless
+    it becomes the best for a part or of its group: others are measured by those.
 
     The channels run one after the other. Those over one SQLite connection wait for each other
     anyway, and threads cost more than what is left to save.
 
     Args:
         channels: The retrievers with their weights; names must differ.
-        fuse: How to make one ranking of theirs.
-        part_share: The say of a compound request's parts, from 0 (they are not asked) to 1.
+        fuse: How to combine their rankings.
+        part_share: The weight of a compound request's parts, from 0 (not searched) to 1.
         group: Gives a candidate's group by its id, as the server that a tool is of; None for no
             groups.
         group_weight: How much the best of a group lifts the others.
         name: Gives a candidate's name by its id, for its verb; None to ignore verbs.
-        usage: Factors of past use by id, as `usage_prior` gives them; 1.0 where none is given.
+        usage: Factors of past use by id, as `usage_prior` returns them; 1.0 if not given.
 
     Raises:
         RankingArgumentError: Two channels of one name, a weight that is negative or not finite,
@@ -117,7 +117,7 @@ class HybridRanker:
 
         Args:
             query: What is asked; the channels are asked for it and for each of its parts.
-            limit: How many hits to give, at least 1.
+            limit: How many hits to return, at least 1.
             depth: How many candidates to take from each retriever, for a part `PART_DEPTH` at
                 most; by default three times the limit and at least 100, so that a hit one list
                 ranks low can still rise.
@@ -239,7 +239,7 @@ class HybridRanker:
 
 
 class _Asked(NamedTuple):
-    """What the channels gave for one query."""
+    """What the channels returned for one query."""
 
     rankings: Mapping[str, Sequence[Hit]]
     unfiltered: Mapping[str, Sequence[Hit]]
@@ -272,7 +272,7 @@ def _best(parts: Iterable[FusedScores]) -> FusedScores | None:
 def _unjudged(
     channels: Iterable[Channel], rankings: Mapping[str, Sequence[Hit]]
 ) -> dict[str, Set[str]]:
-    """Ask each channel that does not know every row for the candidates that it cannot judge."""
+    """Return the candidates that a channel cannot judge, if it does not know every row."""
     unjudged: dict[str, Set[str]] = {}
     for channel in channels:
         if channel.judges is None:

@@ -31,11 +31,11 @@ class Filter:
     """The rows a retriever may return, decided inside the search and never after it.
 
     Attributes:
-        sql: A SELECT that gives one column of rowids. It is placed into the statement as
-            it is, so it must come from code, not from users.
+        sql: A SELECT of one column of rowids. It becomes part of the statement unchanged, so it
+            must come from code, not from users.
         parameters: Values for its `?` placeholders.
-        rows: The rowids that it gives, for who asks with the same filter again and again: they are
-            then not asked for each time. They must be those of the state that is searched.
+        rows: The rowids that it selects, if known, so that repeated searches with the same filter
+            do not select them again. They must match the state that is searched.
     """
 
     sql: str
@@ -58,15 +58,15 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """What one retriever gave to a fused hit.
+    """What one retriever contributed to a fused hit.
 
     Attributes:
         retriever: Its name.
         rank: The hit's position in that retriever's list, from 1.
         score: That retriever's own score for the hit.
         background: The mean score of the list's ranks 11 to 50 (of its last one, where it is
-            shorter than that; 0 where it has only this hit): what a row has that merely resembles
-            the request. The list is the unfiltered one where the channel has such a one.
+            shorter than that; 0 if it has only this hit): the score of a row that merely resembles
+            the request. The list is the unfiltered one if the channel has one.
         rivals: The mean score of the first five hits of other groups than the hit's among that
             list's first `PART_DEPTH`; the background where there are none, or no groups.
     """
@@ -115,8 +115,8 @@ class RankedHit:
         id: The row's identifier.
         score: In [0, 1], where 1.0 is the most that the channels which ran could have given.
             It orders hits of one query; it is no probability.
-        contributions: What each channel gave for the whole request, in the order of the
-            channels; a channel that does not hold the hit gave nothing.
+        contributions: What each channel contributed for the whole request, in the order of the
+            channels; a channel that does not have the hit contributed nothing.
         part_contributions: The same for the part of the request that the hit answers best,
             `explanation.part`.
         explanation: How the score came about.

@@ -43,7 +43,7 @@ class Candidate:
 
     Attributes:
         hit: The hit, with the score that its place comes from.
-        text: What it is: a title and a description, say. It may come from strangers.
+        text: Its title and description, for example. It is untrusted.
     """
 
     hit: RankedHit
@@ -55,12 +55,12 @@ class RerankOutcome:
     """The hits after a reranker saw them.
 
     Attributes:
-        hits: Every hit that was given, once, best first. The scores stay with the places: the
-            first hit has the score that the first had before, so that the list stays sorted in
-            [0, 1] and a threshold keeps its meaning. Contributions stay with the hits.
-        applied: Whether the order is the reranker's; if not, it is the one that was given.
+        hits: Every hit of the input, once, best first. Scores stay with the ranks: the first hit
+            has the score that the first had before, so that the list stays sorted in [0, 1] and
+            a threshold keeps its meaning. Contributions stay with the hits.
+        applied: Whether the order is the reranker's; if not, it is that of the input.
         reason: Why, in one line.
-        usage: What asking a language model took; nothing for an answer that was remembered.
+        usage: What the call to a language model cost; zero for a cached answer.
     """
 
     hits: tuple[RankedHit, ...]
@@ -89,10 +89,10 @@ def clear_lead(scores: Sequence[float], *, certain: float = 0.90, gap: float = 0
 class LLMReranker:
     """Have a language model order the first hits where the ranking is not sure of them.
 
-    The model sees the texts as JSON data, cut to a length, and answers with numbers; anything
-    but each number exactly once is ignored as a whole, so neither an outage nor a text that
-    tries to give orders can lose, add or repeat a hit. Needs the extra `rerank`; its import
-    takes a second, at construction.
+    The model sees the texts as JSON data, truncated, and answers with numbers. An answer that
+    does not name each number exactly once is ignored as a whole, so neither an outage nor an
+    injected instruction can lose, add or repeat a hit. Needs the extra `rerank`, whose import
+    takes a second at construction.
 
     Args:
         model: A pydantic-ai model, or the name of one, as "openai:gpt-5-mini".
@@ -100,7 +100,7 @@ class LLMReranker:
             0.10 over the third (over the second, where there are two).
         candidates: How many hits to show; those behind them keep their places.
         timeout_s: How long to wait for an answer, in seconds.
-        cache_size: How many answers to remember; one for each query with its candidates.
+        cache_size: How many answers to cache; one for each query with its candidates.
 
     Raises:
         RankingArgumentError: A model that cannot be used, and what to do about it; a number or

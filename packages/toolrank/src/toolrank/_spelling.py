@@ -15,7 +15,7 @@ _SUFFIXES = tuple(
 
 
 def osa_distance(a: str, b: str, *, limit: int) -> int:
-    """Count the slips that make one word of another.
+    """Return the edit distance of two words.
 
     The optimal string alignment distance: letters inserted, deleted or replaced, and swaps of
     neighbours, no place edited twice (Damerau 1964; Boytsov 2011).

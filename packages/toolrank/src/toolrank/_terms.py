@@ -1,4 +1,4 @@
-"""What a retriever by words says of the terms of a request."""
+"""What a lexical retriever reports about the terms of a request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermStatistics:
-    """What the table knows of a term of the request.
+    """The table's statistics of a term of the request.
 
     Attributes:
         term: The term.

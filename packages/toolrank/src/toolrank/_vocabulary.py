@@ -76,16 +76,16 @@ class Vocabulary:
     def similar(self, word: str) -> list[SimilarTerm]:
         """Return the terms that a word may stand for, best first, ties by term.
 
-        One slip (a letter too much, too few or wrong, or two neighbours swapped) is forgiven in
-        words of 4 to 7 letters, two in longer ones; the first letter is right, or swapped with
-        the second. Where there is no such term, those that the word is the beginning of.
+        One edit (a letter inserted, deleted or replaced, or two neighbours swapped) is allowed in
+        words of 4 to 7 letters, two in longer ones; the first letter must be right, or swapped
+        with the second. If there is no such term, those that begin with the word.
 
         Args:
             word: A lower-case word.
 
         Returns:
-            At most 3 terms; those of the fewest slips only. None for a word that is shorter than
-            4 letters or holds anything but letters.
+            At most 3 terms, only those at the least distance. None for a word that is shorter
+            than 4 letters or contains anything but letters.
         """
         if not (_MIN_LETTERS <= len(word) <= _MAX_LETTERS and word.isalpha()):
             return []
@@ -132,7 +132,7 @@ class Vocabulary:
             yield self._joined[start:end]
 
     def within(self, word: str, *, slips: int) -> Iterator[tuple[str, int]]:
-        """Yield the terms that are at most so many slips from a word, with how many.
+        """Yield the terms within some edit distance of a word, with the distance.
 
         Unlike in `similar`, any letter may be wrong, the first too.
         """

@@ -1,4 +1,4 @@
-"""What a weight may be."""
+"""Checks of weights."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def check_scoring(weights: Sequence[float], *, common: float, evenness: float) -> None:
-    """Refuse what no retriever of words can score with.
+    """Refuse arguments that a lexical retriever cannot score with.
 
     Args:
         weights: One weight a column.
         common: The share of rows above which a term is too common.
-        evenness: How much often counts over once.
+        evenness: How much a repeated term counts over a single one.
 
     Raises:
         RankingArgumentError: A weight is negative or not finite, or a number out of its range.

@@ -4,7 +4,7 @@ __all__ = ["RankingArgumentError", "RetrievalError", "ToolRankError"]
 
 
 class ToolRankError(Exception):
-    """Root of every error raised by toolrank."""
+    """Base class of every error raised by toolrank."""
 
 
 class RankingArgumentError(ToolRankError, ValueError):

@@ -1,4 +1,4 @@
-"""What toolrank needs from others: a database connection, retrievers to fuse, second opinions."""
+"""Protocols: a database connection, retrievers, rankers, rerankers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Connection(Protocol):
     """
 
     def execute(self, sql: str, parameters: Any, /) -> Iterable[Any]:  # noqa: ANN401 - drivers differ
-        """Run one statement and give its rows as tuples."""
+        """Run one statement and return its rows as tuples."""
         ...
 
 
@@ -28,12 +28,12 @@ class Connection(Protocol):
 class Retriever(Protocol):
     """A source of ranked candidates.
 
-    An implementation gives at most `depth` hits, best first, each id once, equal scores in
-    the order of their ids, scores finite. A shorter answer is the beginning of a longer one, save
-    which of several equals its end leaves out, and the same query has the same answer while the
-    source does not change. It gives an empty list for a query it has no answer to, as one
-    without a vector where it needs one, looks at no parts of a query, and raises only when the
-    source itself is broken: every string is safe.
+    An implementation returns at most `depth` hits, best first, each id once, equal scores in the
+    order of their ids, scores finite. A shorter answer is a prefix of a longer one, except for ties
+    at its end, and the same query has the same answer while the source does not change. It
+    returns an empty list for a query that it cannot answer, such as one without a vector where
+    it needs one, ignores the parts of a query, and raises only if the source itself is broken:
+    every string is safe.
 
     `toolrank.testing.check_retriever` checks one.
     """
@@ -49,7 +49,7 @@ class Retriever(Protocol):
 
 
 class Ranker(Protocol):
-    """What makes one ranking of several retrievers' candidates: `HybridRanker`, or your own."""
+    """Combines several retrievers' candidates into one ranking: `HybridRanker`, or your own."""
 
     def rank(self, query: Query, *, limit: int, pinned: Sequence[str] = ()) -> list[RankedHit]:
         """Return up to `limit` hits, each id once: those pinned with a score of 1, then best first.
@@ -63,9 +63,9 @@ class Ranker(Protocol):
 class Reranker(Protocol):
     """A second opinion on the order of hits that were found.
 
-    An implementation gives back every hit that it was given, once, and nothing else; scores
-    stay with the places, so that they are sorted as before. A failure of its own leaves the
-    order as it was, with the reason in the outcome; only a cancellation is raised.
+    An implementation returns every hit of its input, once, and nothing else; scores stay with the
+    ranks, so that they are sorted as before. On a failure the order stays as it was, with the
+    reason in the outcome; only a cancellation is raised.
     """
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:

@@ -1,14 +1,14 @@
 """Read Python tool modules without importing them.
 
-- **Scanning**: `scan` reads a tree and gives a `ScanReport` of records and issues; `read_tool`
+- **Scanning**: `scan` reads a tree and returns a `ScanReport` of records and issues; `read_tool`
   reads one file or raises; `find_tools` lists ids and paths without opening a file.
 - **Records**: a `ToolRecord` holds a `ToolId`, the docstring, its `Parameter`s and the hashes that
   tell whether anything changed; a `ScanIssue` holds a `Reason` and a sentence.
-- **For an agent**: `input_schema` and `output_schema` give JSON Schema, `stub` gives a few lines
-  of Python to act on, `docstring_examples` what the docstring shows.
-- **Layouts**: a `Layout` says where tools lie, and gives an id from a path.
-- **Text**: `embedding_text` is what stands for a tool in vector search, `split_identifier` makes
-  words of a name.
+- **For an agent**: `input_schema` and `output_schema` return JSON Schema, `stub` a few lines of
+  Python that show how to call the tool, `docstring_examples` the examples in the docstring.
+- **Layouts**: a `Layout` says where tools are, and turns a path into an id.
+- **Text**: `embedding_text` is the text that is embedded for a tool, `split_identifier` splits a
+  name into words.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Which names a statement binds, and whose objects it changes."""
+"""The names that a statement binds, and those whose objects it changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def bound_values(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the names that a statement binds, with their values where they stand there."""
+    """Yield the names that a statement binds, with their values where the statement has them."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

@@ -1,4 +1,4 @@
-"""What a category's `__init__.py` says of it."""
+"""The description of a category, from its `__init__.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STARTS_WITH_STRING = r"""(?:\s|#[^\n]*\n|\\\n|[(;])*[rRuU]?["']"""
 
 
 def category_description(data: bytes) -> str:
-    """Return the docstring of a category's `__init__.py`, "" where it has none.
+    """Return the docstring of a category's `__init__.py`, "" if it has none.
 
     Raises:
         Rejection: If the file starts with a docstring and cannot be parsed or stored.

@@ -1,4 +1,4 @@
-"""From a class to JSON Schema: models, enums, typed dicts, dataclasses, named tuples."""
+"""JSON Schema of classes: models, enums, typed dicts, dataclasses, named tuples."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _model(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
 
 
 def _configured(schema: Schema, config: dict[str, object]) -> Schema:
-    """Add what the configuration says of a schema; where that may be anything, leave it open."""
+    """Apply the model configuration to a schema; leave it open if that is unknown."""
     title = config.get("title")
     if isinstance(title, str) and is_text(title):
         schema = schema | {"title": title}

@@ -40,7 +40,7 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and give its exit code."""
+    """Run the command and return its exit code."""
     parser = _parser()
     options = parser.parse_args(argv)
     layouts = options.layout or DEFAULT_LAYOUTS
@@ -70,7 +70,7 @@ def _write(lines: Iterable[str]) -> None:
 
 
 def _silence_stdout() -> None:
-    """Let the interpreter's last flush go nowhere."""
+    """Discard what the interpreter flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -176,7 +176,7 @@ def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
 
 
 def _encodable(line: str) -> str:
-    """Keep what the terminal's encoding lacks from ending the listing."""
+    """Escape characters that the terminal's encoding lacks, so that the listing goes on."""
     encoding = _encoding()
     return line.encode(encoding, "backslashreplace").decode(encoding)
 

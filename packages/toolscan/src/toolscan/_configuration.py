@@ -1,4 +1,4 @@
-"""A model's configuration, as far as its source tells."""
+"""The configuration of a model, as far as its source shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def configuration(found: ClassFound, scope: Scope) -> dict[str, object]:
-    """Return the model configuration, that of ancestors included, as far as it is constant."""
+    """Return the constant part of a model's configuration, including that of its base classes."""
     config: dict[str, object] = {}
     for own in reversed(linearize(found, scope)):
         inside = scope.at(own)

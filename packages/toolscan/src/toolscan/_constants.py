@@ -1,4 +1,4 @@
-"""The value of a constant expression, worked out without running anything."""
+"""The value of a constant expression, computed without running anything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Unknown:
-    """The value of an expression that only running it would tell."""
+    """The value of an expression that is known only by running it."""
 
 
 UNKNOWN: Final = _Unknown()
@@ -76,7 +76,7 @@ class _Evaluation:
         return UNKNOWN
 
     def atom(self, value: object) -> object:
-        """Return a constant as it is, unless it is too large to be one."""
+        """Return a constant unchanged, unless it is too large."""
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             return UNKNOWN
         if isinstance(value, str | bytes) and not self._spend(len(value)):
@@ -161,8 +161,8 @@ def _size(value: object) -> int:
 def members(found: ClassFound, scope: Scope, depth: int = 0) -> dict[str, object]:
     """Return the members of an enum by name, with their values as pydantic writes them in JSON.
 
-    A member that equals an earlier one is another name of it, and has its value. Values that the
-    enum makes itself, in `__new__` for example, are `UNKNOWN`.
+    A member that equals an earlier one is an alias and has its value. Values that the enum computes
+    itself, in `__new__` for example, are `UNKNOWN`.
     """
     enums = scope.namespace.enums
     if found.node not in enums:
@@ -172,7 +172,7 @@ def members(found: ClassFound, scope: Scope, depth: int = 0) -> dict[str, object
 
 
 class _Making(NamedTuple):
-    """How an enum makes the values of its members from what its body assigns."""
+    """How an enum computes the values of its members from the assignments in its body."""
 
     bases: frozenset[str]
     methods: frozenset[str]
@@ -248,7 +248,7 @@ def _members(found: ClassFound, scope: Scope, depth: int) -> dict[str, object]:
 
 
 def _assigned(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield what the body of an enum assigns to names of members; `None` for what is not known."""
+    """Yield the values that an enum's body assigns to its members; `None` for unknown ones."""
     ignored: set[str] = set()
     for statement in top_level(owner.body):
         node = statement.node
@@ -271,7 +271,7 @@ def _words(node: ast.expr) -> set[str]:
 
 
 def _is_special(name: str) -> bool:
-    """Tell names that an enum keeps for itself: `_order_`, `__slots__`, and private `__x`."""
+    """Return whether an enum reserves a name: `_order_`, `__slots__`, and private `__x`."""
     return name.startswith("__") or (len(name) > 2 and name[0] == "_" == name[-1])
 
 

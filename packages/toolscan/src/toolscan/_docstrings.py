@@ -1,4 +1,4 @@
-"""What docstrings say: which of two to believe, the summary, parameters, tags."""
+"""What docstrings contain: the description, the summary, parameters, tags."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ _STYLES = (
 
 
 def is_generic(text: str, tool: ToolId) -> bool:
-    """Return whether a docstring says nothing of its own.
+    """Return whether a docstring says nothing specific about its tool.
 
     It says nothing where its first paragraph has no word beyond those of calling a tool and
     getting its result, and those of the tool's own id: "Run tool and return parsed structured
@@ -151,7 +151,7 @@ def is_generic(text: str, tool: ToolId) -> bool:
 
 
 def combine(parsed: str, run: str) -> str:
-    """Make one description of the docstrings of `run_parsed` and `run`.
+    """Join the docstrings of `run_parsed` and `run` into one description.
 
     That of `run_parsed` comes first, followed by that of `run` where they differ.
     """
@@ -188,9 +188,9 @@ def _first_paragraph(text: str) -> str:
 
 
 def parameter_descriptions(text: str, *, of_class: bool = False) -> dict[str, str]:
-    """Return what the Args sections of a docstring say of each parameter.
+    """Return the description of each parameter in the Args sections of a docstring.
 
-    Google, NumPy and Sphinx styles, also side by side. The parser is imported only where there is
+    Google, NumPy and Sphinx styles, even mixed. The parser is imported only where there is
     such a section.
 
     Args:
@@ -211,7 +211,7 @@ def parameter_descriptions(text: str, *, of_class: bool = False) -> dict[str, st
 def listed(text: str, title: str) -> tuple[str, ...]:
     """Return the items of a section such as `Tags:`, one a line, bulleted or separated by commas.
 
-    The title has a capital and is not indented: what is, is a parameter of that name.
+    The title has a capital and is not indented; otherwise it is a parameter of that name.
     """
     lines = text.split("\n")
     for number, line in enumerate(lines):

@@ -29,7 +29,7 @@ class Entrypoint(NamedTuple):
 
 
 def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
-    """Choose between `run_parsed` and `run`, and put their docstrings together.
+    """Choose between `run_parsed` and `run`, and join their docstrings.
 
     `run_parsed` is preferred where it has a docstring.
 
@@ -52,10 +52,10 @@ def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
 
 
 def _definitions(statements: list[Statement]) -> dict[str, Function]:
-    """Return the definition of each entry point that counts.
+    """Return the definition of each entry point that is in effect.
 
     A later definition replaces an earlier one, as it does when the module runs. Among those of
-    different branches the first that has a docstring speaks for all. A name that is deleted
+    different branches the first that has a docstring is taken. A name that is deleted
     defines nothing.
     """
     found: dict[str, list[Function]] = {}

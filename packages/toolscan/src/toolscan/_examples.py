@@ -1,4 +1,4 @@
-"""What a docstring shows of a tool's use."""
+"""The usage examples in a docstring."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FENCE = "```"
 
 
 def docstring_examples(text: str) -> tuple[str, ...]:
-    """Return the examples of a docstring, in its order: at most 10, each at most 2,000 characters.
+    """Return the examples of a docstring in order: at most 10, each at most 2,000 characters.
 
     An example is a paragraph of a section called "Example", "Examples" or "Usage examples"
     (Google's, NumPy's and Markdown's way of writing them), a fenced block there, or a doctest
@@ -45,7 +45,7 @@ def docstring_examples(text: str) -> tuple[str, ...]:
 
 
 def _section(lines: list[str], number: int) -> tuple[int, int, str] | None:
-    """Give where the section that begins at a line has its text, its indent, and what is beside."""
+    """Return where a section's text begins, its indent, and the text beside its title."""
     title = _TITLE.fullmatch(lines[number])
     if title is None:
         return None
@@ -79,7 +79,7 @@ def _is_title(lines: list[str], number: int) -> bool:
 
 
 def _paragraphs(lines: list[str]) -> list[str]:
-    """Divide lines at the blank ones, but for those inside a fence; fences themselves go."""
+    """Split lines at blank lines outside fences; the fences themselves are removed."""
     paragraphs: list[list[str]] = [[]]
     in_fence = False
     for line in lines:

@@ -1,4 +1,4 @@
-"""From the bytes of a module to the record of its tool."""
+"""Turn the bytes of a module into the record of its tool."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def extract(source: Source, tool: ToolId, path: str, *, definitions: bool = True) -> ToolRecord:
-    """Make the record of the tool that a file holds, with its definitions or without.
+    """Return the record of the tool in a file, with or without its definitions.
 
     Raises:
-        Rejection: If it holds none that can be used.
+        Rejection: If the file holds no usable tool.
     """
     try:
         record = _record(source, decode(source.data), tool, path, definitions)

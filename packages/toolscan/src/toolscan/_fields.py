@@ -1,4 +1,4 @@
-"""Fields with all that is said of them put together."""
+"""The fields of a class, with everything declared about them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DeclaredField:
-    """A field with all that is said of it put together."""
+    """A field with everything declared about it."""
 
     __slots__ = ("default", "field", "is_named", "metadata", "name", "required", "scope", "type")
 
@@ -45,12 +45,12 @@ class DeclaredField:
 
     @property
     def description(self) -> str:
-        """What is said of the field: by `Field(…)`, or by the string under it."""
+        """The field's description, from `Field(…)` or from the string under it."""
         return self.metadata.description or self.field.note
 
 
 def _name(name: str, metadata: Metadata, config: dict[str, object]) -> tuple[str, bool]:
-    """Return a field's name in data, and whether that is known to be it."""
+    """Return a field's name in data, and whether that name is certain."""
     if config.get("validate_by_alias") is False:
         return name, True
     generator = config.get("alias_generator")
@@ -62,7 +62,7 @@ def _name(name: str, metadata: Metadata, config: dict[str, object]) -> tuple[str
 
 
 def declared_fields(found: ClassFound, scope: Scope) -> list[DeclaredField]:
-    """Return the fields of a class with what is said of them."""
+    """Return the fields of a class with everything declared about them."""
     config = configuration(found, scope)
     scopes = scopes_of(found, scope)
     return [
@@ -105,7 +105,7 @@ def _tags(field: DeclaredField) -> list[str]:
 
 
 def _generated_alias(name: str, generator: object) -> str | None:
-    """Apply the alias generators that pydantic comes with; what others make is not known."""
+    """Apply pydantic's own alias generators; the result of any other is unknown."""
     match generator:
         case None:
             return name

@@ -27,7 +27,7 @@ def find_tools(
     within: Iterable[_Path] | _Path | None = None,
     outside_links: bool = True,
 ) -> dict[ToolId, str]:
-    """List the tools of a tree where their names are enough: no file is opened.
+    """List the tools of a tree by their paths alone; no file is opened.
 
     It lists every tool that `scan` reads, and files that `scan` refuses for what is in them: one
     without a documented `run`, one with a syntax error. What has no valid name, and folders that

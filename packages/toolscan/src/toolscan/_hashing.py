@@ -1,4 +1,4 @@
-"""What is embedded for a tool, and the two hashes that say whether anything changed."""
+"""The text that is embedded for a tool, and the two hashes that show whether anything changed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def embedding_text(
     *,
     tags: Iterable[str] = (),
 ) -> str:
-    """Return the text that stands for a tool in vector search.
+    """Return the text that is embedded for a tool.
 
     A pure function of what an index stores, so that an embedding can be made later without the
     file. Tags that the description mentions are not repeated. Parameters come last, by their names
-    alone: a model that cuts long texts, or weighs beginnings more, then loses what says least.
+    alone: a model that truncates long texts, or weights beginnings more, then loses the least.
     """
     name, category = _words(id.name), _words(id.category)
     said = description.casefold()

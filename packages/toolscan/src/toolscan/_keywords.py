@@ -1,4 +1,4 @@
-"""Keywords of JSON Schema, put together by pydantic's rules."""
+"""Keywords of JSON Schema, combined by pydantic's rules."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def constrain(schema: Schema, constraints: dict[str, object]) -> Schema:
 
 
 def any_of(schemas: list[Schema]) -> Schema:
-    """Return the schema of a union: nested ones are opened, and equal ones said once."""
+    """Return the schema of a union: nested unions are flattened, equal members merged."""
     members: dict[object, Schema] = {}
     for schema in schemas:
         inner = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
@@ -122,7 +122,7 @@ def type_of(values: list[object]) -> Schema:
 
 
 def jsonable(value: object) -> object:
-    """Return a constant as JSON has it, `UNKNOWN` where JSON has nothing like it."""
+    """Return a constant as JSON has it, `UNKNOWN` if JSON cannot express it."""
     match value:
         case None | bool() | int():
             return value
@@ -155,7 +155,7 @@ def _key(key: object) -> str:
 
 
 def is_text(value: str) -> bool:
-    """Return whether a text can be written at all: a lone surrogate cannot."""
+    """Return whether a text can be encoded as UTF-8; a lone surrogate cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Where tools lie in a tree: the only module that knows.
+"""Where tools are in a tree; no other module knows.
 
-A layout is a path pattern with `{category}` and `{name}` in it. It gives a tool's id from a path
-without reading the file, and a tool's path from an id.
+A layout is a path pattern with `{category}` and `{name}` in it. It turns a path into a tool's id
+without reading the file, and an id into a path.
 """
 
 from __future__ import annotations

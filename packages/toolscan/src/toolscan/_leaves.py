@@ -1,4 +1,4 @@
-"""The types that need no looking into, and the JSON Schema that pydantic gives them."""
+"""The types without parts, and the JSON Schema that pydantic gives them."""
 
 from __future__ import annotations
 

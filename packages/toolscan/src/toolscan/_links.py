@@ -1,4 +1,4 @@
-"""Keeping to what lies inside a root, wherever symbolic links lead."""
+"""Staying inside a root, wherever symbolic links lead."""
 
 from __future__ import annotations
 

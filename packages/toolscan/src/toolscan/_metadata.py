@@ -1,4 +1,4 @@
-"""What is said of a type beside the type: `Field(…)`, `Annotated[…]`, constraints."""
+"""What is declared about a type beside the type itself: `Field(…)`, `Annotated[…]`, constraints."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _names_field(name: str) -> bool:
 
 
 def is_required_mark(node: ast.expr | None, scope: Scope) -> bool:
-    """Return whether what stands for a default says that there is none: `...`."""
+    """Return whether a default is `...`, which means that there is none."""
     if isinstance(node, ast.Name | ast.Attribute):
         return scope.qualified(node) in _REQUIRED
     return isinstance(node, ast.Constant) and node.value is Ellipsis
@@ -123,7 +123,7 @@ def _annotated_alias(node: ast.Name | ast.Attribute, scope: Scope) -> ast.expr |
 
 
 def read_metadata(nodes: Iterable[ast.expr], scope: Scope) -> Metadata:
-    """Put together what metadata expressions say."""
+    """Merge metadata expressions."""
     result = Metadata()
     for node in nodes:
         match node:
@@ -199,7 +199,7 @@ def _read_field(result: Metadata, given: dict[str, ast.expr], scope: Scope) -> M
 
 
 def read_constraints(given: dict[str, ast.expr], scope: Scope) -> dict[str, object]:
-    """Return the constraints among keyword arguments, as far as they are constant."""
+    """Return the constant constraints among keyword arguments."""
     values = {name: constant(given[name], scope) for name in CONSTRAINTS & given.keys()}
     return {
         name: value

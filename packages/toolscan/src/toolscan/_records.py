@@ -1,4 +1,4 @@
-"""The values that a scan gives: records, issues, stamps."""
+"""The values that a scan returns: records, issues, stamps."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Rejection(Exception):  # noqa: N818  (not an error of the caller: scan tur
 
 
 class FileStamp(NamedTuple):
-    """What `os.stat` says of a file; equal stamps mean that the file was not touched in between."""
+    """A file's `os.stat` values; equal stamps mean that the file was not touched in between."""
 
     size: int
     mtime_ns: int
@@ -89,7 +89,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """All that is known of one tool from the text of its module.
+    """All that is known about one tool from the text of its module.
 
     Attributes:
         id: Identity, from the path alone.

@@ -38,7 +38,7 @@ def scan(
     progress: Callable[[int], object] | None = None,
     found: Callable[[ToolRecord], object] | None = None,
 ) -> ScanReport:
-    """Read every tool module of a tree; nothing in it is imported or executed.
+    """Read every tool module of a tree; nothing is imported or executed.
 
     A file that cannot be used becomes an issue and never keeps another from being read.
 
@@ -180,7 +180,7 @@ def _patterns(layouts: Sequence[Layout]) -> str:
 
 
 def identify(path: str, layout: Layout, values: dict[str, str]) -> ToolId:
-    """Return the id that a path stands for, or say why it stands for none."""
+    """Return the id of the tool at a path, or why there can be none."""
     if not path.isascii() and not _is_utf8(path):
         raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
     if layout.hides(path):
@@ -203,8 +203,8 @@ def refuse_duplicate(
 ) -> None:
     """Reject a tool whose id an earlier layout gives to another file.
 
-    The other is looked up on the disk and not among the records, so that a scan of one file says
-    the same as a scan of all.
+    The other is looked up on disk and not among the records, so that a scan of one file has the
+    same result as a scan of all.
     """
     for other in layouts[: layouts.index(layout)]:
         if other.source == layout.source:
@@ -241,7 +241,7 @@ def issue_of(path: str, rejection: Rejection) -> ScanIssue:
 
 
 def printable(text: str) -> str:
-    """Show a text that may hold bytes of a file name, or control characters, as UTF-8 can."""
+    """Escape a text that may hold undecodable bytes of a file name, or control characters."""
     if text.isascii() and text.isprintable():
         return text
     shown = os.fsencode(text).decode("utf-8", "backslashreplace")
@@ -249,7 +249,7 @@ def printable(text: str) -> str:
 
 
 def scope_of(base: str, within: Iterable[_Path] | _Path) -> Scope:
-    """Make a tree of the names that lead to the paths; a path's own end stands for all below it."""
+    """Return a tree of the names on the paths; the end of a path includes all below it."""
     scope: dict[str, Scope] = {}
     for path in [within] if isinstance(within, str | bytes | os.PathLike) else within:
         relative = _relative(base, path)

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 def input_schema(record: ToolRecord) -> Schema:
     """Return the JSON Schema (2020-12) of what a tool takes.
 
-    For `params: Params` it is that of `Params`, else that of the arguments, equal in meaning to
-    what pydantic gives for the class or the function. Titles that pydantic makes of names are left
-    out; descriptions from attribute docstrings and Args sections are added.
+    For `params: Params` it is that of `Params`, else that of the arguments, equivalent to what
+    pydantic generates for the class or the function. Titles that pydantic derives from names are
+    left out; descriptions from attribute docstrings and Args sections are added.
 
-    It is that of any object where the record has no definitions, or where they are nested too
-    deeply to be followed.
+    It allows any object if the record has no definitions, or if they are nested too deeply.
     """
     try:
         return _input(record)
@@ -49,10 +48,10 @@ def _input(record: ToolRecord) -> Schema:
 
 
 def output_schema(record: ToolRecord) -> Schema | None:
-    """Return the JSON Schema (2020-12) of what a tool returns, `None` where it does not say.
+    """Return the JSON Schema (2020-12) of what a tool returns, `None` if it is not declared.
 
-    As what pydantic validates, not as what it writes. `None` also where the record has no
-    definitions, or where they are nested too deeply to be followed.
+    In pydantic's validation mode, not its serialization mode. Also `None` if the record has no
+    definitions, or if they are nested too deeply.
     """
     try:
         return _output(record)
@@ -69,7 +68,7 @@ def _output(record: ToolRecord) -> Schema | None:
 
 
 def _entrypoint(record: ToolRecord) -> tuple[Function, Scope] | None:
-    """Return the function that ends the definitions; a record made by hand may have none."""
+    """Return the function at the end of the definitions; a record made by hand may have none."""
     module = parse(record.definitions)
     namespace = Namespace(top_level(module.body))
     function = module.body[-1] if module.body else None
@@ -79,7 +78,7 @@ def _entrypoint(record: ToolRecord) -> tuple[Function, Scope] | None:
 
 
 def _described(schema: Schema, record: ToolRecord) -> Schema:
-    """Add what Args sections say of the fields to those of which pydantic would say nothing."""
+    """Add descriptions from Args sections to the fields that have none in pydantic."""
     said = {it.alias or it.name: it.description for it in record.parameters if it.description}
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     owner = schema["$defs"][name] if name else schema
@@ -91,7 +90,7 @@ def _described(schema: Schema, record: ToolRecord) -> Schema:
 
 
 def _assembled(schema: Schema, reader: TypeReader) -> Schema:
-    """Put the definitions with the schema; a class that nothing else refers to is put in place."""
+    """Add the definitions to the schema; a class that is referred to once is inlined."""
     definitions = dict(reader.definitions.complete())
     if schema.keys() == {"$ref"}:
         name = schema["$ref"].removeprefix("#/$defs/")
@@ -110,7 +109,7 @@ def _refers(node: object, reference: str) -> bool:
 
 
 def _arguments(function: Function, scope: Scope, reader: TypeReader, record: ToolRecord) -> Schema:
-    """Return the schema of a call, by keywords where it can be made by keywords alone."""
+    """Return the schema of a call, by keywords if keywords alone suffice."""
     sections = parameter_descriptions(record.description)
     every = list(arguments(function))
     named = [argument for argument in every if not argument.prefix]

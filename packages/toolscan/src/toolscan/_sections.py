@@ -31,7 +31,7 @@ def parse_parameters(text: str, style: str, *, of_class: bool = False) -> dict[s
 
 
 def _as_google(text: str, *, of_class: bool) -> str:
-    """Write Args sections as the parser wants them: plain, with a blank line before each."""
+    """Write Args sections as the parser expects them: plain, with a blank line before each."""
     lines = text.split("\n")
     written: list[str] = []
     in_code = False

@@ -1,4 +1,4 @@
-"""A file's bytes, read once and safely, and the syntax tree in them."""
+"""A file's bytes, read once and safely, and their syntax tree."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def read_source(path: str, *, inside: str | None = None) -> Source:
     """Read a regular file once.
 
     The stamp is that of the opened file, taken before and after reading; a file that changes
-    meanwhile is read again, and where it does not come to rest its stamp is `None`.
+    meanwhile is read again; if it keeps changing, its stamp is `None`.
 
     Args:
         path: The file.
-        inside: The real path of a folder in which the file must lie, wherever links lead; it is
-            the opened file that is asked, not its path.
+        inside: The real path of a folder that must contain the file, wherever links lead; the
+            opened file is checked, not its path.
 
     Raises:
         Rejection: If it is no regular file, too large, outside, or cannot be read.
@@ -105,7 +105,7 @@ def stamp_of(status: os.stat_result) -> FileStamp:
 
 
 def rejection_of(error: OSError, path: str) -> Rejection:
-    """Explain in plain words why the operating system refused a path."""
+    """Explain why the operating system refused a path."""
     if error.errno == errno.ELOOP:
         return Rejection(Reason.SYMLINK_LOOP, "The symbolic link leads back to itself.")
     if isinstance(error, FileNotFoundError):
@@ -230,7 +230,7 @@ def _syntax_rejection(error: SyntaxError) -> Rejection:
 
 
 def _silence_warnings() -> None:
-    """Keep the compiler from printing what it thinks of other people's escapes.
+    """Keep the compiler from printing warnings about invalid escapes.
 
     `catch_warnings` swaps the filters of the whole process, which is not safe where scans run in
     threads. A filter that names our own file name can stay: it matches nothing else.

@@ -1,4 +1,4 @@
-"""A few lines of Python that an agent can act on."""
+"""A few lines of Python that show an agent how to call a tool."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def _class(name: str, schema: Schema, definitions: dict[str, Schema]) -> str:
 
 
 def _type(schema: Schema, definitions: dict[str, Schema]) -> str:
-    """Return the Python type that a schema stands for, as far as one says it in a line."""
+    """Return the Python type of a schema, as far as it fits on a line."""
     target = definitions.get(_reference(schema), {})
     match target if "enum" in target else schema:
         case {"$ref": _}:

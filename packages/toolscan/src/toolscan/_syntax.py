@@ -1,4 +1,4 @@
-"""The few readings of a syntax tree that every part of the package needs."""
+"""Reading a syntax tree: what every part of the package needs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From an annotation to JSON Schema, as pydantic would give it in validation mode.
+"""JSON Schema of annotations, as pydantic generates it in validation mode.
 
-The reference is pydantic's own `GenerateJsonSchema`; titles that it makes of names are left out,
-and descriptions that it does not see (attribute docstrings, plain strings in `Annotated`) are in.
+The reference is pydantic's `GenerateJsonSchema`; titles that it derives from names are left out,
+and descriptions that it does not see (attribute docstrings, plain strings in `Annotated`) added.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_ARGUMENTS = 300
 
 
 class Definitions:
-    """The `$defs` of one schema: every class gets one, and is read when its turn comes."""
+    """The `$defs` of one schema: every class gets one, and is read in turn."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Schema] = {}
@@ -57,7 +57,7 @@ class Definitions:
         return {"$ref": f"#/$defs/{self._names[key]}"}
 
     def complete(self) -> dict[str, Schema]:
-        """Read what was referred to, and what that refers to."""
+        """Read the classes that were referred to, and those that they refer to."""
         while self._pending:
             name, read = self._pending.popleft()
             self.schemas[name] = read()

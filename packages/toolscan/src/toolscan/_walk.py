@@ -1,4 +1,4 @@
-"""Finding the files that a layout can match, without reading any."""
+"""Finding the files that a layout can match, without opening any."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class _Folder(NamedTuple):
 def walk(
     root: str, layouts: Sequence[Layout], scope: Scope, inside: str | None = None
 ) -> Iterator[Found | CategoryFile | Trouble]:
-    """Go through the folders that a layout can match, and no others.
+    """Walk the folders that a layout can match, and no others.
 
-    The depth is that of the layouts, so no loop of symbolic links can hold it up. Names come from
+    The depth is that of the layouts, so a loop of symbolic links does no harm. Names come from
     listing the folders, never from the scope: where a file system ignores case, a file has the one
     spelling that its folder gives it.
 

@@ -1,4 +1,4 @@
-"""What this package raises. `ToolScanError` is the root of all of it."""
+"""The exceptions of this package; `ToolScanError` is their base class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class ToolScanError(Exception):
-    """Root of the errors of toolscan."""
+    """Base class of the exceptions of toolscan."""
 
 
 class RootNotFoundError(ToolScanError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""How far a mean over queries can be trusted, given how few queries there are."""
+"""Confidence intervals of means over a small number of queries."""
 
 from __future__ import annotations
 

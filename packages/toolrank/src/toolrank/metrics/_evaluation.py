@@ -1,4 +1,4 @@
-"""How good rankings are over many queries, and whether one way of ranking beats another."""
+"""The quality of rankings over many queries, and whether one way of ranking beats another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """By how much one evaluation is above another, query by query.
+    """The difference of two evaluations, query by query.
 
     Attributes:
         mean: The mean of the differences; above 0 the first is better.
@@ -31,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """The values of some measures for each query. `evaluate` makes it.
+    """The values of some measures for each query, as `evaluate` returns them.
 
     Attributes:
         values: Per measure, by its name, the value of each query.

@@ -1,4 +1,4 @@
-"""How good one ranking is for one query.
+"""Measures of one ranking for one query.
 
 Every function takes the ids that were found, best first, and those that are relevant. An id that
 is listed twice counts once, at its first rank.
