@@ -1,4 +1,4 @@
-"""How long to wait before what failed is tried again."""
+"""Retry delays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_DOUBLINGS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """How long to wait before what failed is tried again: twice as long after each failure.
+    """Retry delays with exponential backoff: twice as long after each failure.
 
     Attributes:
         first: Seconds to wait after the first failure.
@@ -32,7 +32,7 @@ class Backoff:
 
         Args:
             failures: How many there were, at least 1.
-            retry_after: The seconds that a provider asked for, which are granted.
+            retry_after: The seconds that a provider asked for; the delay is never shorter.
         """
         from random import uniform
 

@@ -1,4 +1,4 @@
-"""Leaving alone what failed a moment ago, so that nobody waits for it in vain."""
+"""A circuit breaker: what failed a moment ago is not tried again at once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class CircuitBreaker:
     """Keeps track of whether something that failed may be tried again yet.
 
     Args:
-        backoff: For how long it is left alone after each failure in a row.
+        backoff: How long to wait after each failure in a row.
 
     Attributes:
-        failures: How many there were since it last worked.
+        failures: The number of failures since the last success.
     """
 
     def __init__(self, backoff: Backoff) -> None:
@@ -26,14 +26,14 @@ class CircuitBreaker:
 
     @property
     def remaining(self) -> float:
-        """For how many seconds it is left alone; 0 where it may be tried."""
+        """The seconds until the next try; 0 if it may be tried now."""
         return max(0.0, self._until - time.monotonic())
 
     def failed(self, retry_after: float | None = None) -> None:
-        """Leave it alone for a while; attempts that fail at the same time count as one failure.
+        """Record a failure; attempts that fail at the same time count as one.
 
         Args:
-            retry_after: For how many seconds it asked to be left alone.
+            retry_after: The seconds that the provider asked to wait.
         """
         if not self.remaining:
             self.failures += 1
@@ -41,6 +41,6 @@ class CircuitBreaker:
         self._until = max(self._until, time.monotonic() + (retry_after or 0.0))
 
     def succeeded(self) -> None:
-        """Note that it works."""
+        """Record a success."""
         self.failures = 0
         self._until = 0.0

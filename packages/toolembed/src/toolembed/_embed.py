@@ -1,4 +1,4 @@
-"""Embedding what has no vector yet: in requests a model takes, each one stored as it comes."""
+"""Embedding texts without a vector, in batches, each stored as soon as it is answered."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EmbeddingReport:
 
     Attributes:
         embedded: How many texts got a vector.
-        refused: The texts that got none; the index has been told the reasons.
+        refused: The texts that got none; the reasons are in the index.
     """
 
     embedded: int
@@ -72,8 +72,7 @@ async def embed_pending(
     A request that is refused, or answered with unusable vectors, is made again with fewer texts,
     until the text that is refused is alone. If it is long, its first half is tried in its place,
     and half of that. The reason is kept, the text is not pending for a while, and all others are
-    embedded. A request that is not answered in time is
-    made again with a quarter of its texts.
+    embedded. A request that is not answered in time is made again with a quarter of its texts.
 
     Args:
         index: Where texts come from and vectors go to.
@@ -91,8 +90,8 @@ async def embed_pending(
     Raises:
         EmbeddingError: The model gives no vectors, whatever the text; what came before is
             stored.
-        DimensionsError: It gives vectors of another length than before.
-        ToolEmbedError: The index does not keep the vectors. What it raises itself passes through.
+        DimensionsError: Its vectors have another length than before.
+        ToolEmbedError: The index does not store the vectors. Its own errors pass through.
     """
     model_id = embedder.model_id
 

@@ -1,4 +1,4 @@
-"""What an error of pydantic-ai, of a provider's package or of the network calls for."""
+"""Classifying errors of pydantic-ai, of providers' packages and of the network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REFUSED_STATUSES = frozenset({400, 413, 422})
 
 
 def kind_of(error: BaseException) -> FailureKind:
-    """Return what a failed request calls for: trying again, leaving the text out, or a repair.
+    """Return what to do after a failed request: retry, leave the text out, or fix the setup.
 
     What is not known is tried again: that is bounded, and it costs the least.
     """

@@ -1,4 +1,4 @@
-"""Hiding keys in what providers answer: some repeat the one that they were asked with."""
+"""Hiding keys in providers' answers: some repeat the key of the request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHORTEST = 8
 
 
 def without_keys(text: str) -> str:
-    """Put names of variables for the keys that they hold, and leave users out of addresses."""
+    """Replace keys with the names of their variables, and remove user names from URLs."""
     names: dict[str, str] = {}
     for name, value in os.environ.items():
         key = value.strip()

@@ -20,7 +20,7 @@ _PATH = "/v1"
 
 
 def ollama_address() -> str:
-    """Return where Ollama's OpenAI-compatible endpoint is: `OLLAMA_BASE_URL`, or its usual place.
+    """Return the URL of Ollama's OpenAI-compatible endpoint: `OLLAMA_BASE_URL`, or the default.
 
     The variable may name the server alone, as Ollama's own documents do.
     """
@@ -45,7 +45,7 @@ def ollama_model(name: str, adapted: Callable[[OllamaProvider], OllamaProvider])
 
 
 def ollama_problem(error: Exception, name: str) -> str | None:
-    """Return what to do after a failure, or return None where its own words are as good."""
+    """Return what to do after a failure, or None if its own message is good enough."""
     from pydantic_ai.exceptions import ModelConnectionError, ModelNotFoundError
 
     if isinstance(error, ModelNotFoundError):

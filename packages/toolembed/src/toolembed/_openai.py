@@ -1,4 +1,4 @@
-"""What pydantic-ai does not do for providers that are asked through the package `openai`."""
+"""What pydantic-ai lacks for providers that use the package `openai`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def adapt(client: object) -> None:
-    """Make a client try only once, and sort the vectors of an answer in the order of their texts.
+    """Return the client without retries, and with vectors in the order of their texts.
 
     Our caller knows better when to try again: the client would wait for as long as a provider
     asks, which could not be told apart from a provider that does not answer.

@@ -1,4 +1,4 @@
-"""Requests to an embedding model: paced, tried again, divided when refused, stored as they come."""
+"""Requests to an embedding model: paced, retried, split when refused, stored at once."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Requests:
         ]
 
     async def _bring_forward(self) -> None:
-        """Move the texts that are wanted first to the front of those that wait.
+        """Move the texts that are wanted first to the front of the queue.
 
         Those that `embed` was not given yet are asked of the store.
         """
@@ -149,7 +149,7 @@ class Requests:
         self._waiting = deque([*self._divided(texts), *others])
 
     async def _next(self) -> Batch:
-        """Take the texts of the next request from those that wait; none where none is left."""
+        """Take the texts of the next request from the queue; none if it is empty."""
         await self._bring_forward()
         if not self._waiting:
             return []
@@ -191,7 +191,7 @@ class Requests:
     async def _ask_again(
         self, batch: Batch, reasons: Mapping[str, str], *, some_were_good: bool
     ) -> None:
-        """Ask again for unusable vectors: the other texts, or a mishap, may have been the cause."""
+        """Retry texts with unusable vectors: another text or a glitch may have been the cause."""
         text_hash, reason = next(iter(reasons.items()))
         if len(batch) == 1 and text_hash in self._doubted and not some_were_good:
             await self._refuse(text_hash, reason)
@@ -211,7 +211,7 @@ class Requests:
     async def _answered(
         self, texts: list[str], check: Callable[[list[list[float]]], None] | None = None
     ) -> list[list[float]]:
-        """Make a request until it is answered; the delays are cut short when another fails."""
+        """Retry a request until it is answered; the delays end early when another fails."""
         failures, miscounts, waited = 0, 0, 0.0
         while True:
             await self._turn()
@@ -252,7 +252,7 @@ class Requests:
         await self._sleep(start - now)
 
     def _hold(self, seconds: float) -> None:
-        """Let nobody make a request: who has sent too many is not to send others meanwhile."""
+        """Hold all requests, because too many were sent."""
         now = asyncio.get_running_loop().time()
         self._next_start = max(self._next_start, now + seconds)
 
@@ -267,7 +267,7 @@ class Requests:
     def _sorted_out(
         self, batch: Batch, vectors: Sequence[Sequence[float]]
     ) -> tuple[dict[str, Sequence[float]], dict[str, str]]:
-        """Return the vectors that can be stored, by hash, and what is wrong with the others."""
+        """Return the usable vectors, by hash, and what is wrong with the others."""
         known = self._dimensions or self._embedder.dimensions
         lengths = Counter(len(vector) for vector in vectors if vector)
         usual = lengths.most_common(1)[0][0] if lengths else 0

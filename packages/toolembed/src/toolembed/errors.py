@@ -15,17 +15,17 @@ __all__ = [
 
 
 class ToolEmbedError(Exception):
-    """Root of every error raised by toolembed."""
+    """Base class of every error raised by toolembed."""
 
 
 class FailureKind(StrEnum):
-    """What the failure of an embedder calls for.
+    """What to do after an embedder has failed.
 
     Attributes:
         TRANSIENT: Try again in a while: no connection, too many requests.
         SLOW: Ask for fewer texts at once: no answer came in time.
         REFUSED: Leave this text out: the model does not take it.
-        UNAVAILABLE: Repair something first: no key, no package, no such model, no money.
+        UNAVAILABLE: Fix the setup first: no key, no package, no such model, no credit.
     """
 
     TRANSIENT = "transient"
@@ -40,8 +40,8 @@ class EmbeddingError(ToolEmbedError):
     Attributes:
         model: The model, as `Embedder.model_id` names it.
         reason: What went wrong, without the model.
-        kind: What it calls for.
-        retry_after: For how many seconds the provider asked to be left alone.
+        kind: What to do next.
+        retry_after: The seconds that the provider asked to wait.
     """
 
     def __init__(

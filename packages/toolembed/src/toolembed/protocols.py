@@ -1,4 +1,4 @@
-"""What is asked of others: of embedders, which turn text into vectors, and of stores of texts."""
+"""Protocols: embedders, which turn text into vectors, and stores of texts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BYTES_PER_TOKEN = 3
 class Embedder(Protocol):
     """Turns texts into vectors of one length.
 
-    An implementation gives one vector for each text, in order, all of one length, each
-    finite and not all zeros in single precision; the same text gives the same vector. Any
+    An implementation returns one vector for each text, in order, all of one length, each
+    finite and not all zeros in single precision; the same text has the same vector. Any
     text is accepted, also one with characters that cannot be encoded. What fails raises
     `EmbeddingError`, whose kind says what to do next. `toolembed.testing.check_embedder`
     checks all but the errors.

@@ -1,4 +1,4 @@
-"""Which providers of models pydantic-ai has, and what to install for one.
+"""The model providers of pydantic-ai, and what to install for each.
 
 pydantic-ai is an extra: the offline model needs none of it. `PROVIDERS` is the one table of what is
 known without importing it; pydantic-ai itself knows more, and is asked about those.
@@ -51,7 +51,7 @@ _REMOTE = EmbeddingLimits(texts_per_request=_BATCH, concurrency=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """What is known of a provider without importing pydantic-ai.
+    """What is known about a provider without importing pydantic-ai.
 
     Attributes:
         extra: The extra of toolembed that brings what it needs; an empty string where none does.
@@ -237,7 +237,7 @@ class Remedies:
         return f"its package is missing, or its provider misspelt{hint}; {self.to_install(model)}"
 
     def what_to_do(self, model: str, error: ImportError) -> str:
-        """Return what is missing for a model whose use ended with an error, and the remedy."""
+        """Return what is missing for a model that failed, and the remedy."""
         if has_pydantic_ai() and not _is_installable(model):
             # Which package it is, only pydantic-ai knows.
             return str(error).partition("\n")[0]
@@ -252,7 +252,7 @@ class Remedies:
 
 
 def provider_of(model: str) -> Provider:
-    """Return what is known of a model's provider, also behind a gateway."""
+    """Return what is known about a model's provider, also behind a gateway."""
     return PROVIDERS.get(_name(model), _NO_PROVIDER)
 
 

@@ -5,9 +5,9 @@
     async for batch in awatch_tools("generated", "shared"):
         refresh(batch.root, None if batch.rescan else batch.paths)
 
-A batch names what to look at, never what happened: look at the disk. The folders may be
-absent, appear later, be removed and come back; links to folders are followed. `watch_tools`
-gives the same batches to a thread.
+A batch says where to look, never what happened: look at the disk. The folders may be absent,
+appear later, be removed and come back; links to folders are followed. `watch_tools` yields the
+same batches to a thread.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a watch gives to its consumer."""
+"""The batches that a watch yields."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ class ChangeBatch:
         paths: Files and folders below the root that changed, appeared or went, relative to
             it. A folder stands for everything in it.
         rescan: Whether anything below the root may have changed; `paths` is then empty.
-        polling: Whether the root is looked through at intervals, because its changes are not
-            announced by the system.
+        polling: Whether the root is polled, because the system does not report its changes.
     """
 
     root: Path

@@ -1,4 +1,4 @@
-"""What lies below a root as far as it is known, and what differs when it is looked at again."""
+"""The known content of a root, and how it differs from the disk."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Content:
     """
 
     def __init__(self, root: str) -> None:
-        """Look through the root for the first time.
+        """Read the root for the first time.
 
         Raises:
             OSError: The root is not a folder.
@@ -88,7 +88,7 @@ class Content:
         return () if status is None else self._names.get(_identity_of(status), ())
 
     def turned(self) -> set[str]:
-        """Return the folders that hold a link which leads to something else than it did."""
+        """Return the folders that hold a link whose target has changed."""
         now = time.time_ns()
         return {
             parent_of(path)
@@ -175,9 +175,9 @@ class Content:
             self.links[path] = _Link(mark, identity, real)
 
     def _place(self, path: str, identity: Identity) -> bool:
-        """Take note of what folder is at a path, and return whether it is another one.
+        """Record which folder is at a path, and return whether it is another one than before.
 
-        A folder that is among those above it is not followed: links lead to it in circles.
+        A folder that is also one of its own parents is not followed: that is a loop of links.
         """
         known = self._folders.get(path)
         if known is not None and known.identity == identity:
@@ -254,7 +254,7 @@ def _identity_of(status: os.stat_result) -> Identity:
 
 
 def _seen(status: os.stat_result | None, now: int) -> tuple[int, Identity | None]:
-    """Return a mark that is another after a change, and which folder it is, if it is one.
+    """Return a mark that differs after a change, and the folder's identity, if it is one.
 
     The inode of a file is left out: on some network file systems it changes by itself. Where
     times have no fractions, two changes in a second look like one: such a file is young for a

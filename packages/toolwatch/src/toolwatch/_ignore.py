@@ -1,4 +1,4 @@
-"""Which names below the root say nothing about its content."""
+"""The names below a root that are ignored."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PREFIXES = (".#", ".goutputstream-", ".nfs", ".fuse_hidden")
 
 
 def is_noise(name: str, *, folder: bool) -> bool:
-    """Return whether an entry's name is that of a cache, a repository or an editor's file.
+    """Return whether a name is that of a cache, a repository or an editor's file.
 
     Only names below the root count: a project may well live under a folder called `.venv`.
-    The endings are those of files: a folder called `build.tmp` is as good as any other.
+    The suffixes are those of files: a folder called `build.tmp` is not ignored.
     """
     if folder:
         return name in _FOLDERS

@@ -1,4 +1,4 @@
-"""Hearing from watchfiles where something has happened."""
+"""Listening to watchfiles."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """A thread that collects the paths which watchfiles names below some folders.
+    """A thread that collects the paths that watchfiles reports below some folders.
 
-    They are hints. watchfiles may name a path for nothing, by another name than one expects, or
+    They are hints. watchfiles may report a path without a change, under an unexpected name, or
     never: it does not say when the system's queue of events overflows, nor what happens while
-    it hands over a batch.
+    it delivers a batch.
 
     Attributes:
         folders: The real paths of the folders.
-        error: Why it does not listen any more.
+        error: Why it no longer listens.
     """
 
     def __init__(self, folders: frozenset[str], wake: Callable[[], None]) -> None:
@@ -46,11 +46,11 @@ class Listener:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something to take."""
+        """Whether there are paths to take."""
         return bool(self._heard)
 
     def take(self) -> set[str]:
-        """Return the absolute paths that were named since the last call."""
+        """Return the absolute paths reported since the last call."""
         paths: set[str] = set()
         while self._heard:
             paths |= self._heard.popleft()

@@ -7,11 +7,11 @@ _LONGEST_HOLD = 0.25
 
 
 class Pace:
-    """Decides how long changes are gathered: briefly, and longer when they never end.
+    """Decides how long changes are gathered: briefly, or longer if they never end.
 
-    A save is given as soon as it is followed by a moment's silence. Where batch follows batch,
-    as below a file that is written all the time, after the first few they come further and
-    further apart, four in a second at last.
+    A save becomes a batch after a moment without changes. If batches follow each other, as for a
+    file that is written all the time, they come further apart after the first few, down to four
+    a second.
     """
 
     def __init__(self, *, debounce: float, step: float) -> None:
@@ -19,7 +19,7 @@ class Pace:
 
         Args:
             debounce: How long changes are gathered at most.
-            step: How long a silence ends a batch.
+            step: How long without changes until a batch ends.
         """
         self._debounce = debounce
         self._step = step

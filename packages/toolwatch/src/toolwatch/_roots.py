@@ -1,4 +1,4 @@
-"""One root through its absence, removal and return."""
+"""One root, which may be absent, removed and come back."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MOST_PATHS = 1000
 
 
 class WatchedRoot:
-    """Gathers what changes below one root, whatever becomes of the root itself.
+    """Gathers the changes below one root, whatever happens to the root itself.
 
     Attributes:
         path: The absolute path of the root.
-        is_file: Whether what is there is no folder.
+        is_file: Whether the path is something other than a folder.
     """
 
     def __init__(self, path: Path, *, follow: Callable[[str], Tree], pace: Pace) -> None:
@@ -55,7 +55,7 @@ class WatchedRoot:
         self._last = 0.0
 
     def look(self, now: float) -> None:
-        """Take note of what has changed until now."""
+        """Record what has changed so far."""
         if self._tree is None:
             if now >= self._next_try:
                 self._arm(now)
@@ -80,7 +80,7 @@ class WatchedRoot:
 
     @property
     def pending(self) -> bool:
-        """Whether there are changes that have not been given yet."""
+        """Whether there are changes that no batch has had yet."""
         return self._first is not None
 
     def batch(self, now: float) -> ChangeBatch | None:
@@ -117,7 +117,7 @@ class WatchedRoot:
             self._paths = set()
 
     def _arm(self, now: float) -> None:
-        """Follow the root if it is there, and if not, look for it again soon."""
+        """Follow the root if it exists; otherwise look for it again soon."""
         was_file, self.is_file = self.is_file, False
         self._next_try = now + _ABSENCE_SECONDS
         try:
@@ -149,6 +149,6 @@ def _sayable(path: str) -> str:
 
 
 def _topmost(paths: set[str]) -> frozenset[PurePosixPath]:
-    """Leave out what lies in a folder that is named too: that stands for all in it."""
+    """Leave out paths inside a folder that is listed too: the folder includes them."""
     pure = {PurePosixPath(path) for path in paths}
     return frozenset(path for path in pure if pure.isdisjoint(path.parents))

@@ -1,4 +1,4 @@
-"""Following everything below one root: hints say where to look, slow rounds find the rest."""
+"""Following everything below one root: hints say where to look, slow full scans find the rest."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class RootLostError(Exception):
 class Tree:
     """Follows everything below a root, symbolic links to folders included.
 
-    Only folders that watchfiles hints at are looked at. Every few seconds a round looks at
-    everything, whatever was hinted. Where a round finds what no hint announced, as on a network
-    file system, rounds follow each other quickly, and more slowly again once they find nothing.
+    Only folders that watchfiles reports are read. Every few seconds a full scan reads everything.
+    If it finds a change that was not reported, as on a network file system, full scans follow
+    each other quickly, and more slowly again once they find nothing.
     """
 
     def __init__(self, root: str, wake: Callable[[], None], *, polling: bool | None = None) -> None:
@@ -99,7 +99,7 @@ class Tree:
 
     @property
     def reason(self) -> str | None:
-        """Why the root is looked through at short intervals, if it is, and not by choice."""
+        """Why the root is polled, if it is and nobody asked for it."""
         if self._by_choice or self._failure is not None:
             return self._failure
         for path, error in self._content.troubled.items():
@@ -110,7 +110,7 @@ class Tree:
 
     @property
     def polling(self) -> bool:
-        """Whether the root is looked through at short intervals."""
+        """Whether the root is polled."""
         return self._by_choice is True or self.reason is not None
 
     @property
@@ -129,7 +129,7 @@ class Tree:
         """Return what has changed since the last call.
 
         Raises:
-            RootLostError: Start over, with another tree.
+            RootLostError: The root is gone or replaced; start over with another tree.
         """
         content, listener = self._content, self._listener
         crowded, troubled = content.crowded, set(content.troubled)
@@ -241,7 +241,7 @@ class Tree:
             self._again.setdefault(path, (now + _AGED_SECONDS, False))
 
     def _check(self, now: float) -> set[str]:
-        """Compare what nobody announces: where the root and the links lead."""
+        """Check what is never reported: where the root and the links lead."""
         began = time.monotonic()
         if _identity(self._root) != self._top:
             raise RootLostError

@@ -1,4 +1,4 @@
-"""The two ways to go through the batches of a watch."""
+"""The two ways to iterate over the batches of a watch."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def awatch_tools(
             where they never end, batches come further apart, at most a quarter of a second.
         step_ms: A batch is complete when nothing new happened for this long.
         polling: Whether to look through the roots at short intervals instead of relying on the
-            system's notifications. By default this is done where there are none, or where they
-            turn out to be incomplete, and logged; with False, only where there are none.
+            system's notifications. By default this is done, and logged, if there are none or
+            they turn out to be incomplete; with False, only if there are none.
 
     Raises:
         NoRootError: There are no roots.

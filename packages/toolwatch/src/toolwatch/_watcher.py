@@ -1,4 +1,4 @@
-"""Watching several roots at once, for whoever waits in a thread."""
+"""Watching several roots at once, from a thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STOP_SECONDS = 0.05
 
 
 class Watch:
-    """Gives batches of several roots, one at a time, to one thread at a time.
+    """Returns batches of several roots, one at a time, to one thread at a time.
 
     What happens while nobody asks is collected by the threads that listen.
     """

@@ -11,11 +11,11 @@ __all__ = ["NoRootError", "NotAFolderError", "ToolWatchError", "WatchUnavailable
 
 
 class ToolWatchError(Exception):
-    """Root of every error raised by toolwatch."""
+    """Base class of every error raised by toolwatch."""
 
 
 class NotAFolderError(ToolWatchError):
-    """What is to be watched exists and is no folder.
+    """The path to watch exists and is not a folder.
 
     Attributes:
         root: The path that was given.
@@ -34,7 +34,7 @@ class NoRootError(ToolWatchError):
 
 
 class WatchUnavailableError(ToolWatchError):
-    """The system lacks what even looking at intervals needs, as when no file can be opened."""
+    """The system cannot even be polled, for example because no file can be opened."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"nothing can be watched at the moment ({reason}); try again in a while")
