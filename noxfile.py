@@ -3,10 +3,9 @@
 uv run nox -l                    list the sessions
 uv run nox -s tests              the tests of each package, on every interpreter found
 uv run nox -s tests-3.12 -- -x   one interpreter, with arguments for pytest
+uv run nox -j 1 -s …             one session after the other, with its output as it comes
 """
 
-import atexit
-import functools
 import json
 import os
 import shutil
@@ -35,9 +34,10 @@ PACKAGES = {name: project.folder for name, project in PROJECTS.items()}
 # measured. The models of toolimport are made in a process that is killed, and counts for nothing.
 # Of toolembed, the models of sentence-transformers need gigabytes, and downloads the command.
 COVERED = dict.fromkeys(PACKAGES, 98) | {"pytools-hybrid": 80, "toolimport": 90, "toolembed": 86}
-# More than there are cores, for many tests wait; but toolwatch measures how soon files are noticed.
+# More than there are cores, for many tests wait.
 BUSY = ("--numprocesses=3",)
-ONE_BY_ONE = ("toolwatch",)
+# What is built once, and what is locked, for all sessions that install a wheel.
+DIST = ROOT / ".nox" / "dist"
 # `WEEKLY=1`, as GitHub's weekly workflow sets it: coverage is measured, `lowest` runs all tests,
 # properties try more.
 WEEKLY = "WEEKLY" in os.environ
@@ -110,12 +110,19 @@ def _installed_pythons() -> list[str]:
 DEFAULT = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({*_installed_pythons(), DEFAULT}, key=SUPPORTED.index)
 
+# Thousands of processes are started here, and each would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 nox.needs_version = ">=2026.10.20"
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
+# One session for each core: while one waits for files, servers or an index, another computes.
+nox.options.parallel = "auto"
+nox.options.allow_parallel = True
+# The longest first, so that no core is left without work at the end.
 nox.options.sessions = [
-    "lint", "types", f"tests-{DEFAULT}", "lowest", f"e2e-{DEFAULT}", "soak", "adapters", "docs",
-    "api", "release",
+    "lint", f"e2e-{DEFAULT}", "types", f"tests-{DEFAULT}", "soak", "adapters", "release", "lowest",
+    "docs", "api",
 ]  # fmt: skip
 
 
@@ -180,28 +187,27 @@ def types(session: nox.Session) -> None:
         )
 
 
-@functools.cache
-def _dist() -> Path:
-    """Build all wheels, and write down what is locked, once for the sessions of a run."""
-    folder = Path(tempfile.mkdtemp(prefix="pytools-hybrid-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for command in (
-        ("build", "--all-packages", "--wheel", "--no-sources", f"--out-dir={folder}"),
-        (
-            "export", "--frozen", "--all-packages", "--all-groups", "--all-extras", "--no-hashes",
-            "--no-emit-workspace", f"--output-file={folder / 'locked.txt'}",
-        ),
-    ):  # fmt: skip
-        subprocess.run(["uv", *command, "--quiet"], cwd=ROOT, check=True)
-    return folder
+@nox.session(venv_backend="none")
+def wheels(session: nox.Session) -> None:
+    """Every package built once, as it is released: a source distribution, and a wheel of that."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    session.run(
+        "uv", "build", "--quiet", "--all-packages", "--no-sources", f"--out-dir={DIST}",
+        external=True,
+    )  # fmt: skip
+    session.run(
+        "uv", "export", "--quiet", "--frozen", "--all-packages", "--all-groups", "--all-extras",
+        "--no-hashes", "--no-emit-workspace", f"--output-file={DIST / 'locked.txt'}",
+        external=True, silent=True,
+    )  # fmt: skip
 
 
 def _wheel(package: str) -> Path:
-    (wheel,) = _dist().glob(f"{package.replace('-', '_')}-*.whl")
+    (wheel,) = DIST.glob(f"{package.replace('-', '_')}-*.whl")
     return wheel
 
 
-def _siblings(package: str, *, released: bool = False) -> Path:
+def _siblings(session: nox.Session, package: str, *, released: bool = False) -> Path:
     """Write constraints: ours are what was built here, never what others publish by that name.
 
     With `released`, a sibling that has a release which the package accepts comes from the index.
@@ -216,7 +222,7 @@ def _siblings(package: str, *, released: bool = False) -> Path:
         for name, _, version in (tag.rpartition("-v") for tag in tags)
         if released and name in accepted and version in accepted[name]
     }
-    constraints = _dist() / f"siblings-of-{package}{'-released' * released}.txt"
+    constraints = Path(session.virtualenv.location, f"siblings-of-{package}.txt")
     constraints.write_text(
         "".join(
             f"{name} @ {_wheel(name).as_uri()}\n" for name in PACKAGES if name not in published
@@ -254,7 +260,7 @@ def _test_wheel(
         session.run(
             "pytest",
             *map(str, tests),
-            *([] if package in ONE_BY_ONE else BUSY),
+            *BUSY,
             *(measured if covered else []),
             *session.posargs,
             env={"PYTHONPATH": ""} | HYPOTHESIS,
@@ -263,20 +269,20 @@ def _test_wheel(
         )
 
 
-@nox.session(python=PYTHONS)
+@nox.session(python=PYTHONS, requires=["wheels"])
 @nox.parametrize("package", list(PACKAGES))
 def tests(session: nox.Session, package: str) -> None:
     """One package's wheel and tests, where only what it declares is installed, as locked."""
     _test_wheel(
         session,
         package,
-        f"--constraints={_dist() / 'locked.txt'}",
-        f"--constraints={_siblings(package)}",
+        f"--constraints={DIST / 'locked.txt'}",
+        f"--constraints={_siblings(session, package)}",
         covered=COVERED[package] if WEEKLY else 0,
     )
 
 
-@nox.session(python=SUPPORTED[0] if SUPPORTED[0] in PYTHONS else DEFAULT)
+@nox.session(python=SUPPORTED[0] if SUPPORTED[0] in PYTHONS else DEFAULT, requires=["wheels"])
 @nox.parametrize("package", list(PACKAGES))
 def lowest(session: nox.Session, package: str) -> None:
     """One package's wheel with the lowest versions it declares; with `WEEKLY=1` all its tests."""
@@ -287,19 +293,19 @@ def lowest(session: nox.Session, package: str) -> None:
         "--resolution=lowest-direct",
         # What a wheel requires would not count as direct.
         f"--requirements={PACKAGES[package] / 'pyproject.toml'}",
-        f"--constraints={_siblings(package, released=True)}",
+        f"--constraints={_siblings(session, package, released=True)}",
         tests=[] if WEEKLY else floors,
     )
 
 
-@nox.session(python=PYTHONS[-1])
+@nox.session(python=PYTHONS[-1], requires=["wheels"])
 @nox.parametrize("package", list(PACKAGES))
 def newest(session: nox.Session, package: str) -> None:
     """One package's wheel and tests with the newest versions; weekly, or when asked for."""
-    _test_wheel(session, package, f"--constraints={_siblings(package)}")
+    _test_wheel(session, package, f"--constraints={_siblings(session, package)}")
 
 
-@nox.session(python=PYTHONS)
+@nox.session(python=PYTHONS, requires=["wheels"])
 def footprint(session: nox.Session) -> None:
     """The table of what each package costs to install and to import; only when asked for."""
     rows = []
@@ -313,8 +319,8 @@ def footprint(session: nox.Session) -> None:
             package,
             "--quiet",
             f"--python={own}",
-            f"--constraints={_dist() / 'locked.txt'}",
-            f"--constraints={_siblings(package)}",
+            f"--constraints={DIST / 'locked.txt'}",
+            f"--constraints={_siblings(session, package)}",
         )
         python = own / ("Scripts" if os.name == "nt" else "bin") / "python"
         rows.append(
@@ -340,7 +346,7 @@ def e2e(session: nox.Session) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Random operations with several servers: half a minute, or as `-- --seconds 3600` says."""
+    """Random operations with several servers: ten seconds, or as `-- --seconds 3600` says."""
     _sync(session, "--all-packages", "--extra=import")
     session.run("python", str(ROOT / "tests" / "soak" / "run.py"), *session.posargs)
 

@@ -53,14 +53,8 @@ def tree(tmp_path: Path, examples: Path) -> Path:
     return Path(shutil.copytree(examples, tmp_path / "tools"))
 
 
-@pytest.fixture(scope="session")
-def bytecode(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the processes of all tests keep what they have compiled, for the next to start fast."""
-    return tmp_path_factory.mktemp("bytecode")
-
-
 @pytest.fixture
-def environment(home: Path, bytecode: Path) -> dict[str, str]:
+def environment(home: Path) -> dict[str, str]:
     """The caller's environment without settings of ours, and with no way out to the network."""
     kept = {
         name: value
@@ -72,7 +66,6 @@ def environment(home: Path, bytecode: Path) -> dict[str, str]:
         "HOME": str(home),
         "USERPROFILE": str(home),
         "LOCALAPPDATA": str(home),
-        "PYTHONPYCACHEPREFIX": str(bytecode),
         "HTTP_PROXY": closed,
         "HTTPS_PROXY": closed,
         "ALL_PROXY": closed,

@@ -1,6 +1,6 @@
 """Random operations on one tree with several servers, until the time is over; then what holds?
 
-usage: python tests/soak/run.py [--seconds 30] [--seed N] [--damage]
+usage: python tests/soak/run.py [--seconds 10] [--seed N] [--damage]
 
 First, what a machine can refuse: a full disk, a read-only one, no news of files; then many files
 at once, and kills while an index is made.
@@ -206,7 +206,7 @@ def _try_limits(folder: Path, seed: int, *, files: int) -> None:
 def main() -> None:
     """Soak for the time that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--damage", action="store_true")
     arguments = parser.parse_args()

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
 
 import pytest
+import watchfiles  # noqa: F401 - imported late, it would be out of reach of an unprivileged user
 from toolwatch import WatchUnavailableError, watch_tools
 
 resource = pytest.importorskip("resource", reason="these are the limits of Linux")
