@@ -25,6 +25,8 @@ def main() -> None:
     instead = plan.get("instead")
     for line in sys.stdin:
         message = json.loads(line)
+        if message["method"] == "notifications/cancelled":
+            _note(plan, {"name": "cancelled"})
         if "id" not in message:
             continue
         while "after" in plan and not Path(plan["after"]).exists():
@@ -61,6 +63,8 @@ def answer_to(plan: dict, message: dict) -> dict:
             more = {"nextCursor": str(start + page)} if start + page < len(plan["tools"]) else {}
             return {"result": {"tools": tools} | more}
         case "tools/call":
+            if given["name"] == "progress":
+                return _with_progress(given["_meta"])
             return _called(given["name"], given.get("arguments") or {})
     return {"error": {"code": -32601, "message": f"Method not found: {message['method']}"}}
 
@@ -70,6 +74,15 @@ def _note(plan: dict, called: dict) -> None:
         arguments = json.dumps(called.get("arguments") or {}, sort_keys=True)
         with Path(plan["calls"]).open("a", encoding="utf-8") as calls:
             calls.write(f"{called['name']} {arguments}\n")
+
+
+def _with_progress(meta: dict) -> dict:
+    for step in (1, 2, 3):
+        params = {"progressToken": meta["progressToken"], "progress": step, "total": 3}
+        notification = {"method": "notifications/progress", "params": params}
+        params["message"] = f"step {step}"
+        print(json.dumps({"jsonrpc": "2.0"} | notification), flush=True)
+    return {"result": {"content": [{"type": "text", "text": json.dumps(meta)}]}}
 
 
 def _called(name: str, arguments: dict) -> dict:

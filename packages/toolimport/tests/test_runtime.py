@@ -18,7 +18,7 @@ import pytest
 from mcp_types import CallToolResult
 from pydantic import BaseModel, Field, RootModel
 from toolimport import ImportOptions, ServerError, import_servers
-from toolimport.runtime import ToolCallError, ToolRunner, close
+from toolimport.runtime import ImportedTool, ToolCallError, ToolRunner, close, imported_tool
 from toolimport.runtime._arguments import arguments_of
 from toolimport.runtime._background import Background
 from toolimport.runtime._link import Link
@@ -46,6 +46,7 @@ def file(tmp_path):
     count = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
     tools = [{"name": name, "description": name, "inputSchema": schema} for name in NAMES]
     tools[-1] |= {"inputSchema": count, "outputSchema": count}
+    tools[0]["annotations"] = {"readOnlyHint": True, "openWorldHint": False, "idempotentHint": 1}
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"tools": [*tools, *WRONG], "calls": str(tmp_path / "calls")}))
     entry = {
@@ -549,3 +550,145 @@ def test_arguments_may_be_a_mapping_or_a_root_model_and_nothing_else():
     for wrong in (3, RootModel[int](3)):
         with pytest.raises(TypeError, match="parameters must be"):
             arguments_of(wrong)
+
+
+@pytest.fixture
+def tool(imported, tmp_path):
+    """The tool that a generated module stands for."""
+    return lambda name: imported_tool(tmp_path / f"tree/mcptools/shop/{name}.py")
+
+
+def test_a_tool_is_called_without_importing_its_module(tool):
+    async def job():
+        return await tool("echo").call({"name": "x"})
+
+    assert anyio.run(job).content[0].text == '{"name": "x"}'
+    assert "mcptools" not in sys.modules
+
+
+def test_an_imported_tool_has_the_servers_schema_and_hints(tool):
+    assert tool("structured").input_schema["required"] == ["count"]
+    assert tool("echo").annotations == {"readOnlyHint": True, "openWorldHint": False}
+    assert tool("pid").annotations == {}
+
+
+def test_a_module_that_was_not_generated_stands_for_no_tool(tool, tmp_path):
+    (tmp_path / "mine.py").write_text("def run(): ...")
+    (tmp_path / "tree/mcptools/shop/mine.py").write_text("def run(): ...")
+
+    assert imported_tool(tmp_path / "mine.py") is None
+    assert tool("mine") is None
+
+
+def test_a_failure_that_the_server_reports_is_its_answer_without_secrets(tool, monkeypatch):
+    monkeypatch.setenv("SHOP_KEY", "hunter2")
+
+    async def job():
+        return await ToolRunner("shop", tool("echo").servers_file).forward("leak", {})
+
+    result = anyio.run(job)
+    assert result.is_error
+    assert result.content[0].text == "wrong key: [API_KEY]"
+
+
+def test_progress_and_what_is_sent_beside_the_arguments_reach_the_other_side(tool):
+    told = []
+
+    async def on_progress(progress, total, message):
+        told.append((progress, total, message))
+
+    async def job():
+        runner = ToolRunner("shop", tool("echo").servers_file)
+        meta = {"example.org/user": "ada"}
+        return await runner.forward("progress", {}, meta=meta, on_progress=on_progress)
+
+    sent = json.loads(anyio.run(job).content[0].text)
+    assert sent["example.org/user"] == "ada"
+    assert told[-1] == (3.0, 3.0, "step 3")
+
+
+def test_a_call_that_is_cancelled_is_cancelled_on_the_server(tool, calls):
+    async def job():
+        with anyio.move_on_after(60) as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(tool("hang").call, {})
+                while "hang {}" not in calls():
+                    await anyio.sleep(0.01)
+                group.cancel_scope.cancel()
+            while not any(it.startswith("cancelled ") for it in calls()):
+                await anyio.sleep(0.01)
+        assert not scope.cancelled_caught
+
+    anyio.run(job)
+
+
+def test_a_call_whose_connection_is_closed_meanwhile_is_an_error(tool, calls):
+    async def job():
+        async with anyio.create_task_group() as group:
+
+            async def called():
+                with pytest.raises(ToolCallError, match="closed in the meantime"):
+                    await tool("hang").call({})
+
+            group.start_soon(called)
+            while "hang {}" not in calls():
+                await anyio.sleep(0.01)
+            await asyncio.to_thread(close)
+
+    anyio.run(job)
+
+
+def test_a_server_that_dies_in_a_call_is_an_error_and_is_back_for_the_next(tool):
+    async def job():
+        with pytest.raises(ToolCallError, match="ended before it answered"):
+            await tool("crash").call({})
+        return await tool("echo").call({})
+
+    assert not anyio.run(job).is_error
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "pattern": "(a+)+$"},
+        "count": {"$ref": "#/$defs/count"},
+        "mode": {"enum": ["fast", "slow"]},
+        "edits": {"type": "array", "items": {"type": "object", "required": ["old"]}},
+    },
+    "required": ["path"],
+    "additionalProperties": False,
+    "$defs": {"count": {"type": "integer", "minimum": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"path": "a", "count": 2, "mode": "fast"}, ()),
+        ({}, ("path is missing.",)),
+        ({"path": 1}, ("path is 1; it must be of type string.",)),
+        ({"path": "a", "mode": "x"}, ('mode is "x"; it must be one of "fast", "slow".',)),
+        ({"path": "a", "count": 0}, ("count is 0, which does not fit its schema (minimum: 1).",)),
+        ({"path": "a", "edits": [{}]}, ("edits.0.old is missing.",)),
+        ({"path": "a", "\x1b[2J": 1}, ('There is no argument "\\u001b[2J".',)),
+        ({"path": "a" * 40 + "!"}, ()),
+    ],
+)
+def test_arguments_are_compared_with_the_schema_in_sentences(given, says):
+    tool = ImportedTool(server="s", name="t", servers_file=Path("f"), input_schema=SCHEMA)
+    assert tool.problems(given) == says
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {"type": "nonsense"},
+        {"properties": {"x": {"$ref": Path("/etc/passwd").as_uri()}}},
+        {"properties": {"x": {"$ref": "#/properties/x"}}},
+        {"properties": {"x": {"enum": list(range(6000))}}},
+    ],
+)
+def test_a_schema_that_cannot_be_used_leaves_the_check_to_the_server(schema):
+    tool = ImportedTool(server="s", name="t", servers_file=Path("f"), input_schema=schema)
+    assert tool.problems({"x": "y"}) == ()

@@ -77,8 +77,9 @@ class Repairs:
         notes: list[str] = []
         made = {key: tool[key] for key in ("title", "description") if _is_text(tool.get(key))}
         annotations = tool.get("annotations")
-        if isinstance(annotations, dict) and _is_text(title := annotations.get("title")):
-            made["annotations"] = {"title": title}
+        if isinstance(annotations, dict):
+            kept = {key: it for key, it in annotations.items() if _is_valid(key, it)}
+            made |= {"annotations": kept} if kept else {}
         made |= {"name": name, "inputSchema": input_schema(tool.get("inputSchema"), notes)}
         given = tool.get("outputSchema")
         if self.is_for_calls:
@@ -106,6 +107,10 @@ def _recovered(error: Exception) -> SessionMessage | None:
         return SessionMessage(jsonrpc_message_adapter.validate_python(read, by_name=False))
     except ValueError:
         return None
+
+
+def _is_valid(annotation: str, value: object) -> bool:
+    return _is_text(value) if annotation == "title" else isinstance(value, bool)
 
 
 def _is_text(value: object) -> bool:

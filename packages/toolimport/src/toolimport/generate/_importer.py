@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from toolimport._manifest import Manifest
 from toolimport._reasons import refusal
 from toolimport.connect import full_path, read_servers
 from toolimport.errors import OptionError, ServerError, ServersFileError
@@ -21,7 +22,6 @@ from toolimport.generate._names import distinct_names
 from toolimport.generate._report import ServerReport
 from toolimport.generate._worker import ModelWorker
 from toolimport.generate._writing import (
-    Manifest,
     clear_leftovers,
     digest,
     remove_package,
@@ -252,12 +252,20 @@ class _Work:
         )
         # A package that was stopped is incomplete.
         self._check()
+        made = [it for it in tools if it.name not in package.failed]
         manifest = Manifest(
             server=entry.name,
             source=str(entry.file),
             # With a tool left out it is tried again.
             state="" if package.failed else state,
-            tools={modules[it.name]: it.name for it in tools if it.name not in package.failed},
+            tools={modules[it.name]: it.name for it in made},
+            definitions={
+                modules[it.name]: {
+                    "input_schema": it.input_schema,
+                    "annotations": it.annotations,
+                }
+                for it in made
+            },
         )
         written = write_package(folder, package.files, manifest, force=options.force)
         return ServerReport(

@@ -114,7 +114,12 @@ def _tool(tool: ListedTool, redactor: Redactor) -> Tool:
             }
         ),
     )
-    return Tool(name=tool.name, **cleaned)
+    return Tool(name=tool.name, annotations=_hints(tool), **cleaned)
+
+
+def _hints(tool: ListedTool) -> dict[str, bool]:
+    given = tool.annotations.model_dump(by_alias=True) if tool.annotations else {}
+    return {name: it for name, it in given.items() if isinstance(it, bool)}
 
 
 def _about(client: Client) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from toolimport.generate._models import Models, models_of
@@ -26,6 +26,7 @@ class Tool:
         title: A short name for people; "" where there is none.
         input_schema: What it takes.
         output_schema: What it gives, where that is more than text.
+        annotations: Its hints, such as `readOnlyHint`, as the server gives them.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Tool:
     title: str = ""
     input_schema: Mapping[str, Any]
     output_schema: Mapping[str, Any] | None = None
+    annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

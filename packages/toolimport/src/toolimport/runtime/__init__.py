@@ -6,6 +6,12 @@ Every generated package has a `ToolRunner`, and every generated `run` hands its 
 
     run(Params(timezone="Europe/Vienna"))
 
+A program that has the path of a generated module, and does not want to import it, calls the tool by
+`imported_tool`, whose answer is the server's own::
+
+    tool = imported_tool(Path("tools/mcptools/time/get_current_time.py"))
+    result = await tool.call({"timezone": "Europe/Vienna"})
+
 The server is started, or connected to, at the first call; it stays for the calls that follow, of
 any thread, and ends with the interpreter. What its connection needs is read from the configuration
 file when it is needed, so that no secret is ever copied. A call that fails raises `ToolCallError`.
@@ -17,6 +23,7 @@ file when it is needed, so that no secret is ever copied. A call that fails rais
 """
 
 from toolimport.errors import ToolCallError
+from toolimport.runtime._imported import ImportedTool, imported_tool
 from toolimport.runtime._runner import ToolRunner, close
 
-__all__ = ["ToolCallError", "ToolRunner", "close"]
+__all__ = ["ImportedTool", "ToolCallError", "ToolRunner", "close", "imported_tool"]

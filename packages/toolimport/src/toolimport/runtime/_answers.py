@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
+    from toolimport.connect import Redactor
+
 
 def answer_of(result: CallToolResult) -> Any:  # noqa: ANN401 - any JSON
     """Return the structured answer where there is one, else the text."""
@@ -16,6 +18,17 @@ def answer_of(result: CallToolResult) -> Any:  # noqa: ANN401 - any JSON
 def text_of(result: CallToolResult) -> str:
     """Return an answer as text: pictures and the like are named, and not silently left out."""
     return "\n".join(_text(block) for block in result.content)
+
+
+def without_secrets(result: CallToolResult, redactor: Redactor) -> CallToolResult:
+    """Return an answer with no secret in its texts."""
+    content = [
+        block.model_copy(update={"text": redactor.text(block.text)})
+        if block.type == "text"
+        else block
+        for block in result.content
+    ]
+    return result.model_copy(update={"content": content})
 
 
 def _text(block: ContentBlock) -> str:

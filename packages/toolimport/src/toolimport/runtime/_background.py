@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CLOSED = "the connection was closed in the meantime"
+
 _CLOSE_SECONDS = 12.0
 _LEAVE_SECONDS = 5.0
 _NAME = "pytools-runtime"
@@ -45,6 +47,33 @@ class Background:
             CancelledError: All was closed meanwhile.
             RuntimeError: It is called from a job: it would wait for itself.
         """
+        future = self._submitted(job)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            self._jobs.discard(future)
+
+    async def awaited(self, job: Coroutine[Any, Any, T]) -> T:
+        """Run a job in the loop for a task of another; cancelling the task cancels it.
+
+        Raises:
+            RuntimeError: All was closed meanwhile, or it is called from a job.
+        """
+        future = self._submitted(job)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise RuntimeError(CLOSED) from None
+        finally:
+            self._jobs.discard(future)
+
+    def _submitted(self, job: Coroutine[Any, Any, T]) -> Future[T]:
         if threading.current_thread() is self._thread:
             job.close()
             raise RuntimeError("a tool is called from inside the thread that has the connections")
@@ -57,13 +86,7 @@ class Background:
                 raise
             future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
             self._jobs.add(future)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-        finally:
-            self._jobs.discard(future)
+        return future
 
     def link(self, key: Hashable, name: str, find: Callable[[], Parameters]) -> Link:
         """Return the one link of a server; to be called in the loop."""

@@ -17,7 +17,7 @@ from toolimport.connect import (
     is_closed,
 )
 from toolimport.errors import ServerError
-from toolimport.runtime._answers import text_of
+from toolimport.runtime._answers import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from mcp.client._transport import TransportStreams, WriteStream
     from mcp.client.client import Client
+    from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.message import SessionMessage
-    from mcp_types import CallToolResult
+    from mcp_types import CallToolResult, RequestParamsMeta
 
     from toolimport.connect import Parameters
 
@@ -72,11 +73,22 @@ class Link:
         self._tail = StderrTail(is_for_calls=True)
         self._redactor = Redactor(())
 
-    async def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        seconds: float,
+        *,
+        meta: RequestParamsMeta | None = None,
+        on_progress: ProgressFnT | None = None,
+    ) -> CallToolResult:
         """Call a tool; once more on a new connection where the request surely had not gone out.
 
+        Returns:
+            The server's answer, also where it says that the tool failed; then without secrets.
+
         Raises:
-            ServerError: The server cannot be reached, gave no answer, or says that it failed.
+            ServerError: The server cannot be reached, or did not answer as it should.
             TimeoutError: It took too long.
         """
         until = asyncio.get_running_loop().time() + seconds
@@ -87,7 +99,9 @@ class Link:
             _ATTEMPT.set(attempt)
             try:
                 async with asyncio.timeout_at(until):
-                    result = await session.client.call_tool(tool, arguments)
+                    result = await session.client.call_tool(
+                        tool, arguments, meta=meta, progress_callback=on_progress
+                    )
             except TimeoutError:
                 raise
             except Exception as error:  # noqa: BLE001 - of any library
@@ -98,8 +112,7 @@ class Link:
                     raise explain(ending, self._name, tail, self._redactor) from None
             else:
                 if result.is_error:
-                    text = text_of(result) or "the server reported a failure without a reason"
-                    raise ServerError(self._name, self._redactor.text(text))
+                    return without_secrets(result, self._redactor)
                 if problem := self._tail.repairs.result_problem(tool, result):
                     wrong = ValueError(problem)
                     raise explain(wrong, self._name, self._tail, self._redactor)

@@ -6,17 +6,21 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401
 import os
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 from toolimport.errors import ToolCallError, ToolImportError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
     from pathlib import Path
 
-    from mcp_types import CallToolResult
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult, RequestParamsMeta
     from pydantic import BaseModel
 
     from toolimport.connect import Parameters
+    from toolimport.runtime._background import Background
 
 _SECONDS = 120.0
 
@@ -81,26 +85,85 @@ class ToolRunner:
         Raises:
             ToolCallError: The tool failed, or could not be called.
         """
-        from toolimport.errors import ServerError
+        from toolimport.runtime._answers import text_of
         from toolimport.runtime._arguments import arguments_of
         from toolimport.runtime._background import background
 
-        arguments, seconds = arguments_of(tool_args), self._seconds(tool_name)
-        running, file = background(), self._file()
+        arguments, running = arguments_of(tool_args), background()
+        with self._explaining(tool_name):
+            result = running.run(self._job(running, tool_name, arguments))
+        if result.is_error:
+            text = text_of(result) or "the server reported a failure without a reason"
+            raise ToolCallError(self.server_name, tool_name, text)
+        return result
 
-        async def job() -> CallToolResult:
-            key = (str(file), self.server_name)
-            link = running.link(key, self.server_name, lambda: self._parameters(file))
-            return await link.call(tool_name, arguments, seconds)
+    async def forward(
+        self,
+        tool_name: str,
+        arguments: Mapping[str, Any],
+        *,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: ProgressFnT | None = None,
+    ) -> CallToolResult:
+        """Call a tool from an event loop; cancelling the call cancels it on the server too.
+
+        Args:
+            tool_name: The tool's name on the server.
+            arguments: What is sent.
+            meta: What is sent beside them.
+            on_progress: Called in this loop with the progress that the server reports; of many
+                reports that come at once, the last.
+
+        Returns:
+            All that its server answered, also where it says that the tool failed.
+
+        Raises:
+            ToolCallError: The tool could not be called.
+        """
+        from toolimport.runtime._background import background
+        from toolimport.runtime._progress import ProgressRelay
+
+        running = background()
+        with self._explaining(tool_name):
+            if on_progress is None:
+                job = self._job(running, tool_name, dict(arguments), meta=meta)
+                return await running.awaited(job)
+            async with ProgressRelay(on_progress) as relay:
+                job = self._job(running, tool_name, dict(arguments), meta=meta, on_progress=relay)
+                return await running.awaited(job)
+
+    async def _job(
+        self,
+        running: Background,
+        tool_name: str,
+        arguments: dict[str, Any],
+        *,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: ProgressFnT | None = None,
+    ) -> CallToolResult:
+        file = self._file()
+        key = (str(file), self.server_name)
+        link = running.link(key, self.server_name, lambda: self._parameters(file))
+        sent = None if meta is None else cast("RequestParamsMeta", dict(meta))
+        seconds = self._seconds(tool_name)
+        return await link.call(tool_name, arguments, seconds, meta=sent, on_progress=on_progress)
+
+    @contextmanager
+    def _explaining(self, tool_name: str) -> Generator[None]:
+        """Turn whatever goes wrong with a call into the one error."""
+        from toolimport.errors import ServerError
 
         try:
-            return running.run(job())
+            yield
         except TimeoutError:
             raise ToolCallError(
                 self.server_name,
                 tool_name,
-                f"no answer within {seconds:g} s; the variable PYTOOLS_CALL_TIMEOUT sets how many",
+                f"no answer within {self._seconds(tool_name):g} s; "
+                "the variable PYTOOLS_CALL_TIMEOUT sets how many",
             ) from None
+        except ToolCallError:
+            raise
         except ServerError as error:
             raise ToolCallError(self.server_name, tool_name, error.detail) from None
         except (CancelledError, RuntimeError) as error:

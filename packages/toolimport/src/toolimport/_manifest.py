@@ -1,0 +1,102 @@
+"""What is remembered of a generated folder: which files are ours, and what its tools take."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MANIFEST_FILE = "_manifest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What was generated into a folder, so that nothing else is ever touched.
+
+    Attributes:
+        server: The server's name.
+        source: The configuration file.
+        state: A hash of all that the files were made from; "" while they are being written.
+        files: The hashes that each file may have: one, or two while it is being written.
+        tools: The name of each module's tool.
+        definitions: What the server says of each module's tool: its `input_schema` and its
+            `annotations`.
+    """
+
+    server: str
+    source: str
+    state: str
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    definitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest | None:
+        """Read a folder's manifest; `None` where there is none that can be read."""
+        try:
+            found = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+            return cls(
+                server=str(found["server"]),
+                source=str(found["source"]),
+                state=str(found["state"]),
+                # Names alone: nobody's manifest reaches out of its folder.
+                files={
+                    name: tuple(map(str, it))
+                    for name, it in found["files"].items()
+                    if Path(name).name == name
+                },
+                tools={str(name): str(it) for name, it in found["tools"].items()},
+                # Imports of older versions have none.
+                definitions={
+                    str(name): dict(it) for name, it in found.get("definitions", {}).items()
+                },
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def write(self, folder: Path) -> None:
+        """Put the manifest into a folder, whole or not at all."""
+        content = {
+            "about": "Written by toolimport, to distinguish generated files from yours.",
+            "server": self.server,
+            "source": self.source,
+            "state": self.state,
+            "files": {name: list(it) for name, it in sorted(self.files.items())},
+            "tools": dict(sorted(self.tools.items())),
+            "definitions": dict(sorted(self.definitions.items())),
+        }
+        new = folder / f"{MANIFEST_FILE}.new"
+        # In a tree of strangers it may be a link to somewhere else.
+        new.unlink(missing_ok=True)
+        with new.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(content, indent=1, ensure_ascii=True) + "\n")
+        new.replace(folder / MANIFEST_FILE)
+
+    def is_ours(self, folder: Path, name: str) -> bool:
+        """Return whether a file is as it was generated."""
+        return hash_of(folder / name) in self.files.get(name, ())
+
+    def is_whole(self, folder: Path) -> bool:
+        """Return whether all files are there as they were generated."""
+        return bool(self.files) and all(self.is_ours(folder, name) for name in self.files)
+
+
+def hash_bytes(content: bytes) -> str:
+    """Return the hash of a content, as manifests have it."""
+    return sha256(content).hexdigest()
+
+
+def hash_of(file: Path) -> str | None:
+    """Hash what lies at a path; `None` where nothing does, "" where it is no file."""
+    try:
+        return hash_bytes(file.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return "" if os.path.lexists(file) else None

@@ -1,0 +1,87 @@
+"""Arguments compared with a tool's schema before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_SHOWN_PROBLEMS = 2
+_SHOWN_CHARACTERS = 60
+_SHOWN_CHOICES = 20
+_VALIDATORS = 256
+
+
+def problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what is wrong with some arguments: at most two sentences, none where they fit.
+
+    Patterns are not compared: a stranger's expression may take for ever. Nor is a schema that is
+    itself wrong or large. The server checks all of it anyway.
+
+    Args:
+        schema: The tool's schema.
+        arguments: What is to be sent.
+    """
+    try:
+        validator = _validator(json.dumps(schema, sort_keys=True))
+        if validator is None:
+            return ()
+        errors = islice(validator.iter_errors(dict(arguments)), _SHOWN_PROBLEMS)
+        return tuple(_sentence(error) for error in errors)
+    except Exception:  # noqa: BLE001 - of a stranger's schema: the server has the last word
+        return ()
+
+
+@lru_cache(_VALIDATORS)
+def _validator(text: str) -> Any:  # noqa: ANN401 - a library without types
+    from jsonschema.validators import extend, validator_for  # type: ignore[import-untyped]
+    from referencing import Registry
+
+    from toolimport.connect._schemas import output_schema
+
+    schema = output_schema(json.loads(text), [], is_old=False)
+    if schema is None:
+        return None
+    unchecked = dict.fromkeys(("pattern", "patternProperties"), _nothing)
+    # With an empty registry no reference leads out of the schema.
+    return extend(validator_for(schema), unchecked)(schema, registry=Registry())
+
+
+def _nothing(*_: object) -> Iterator[Any]:
+    return iter(())
+
+
+def _sentence(error: Any) -> str:  # noqa: ANN401 - a library without types
+    path = ".".join(map(str, error.absolute_path))
+    place = path or "the arguments"
+    match error.validator:
+        case "required":
+            given = cast("Mapping[str, Any]", error.instance)
+            missing = [name for name in error.validator_value if name not in given]
+            names = ", ".join(f"{path}.{name}" if path else name for name in missing)
+            return f"{names} {'is' if len(missing) == 1 else 'are'} missing."
+        case "additionalProperties" if isinstance(error.instance, dict):
+            known = error.schema.get("properties", {})
+            given = cast("Mapping[str, Any]", error.instance)
+            extra = [_shown(name) for name in given if name not in known]
+            where = f" in {path}" if path else ""
+            return f"There is no argument {', '.join(extra[:_SHOWN_CHOICES])}{where}."
+        case "enum":
+            choices = ", ".join(map(_shown, error.validator_value[:_SHOWN_CHOICES]))
+            return f"{place} is {_shown(error.instance)}; it must be one of {choices}."
+        case "type":
+            wanted = error.validator_value
+            kinds = wanted if isinstance(wanted, str) else " or ".join(wanted)
+            return f"{place} is {_shown(error.instance)}; it must be of type {kinds}."
+        case _:
+            rule = f"{error.validator}: {_shown(error.validator_value)}"
+            return f"{place} is {_shown(error.instance)}, which does not fit its schema ({rule})."
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

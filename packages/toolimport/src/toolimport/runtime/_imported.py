@@ -1,0 +1,93 @@
+"""The tool that a generated module stands for, known without running or importing the module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from toolimport._manifest import MANIFEST_FILE, Manifest
+from toolimport.runtime._runner import ToolRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult
+
+_FOLDERS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedTool:
+    """A tool of an MCP server, as the import of the server has noted it.
+
+    Attributes:
+        server: The server's name.
+        name: The tool's name there.
+        servers_file: The file that names the server.
+        input_schema: What it takes, as the server says it; None after an import of an older
+            version, which has not noted it.
+        annotations: Its hints, such as `readOnlyHint`, as the server gives them.
+    """
+
+    server: str
+    name: str
+    servers_file: Path
+    input_schema: Mapping[str, Any] | None = None
+    annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
+
+    def problems(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return what is wrong with some arguments, in at most two sentences; none if they fit."""
+        if self.input_schema is None:
+            return ()
+        from toolimport.runtime._checking import problems
+
+        return problems(self.input_schema, arguments)
+
+    async def call(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: ProgressFnT | None = None,
+    ) -> CallToolResult:
+        """Call the tool on its server, as `ToolRunner.forward` does.
+
+        Raises:
+            ToolCallError: It could not be called.
+        """
+        runner = ToolRunner(self.server, self.servers_file)
+        return await runner.forward(self.name, arguments, meta=meta, on_progress=on_progress)
+
+
+def imported_tool(module: Path) -> ImportedTool | None:
+    """Return the tool that a generated module stands for, None where the module was not generated.
+
+    Args:
+        module: Its file.
+    """
+    file = module.parent / MANIFEST_FILE
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    manifest = _manifest(file.parent, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    if manifest is None or module.stem not in manifest.tools:
+        return None
+    found = manifest.definitions.get(module.stem, {})
+    schema = found.get("input_schema")
+    annotations = found.get("annotations")
+    return ImportedTool(
+        server=manifest.server,
+        name=manifest.tools[module.stem],
+        servers_file=Path(manifest.source),
+        input_schema=cast("dict[str, Any]", schema) if isinstance(schema, dict) else None,
+        annotations=cast("dict[str, bool]", annotations) if isinstance(annotations, dict) else {},
+    )
+
+
+@lru_cache(_FOLDERS)
+def _manifest(folder: Path, _time: int, _size: int, _number: int) -> Manifest | None:
+    return Manifest.read(folder)
