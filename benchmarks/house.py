@@ -153,7 +153,7 @@ def print_counted(title: str, counted: Counter[tuple[str, str]]) -> None:
     """Print what one action passed."""
     files = {file for file, _ in counted}
     lent = sum(
-        number for (_, name), number in counted.items() if name.endswith("ConnectionPool._lend")
+        number for (_, name), number in counted.items() if name.endswith("ConnectionPool._take")
     )
     print(
         f"{title}: {len(files)} files, {len(counted)} functions, {sum(counted.values()):,} calls, "

@@ -45,19 +45,6 @@ def test_changes_are_followed(settings, root, write_tool):
     asyncio.run(main())
 
 
-def test_files_that_had_just_been_written_are_settled_while_the_server_runs(settings, root):
-    """So that the next start reads none of them."""
-
-    async def main():
-        async with kept_up(settings(), root) as search, asyncio.timeout(30):
-            held = search.index.store.stored(reader_version="any")
-            assert len(held.unsettled) == 4
-            while search.index.store.stored(reader_version="any").unsettled:
-                await asyncio.sleep(0.05)
-
-    asyncio.run(main())
-
-
 def test_a_root_that_is_removed_and_comes_back_is_followed_again(settings, root, write_tool):
     async def main():
         async with kept_up(settings(), root) as search:

@@ -172,7 +172,6 @@ class MemoryStore:
             unchanged=plan.unchanged + len(plan.touched),
             issues=scanned.issues,
             rescan=plan.rescan,
-            unsettled=plan.unsettled,
         )
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:

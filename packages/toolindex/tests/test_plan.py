@@ -75,16 +75,6 @@ def test_a_file_with_known_bytes_is_only_touched(make_record, stored):
     assert plan_sync(stored(record), scanned) == SyncPlan(touched={A: LATER})
 
 
-def test_files_without_a_stamp_that_can_be_trusted_are_unsettled(make_record, stored):
-    held, lost, new = make_record(A, stamp=None), make_record(B), make_record(C, stamp=None)
-    scanned = ScanReport(
-        records=(new,), unchanged=(held.path, lost.path), touched={lost.path: None}
-    )
-    plan = plan_sync(stored(held, lost), scanned)
-    assert plan.unsettled == (new.path, lost.path, held.path)
-    assert plan.touched == {B: None}
-
-
 def test_a_file_that_was_passed_over_but_is_not_stored_must_be_scanned_again():
     scanned = ScanReport(unchanged=("mcptools/mail/send.py", "mcptools/mail/read.py"))
     expected = SyncPlan(rescan=("mcptools/mail/read.py", "mcptools/mail/send.py"))

@@ -45,7 +45,6 @@ class SyncPlan:
         unchanged: How many tools need nothing.
         rescan: Paths the scan passed over as known, whose entries the index has lost since, or
             has got from another reader.
-        unsettled: Paths of files that have no stamp that can be trusted yet.
     """
 
     added: tuple[ToolRecord, ...] = ()
@@ -56,7 +55,6 @@ class SyncPlan:
     moved: tuple[tuple[str, str], ...] = ()
     unchanged: int = 0
     rescan: tuple[str, ...] = ()
-    unsettled: tuple[str, ...] = ()
 
 
 def plan_sync(
@@ -99,7 +97,6 @@ def plan_sync(
         else:
             unchanged += 1
     removed: list[str] = []
-    unsettled = [record.path for record in scanned.records if record.stamp is None]
     for id_, entry in stored.items():
         if entry.path in passed_over:
             stamp = scanned.touched.get(entry.path, entry.stamp)
@@ -107,8 +104,6 @@ def plan_sync(
                 unchanged += 1
             else:
                 touched[id_] = stamp
-            if stamp is None:
-                unsettled.append(entry.path)
             # What another reader made of the file in the meantime is not what was known.
             if not reread:
                 passed_over.discard(entry.path)
@@ -123,7 +118,6 @@ def plan_sync(
         moved=_moved(stored, removed, scanned.records),
         unchanged=unchanged,
         rescan=tuple(sorted(passed_over)),
-        unsettled=tuple(sorted(unsettled)),
     )
 
 

@@ -233,7 +233,6 @@ class ToolIndex:
             return SyncReport(
                 unchanged=len(scanned.unchanged),
                 issues=scanned.issues,
-                unsettled=stored.unsettled,
                 duration=time.perf_counter() - started,
             )
         with self._pool.write() as connection:
@@ -255,7 +254,6 @@ class ToolIndex:
             unchanged=plan.unchanged + len(plan.touched),
             issues=scanned.issues,
             rescan=plan.rescan,
-            unsettled=plan.unsettled,
             duration=time.perf_counter() - started,
         )
 

@@ -75,11 +75,6 @@ class StoredFiles:
         return {row[0]: row[2] for row in self._rows} if self.is_current else {}
 
     @property
-    def unsettled(self) -> tuple[str, ...]:
-        """The paths of the files of which no stamp is known."""
-        return tuple(sorted(row[0] for row in self._rows if row[3] is None))
-
-    @property
     def entries(self) -> dict[str, StoredEntry]:
         """The entries by id."""
         return {

@@ -44,9 +44,6 @@ class SyncReport:
         issues: Files that were left out, each with its reason.
         rescan: Paths to scan once more without known stamps: another process changed their
             entries between the scan and the sync. Nearly always empty.
-        unsettled: Paths of files that were written so shortly before they were read that a later
-            edit could look the same. The next scan reads them again; a scan a few seconds later
-            finds most of them settled.
         duration: Seconds that the sync took, the scan not counted.
     """
 
@@ -56,7 +53,6 @@ class SyncReport:
     unchanged: int = 0
     issues: tuple[ScanIssue, ...] = ()
     rescan: tuple[str, ...] = ()
-    unsettled: tuple[str, ...] = ()
     duration: float = 0.0
 
 

@@ -84,13 +84,15 @@ class Annotator:
             toolindex.DatabaseError: The store cannot be written; nothing has changed.
         """
         changed = [source.look() for source in self._sources.values()]
-        if not any(changed) and self._done_at == _generation(store):
-            return 0
         if not any(it.problem or _says_anything(it) for it in self._sources.values()):
-            count = store.annotate({})
-        else:
-            count = self._annotate_by_root(store)
-        self._done_at = _generation(store)
+            return store.annotate({})
+        with store.reading() as reader:
+            generation = reader.generation()
+        if not any(changed) and self._done_at == generation:
+            return 0
+        count = self._annotate_by_root(store)
+        # What has changed the store is looked at once more the next time.
+        self._done_at = None if count else generation
         return count
 
     def _annotate_by_root(self, store: ToolStore) -> int:
@@ -123,8 +125,3 @@ class Annotator:
 
 def _says_anything(source: _Source) -> bool:
     return source.capabilities is not None and bool(source.capabilities.entries)
-
-
-def _generation(store: ToolStore) -> int:
-    with store.reading() as reader:
-        return reader.generation()

@@ -60,6 +60,7 @@ class VectorWork:
         self._lock = asyncio.Lock()
         self._wanted: set[str] = set()
         self._dimensions: int | None = None
+        self._had_refused = True
 
     async def embed(self, progress: Callable[[int, int], object] | None = None) -> int:
         """Embed what is new, storing each batch as it comes; `ToolSearch.embed_pending` says more.
@@ -174,9 +175,12 @@ class VectorWork:
             if refused
             else ""
         )
-        # In this order: what is not refused any more is pending.
-        pending = await asyncio.to_thread(self._store.pending, embedder.model_id, limit=1)
-        self.is_done = not refused and not pending
+        # A refusal that has expired since the texts were looked up leaves its text pending.
+        self.is_done = not refused and not (
+            self._had_refused
+            and await asyncio.to_thread(self._store.pending, embedder.model_id, limit=1)
+        )
+        self._had_refused = bool(refused)
         for tool_id, reason in refused.items() if report.refused else ():
             _log.warning("%s has no vector: %s", tool_id, reason)
         return embedded

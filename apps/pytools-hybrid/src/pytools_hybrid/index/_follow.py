@@ -39,8 +39,6 @@ _EMBEDDING = Backoff(first=1.0, longest=8.0)
 _EMBEDDING_UNAVAILABLE = Backoff(first=1.0, longest=30.0)
 _REFUSED_SECONDS = 10.0
 _RESTART_PAUSE = 2.0
-# A file written within two seconds of being read has a stamp that can be trusted after that.
-_SETTLING_SECONDS = 2.5
 _READ_ONLY_PAUSE = 30.0
 _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
@@ -69,8 +67,6 @@ class Follower:
         self._opened = asyncio.Event()
         self._synced = asyncio.Event()
         self._embedded = asyncio.Event()
-        self._unsettled: dict[PurePosixPath, float] = {}
-        self._has_unsettled = asyncio.Event()
         self._made = self._started = self._looked = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
@@ -83,7 +79,6 @@ class Follower:
                     tasks.create_task(self._follow_files())
                     if self._index.settings.follows_files:
                         tasks.create_task(self._follow_entries())
-                        tasks.create_task(self._settle())
                         tasks.create_task(self._tidy())
                 return
             except Exception as error:
@@ -215,15 +210,8 @@ class Follower:
                 await asyncio.sleep(_RESTART_PAUSE)
                 await self._refresh(None)
 
-    async def _refresh(
-        self, within: Iterable[PurePosixPath] | None, *, is_second: bool = False
-    ) -> None:
-        """Refresh until it works: a lock or a full disk must not leave the index stale.
-
-        Args:
-            within: As for `Index.refresh`.
-            is_second: Whether files that are not settled yet are left to the next start.
-        """
+    async def _refresh(self, within: Iterable[PurePosixPath] | None) -> None:
+        """Refresh until it works: a lock or a full disk must not leave the index stale."""
         failures = 0
         while True:
             if not await asyncio.to_thread(self._index.store.try_writing):
@@ -255,31 +243,8 @@ class Follower:
                     self._on_sync(report)
                 for issue in report.issues:
                     _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
-                if not is_second:
-                    self._note_unsettled(report)
                 self.refreshed.set()
                 return
-
-    def _note_unsettled(self, report: SyncReport) -> None:
-        due = asyncio.get_running_loop().time() + _SETTLING_SECONDS
-        for path in report.unsettled:
-            self._unsettled[PurePosixPath(self._index.roots.locate(path)[1])] = due
-        if self._unsettled:
-            self._has_unsettled.set()
-
-    async def _settle(self) -> None:
-        """Look once more at files that had just been written, so that the next start need not."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._has_unsettled.wait()
-            await asyncio.sleep(min(self._unsettled.values()) - loop.time())
-            now = loop.time()
-            paths = [path for path, due in self._unsettled.items() if due <= now]
-            for path in paths:
-                del self._unsettled[path]
-            if not self._unsettled:
-                self._has_unsettled.clear()
-            await self._refresh(paths, is_second=True)
 
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
         """Leave out the index itself: to follow what following writes would never end."""

@@ -120,7 +120,6 @@ def refresh(
             removed=report.removed + again.removed,
             issues=report.issues + again.issues,
             rescan=(),
-            unsettled=report.unsettled + again.unsettled,
         )
     for error in unreadable:
         error.report = report
