@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from toolindex._rows import name_key as indexed_key
-from toolindex._segments import segments
+from toolindex._rows import segments
 from toolrank import name_key, query_terms
 from toolrank._query import query_words
 from toolscan import split_identifier

@@ -26,7 +26,7 @@ from unittest.mock import patch
 import pytools_hybrid.index._store as store
 import pytools_hybrid.search._engine as ranking
 import toolrank
-import toolrank._compound as compound
+import toolrank._query as compound
 import toolrank._ranker as ranker
 from pytools_hybrid import Settings, ToolSearch
 from toolembed import StaticEmbedder

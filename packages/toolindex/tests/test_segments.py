@@ -6,7 +6,7 @@ import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolindex._segments import segments
+from toolindex._rows import segments
 from toolscan import Parameter, ScanReport
 
 UNSPACED = st.text(

@@ -31,8 +31,7 @@ from toolembed.errors import (
 )
 
 if TYPE_CHECKING:
-    from toolembed._backoff import Backoff
-    from toolembed._breaker import CircuitBreaker
+    from toolembed._backoff import Backoff, CircuitBreaker
     from toolembed._create import create_embedder, stand_in
     from toolembed._downloads import DownloadedModel, download_model, downloaded_models
     from toolembed._embed import EmbeddingReport, RefusedText, embed_pending
@@ -90,8 +89,7 @@ __all__ = [
 _HOMES = {
     name: module
     for module, names in {
-        "_backoff": "Backoff",
-        "_breaker": "CircuitBreaker",
+        "_backoff": "Backoff CircuitBreaker",
         "_create": "create_embedder stand_in",
         "_downloads": "DownloadedModel download_model downloaded_models",
         "_embed": "EmbeddingReport RefusedText embed_pending",

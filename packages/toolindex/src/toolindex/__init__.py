@@ -54,9 +54,8 @@ if TYPE_CHECKING:
     from toolindex._extension import load_sqlite_vec
     from toolindex._filters import ToolFilter
     from toolindex._header import application_id
-    from toolindex._lease import Lease
+    from toolindex._lease import Lease, finish_in_thread
     from toolindex._parts import kept_path
-    from toolindex._plan import StoredEntry, SyncPlan, plan_sync
     from toolindex._pruning import PruneReport
     from toolindex._query_vectors import QueryVectors
     from toolindex._reader import Coverage, IndexReader
@@ -70,9 +69,8 @@ if TYPE_CHECKING:
         percentile,
     )
     from toolindex._store import ToolIndex
-    from toolindex._stored import StoredFiles
-    from toolindex._sync import SyncReport
-    from toolindex._threads import finish_in_thread
+    from toolindex._stored import StoredEntry, StoredFiles
+    from toolindex._sync import SyncPlan, SyncReport, plan_sync
     from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord, UsageLog
     from toolindex._vectors import VectorTable, check_dimensions
 else:
@@ -153,19 +151,17 @@ _HOMES = {
         "_extension": "load_sqlite_vec",
         "_filters": "ToolFilter",
         "_header": "application_id",
-        "_lease": "Lease",
-        "_removal": "remove_index",
+        "_lease": "Lease finish_in_thread",
         "_parts": "kept_path",
-        "_plan": "StoredEntry SyncPlan plan_sync",
         "_pruning": "PruneReport",
         "_query_vectors": "QueryVectors",
         "_reader": "Coverage IndexReader",
+        "_removal": "remove_index",
         "_rows": "FTS_COLUMNS ToolEntry name_key",
         "_statistics": "QueryCount ToolOutcomes ToolUsage UsageStatistics percentile",
         "_store": "ToolIndex",
-        "_stored": "StoredFiles",
-        "_sync": "SyncReport",
-        "_threads": "finish_in_thread",
+        "_stored": "StoredEntry StoredFiles",
+        "_sync": "SyncPlan SyncReport plan_sync",
         "_usage": "OutcomeRecord RemovedRecords SearchRecord UsageLog",
         "_vectors": "VectorTable check_dimensions",
     }.items()

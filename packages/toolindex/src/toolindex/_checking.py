@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex._kept_ids import kept_id
+from toolindex._kept_ids import begin_renewal, kept_id
 from toolindex._meta import bump_generation, forget_reader
 from toolindex._pairing import vectors_changed
-from toolindex._renewal import begin_renewal
 from toolindex._vectors import fill, vector_tables, writable_tables
 
 if TYPE_CHECKING:

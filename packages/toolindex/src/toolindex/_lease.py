@@ -1,4 +1,4 @@
-"""The right to do one kind of work, held by one process at a time."""
+"""The right to do one kind of work, held by one process at a time, and waiting in a thread."""
 
 from __future__ import annotations
 
@@ -6,19 +6,41 @@ import os
 import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from toolindex._descriptors import are_exhausted
 from toolindex._places import NO_LOCKS
-from toolindex._threads import finish_in_thread
 from toolindex.errors import LeaseHeldError, TooManyFilesError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator
     from pathlib import Path
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 _POLL_SECONDS = 0.02
 _NAME_LENGTH = 12
+
+
+async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    """Run a function in a worker thread; a cancellation waits for its end.
+
+    Otherwise the thread could still use what the caller closes or gives back.
+    """
+    # Its import takes as long as that of the whole index, which most use without.
+    import asyncio
+
+    # Not a task: the end of the loop cancels all tasks, and threads go on all the same.
+    future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({future})
+        # Looked at, so that asyncio does not report it as never retrieved.
+        future.exception()
+        raise
 
 
 class Lease:

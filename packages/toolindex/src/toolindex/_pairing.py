@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex._counters import counter, move_on
-from toolindex._meta import bump_generation, get_number, set_meta
+from toolindex._meta import bump_generation, counter, get_number, move_on, set_meta
 from toolindex._vectors import fill, vector_tables
 
 if TYPE_CHECKING:

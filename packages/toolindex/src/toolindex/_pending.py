@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolscan import ToolId, embedding_text
 
-from toolindex._kept_ids import kept_id
-from toolindex._renewal import renewed_since
+from toolindex._kept_ids import kept_id, renewed_since
 from toolindex._rows import parameter_names
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolindex._kept_ids import kept_id, model_of
+from toolindex._kept_ids import end_renewal, kept_id, model_of, renewals
 from toolindex._pending import count_pending
-from toolindex._renewal import end_renewal, renewals
 
 if TYPE_CHECKING:
     import apsw

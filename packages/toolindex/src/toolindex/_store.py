@@ -20,13 +20,12 @@ from toolindex._meta import bump_generation, get_meta, note_reader, set_meta
 from toolindex._pairing import vectors_changed
 from toolindex._parts import PARTS
 from toolindex._pending import count_pending, pending_texts, refuse, refused_tools
-from toolindex._plan import plan_sync
 from toolindex._pruning import PruneReport, prune
 from toolindex._query_vectors import QueryVectors
 from toolindex._reader import IndexReader
 from toolindex._recovery import renew
 from toolindex._stored import StoredFiles, stored_files
-from toolindex._sync import SyncReport, apply_plan
+from toolindex._sync import SyncReport, apply_plan, plan_sync
 from toolindex._usage import UsageLog
 from toolindex._vectors import (
     check_dimensions,

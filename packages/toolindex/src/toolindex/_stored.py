@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 from toolscan import FileStamp
 
 from toolindex._meta import generation, is_complete, is_current
-from toolindex._plan import StoredEntry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -21,6 +20,23 @@ _COLUMNS = "path, id, file_hash, size, mtime_ns, ctime_ns, inode"
 _Row = tuple[str, str, str, int | None, int | None, int | None, int | None]
 _WRAP = 1 << 64
 _SIGNED = 1 << 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEntry:
+    """What the index remembers of one tool's file.
+
+    Attributes:
+        id: The tool's id as text.
+        path: The file, posix, relative to the root.
+        file_hash: SHA-256 of its bytes, in hex.
+        stamp: What the file system said of it, or None where that is not to be trusted.
+    """
+
+    id: str
+    path: str
+    file_hash: str
+    stamp: FileStamp | None
 
 
 @dataclass(frozen=True, slots=True)

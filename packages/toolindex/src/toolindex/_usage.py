@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolindex._counters import counter, move_on
+from toolindex._meta import counter, move_on
 from toolindex._parts import kept_path
 from toolindex._statistics import compute_statistics, compute_usage
 from toolindex.errors import DamagedDatabaseError, UsageError

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolindex._extension import has_sqlite_vec
-from toolindex._kept_ids import kept_id
-from toolindex._renewal import renewed_since
+from toolindex._kept_ids import kept_id, renewed_since
 from toolindex.errors import VectorError
 
 if TYPE_CHECKING:

@@ -31,7 +31,6 @@ from toolrank.protocols import Connection, Ranker, Reranker, Retriever
 if TYPE_CHECKING:
     from toolrank._bm25 import BM25Retriever
     from toolrank._byte_matrix import ByteMatrix
-    from toolrank._compound import MAX_PARTS, split_request
     from toolrank._confidence import (
         EXACT_CONFIDENCE,
         RECOMMENDED_CONFIDENCE,
@@ -39,20 +38,27 @@ if TYPE_CHECKING:
         confidence,
         lexical_strength,
     )
-    from toolrank._contributions import PART_DEPTH
     from toolrank._duplicates import Fingerprint, group_duplicates
-    from toolrank._fusion import FusedScores, Fusion, linear_fusion, reciprocal_rank_fusion
+    from toolrank._fusion import (
+        PART_DEPTH,
+        FusedScores,
+        Fusion,
+        linear_fusion,
+        reciprocal_rank_fusion,
+    )
     from toolrank._fuzzy import FuzzyRetriever
     from toolrank._language_model import ModelUsage
-    from toolrank._names import NameRetriever, name_key, name_share
+    from toolrank._names import VERB_PENALTY, NameRetriever, name_key, name_share, verb_prior
     from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix, VectorRows
     from toolrank._postings import Posting, Postings
     from toolrank._prior import USAGE_BOUND, usage_prior
     from toolrank._query import (
+        MAX_PARTS,
         MAX_TERMS,
         match_expression,
         query_terms,
         quoted_phrases,
+        split_request,
     )
     from toolrank._ranker import Channel, HybridRanker
     from toolrank._records import Contribution, Explanation, Filter, Hit, Query, RankedHit
@@ -67,7 +73,6 @@ if TYPE_CHECKING:
     from toolrank._stop_words import STOP_WORDS
     from toolrank._terms import TermMatch, TermStatistics
     from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
-    from toolrank._verbs import VERB_PENALTY, verb_prior
     from toolrank._vocabulary import SimilarTerm
 else:
     # Imported with its first use: who ranks by words alone need not wait for the rest.
@@ -152,20 +157,17 @@ _HOMES = {
     for module, names in {
         "_bm25": "BM25Retriever",
         "_byte_matrix": "ByteMatrix",
-        "_compound": "MAX_PARTS split_request",
         "_confidence": "EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Evidence confidence "
         "lexical_strength",
-        "_contributions": "PART_DEPTH",
         "_duplicates": "Fingerprint group_duplicates",
-        "_fusion": "FusedScores Fusion linear_fusion reciprocal_rank_fusion",
+        "_fusion": "PART_DEPTH FusedScores Fusion linear_fusion reciprocal_rank_fusion",
         "_fuzzy": "FuzzyRetriever",
         "_language_model": "ModelUsage",
-        "_names": "NameRetriever name_key name_share",
+        "_names": "VERB_PENALTY NameRetriever name_key name_share verb_prior",
         "_numpy_vector": "NumpyVectorRetriever VectorMatrix VectorRows",
         "_postings": "Posting Postings",
         "_prior": "USAGE_BOUND usage_prior",
-        "_verbs": "VERB_PENALTY verb_prior",
-        "_query": "MAX_TERMS match_expression query_terms quoted_phrases",
+        "_query": "MAX_PARTS MAX_TERMS match_expression query_terms quoted_phrases split_request",
         "_ranker": "Channel HybridRanker",
         "_records": "Contribution Explanation Filter Hit Query RankedHit",
         "_rerank": "Candidate LLMReranker RerankOutcome RerankWhen clear_lead",

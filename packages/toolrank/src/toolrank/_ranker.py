@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from toolrank._contributions import PART_DEPTH, contributions_of
-from toolrank._fusion import FusedScores, Fusion, reciprocal_rank_fusion
+from toolrank._fusion import (
+    PART_DEPTH,
+    FusedScores,
+    Fusion,
+    contributions_of,
+    reciprocal_rank_fusion,
+)
+from toolrank._names import names_an_action, verb_prior
 from toolrank._prior import best_in_group, bounded_usage, lifted
 from toolrank._records import Explanation, RankedHit
-from toolrank._verbs import names_an_action, verb_prior
 from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 

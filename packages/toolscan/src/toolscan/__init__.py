@@ -24,8 +24,7 @@ from toolscan.errors import (
 if TYPE_CHECKING:
     from toolscan._examples import docstring_examples
     from toolscan._find import find_tools
-    from toolscan._hashing import TEXT_VERSION, embedding_text
-    from toolscan._identifiers import split_identifier
+    from toolscan._hashing import TEXT_VERSION, embedding_text, split_identifier
     from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
     from toolscan._records import (
         RECORD_VERSION,
@@ -96,8 +95,7 @@ _HOMES = {
     for module, names in {
         "_examples": "docstring_examples",
         "_find": "find_tools",
-        "_hashing": "TEXT_VERSION embedding_text",
-        "_identifiers": "split_identifier",
+        "_hashing": "TEXT_VERSION embedding_text split_identifier",
         "_layout": "DEFAULT_LAYOUTS Layout ToolId",
         "_records": "RECORD_VERSION FileStamp Parameter Reason ScanIssue ScanReport ToolRecord",
         "_scan": "read_tool scan",

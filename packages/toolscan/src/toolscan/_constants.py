@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from toolscan._bindings import bound_values
 from toolscan._namespace import Assigned, ClassFound
-from toolscan._syntax import top_level
+from toolscan._syntax import bound_values, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolscan._identifiers import split_identifier
+from toolscan._hashing import split_identifier
 
 if TYPE_CHECKING:
     from toolscan._layout import ToolId

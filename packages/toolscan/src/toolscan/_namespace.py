@@ -14,8 +14,7 @@ from bisect import bisect_left
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._bindings import bound_values, changed_names
-from toolscan._syntax import top_level
+from toolscan._syntax import bound_values, changed_names, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

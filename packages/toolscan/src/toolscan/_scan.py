@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from toolscan._category import category_description
 from toolscan._hashing import hash_bytes
 from toolscan._layout import DEFAULT_LAYOUTS, ToolId, id_problem, is_private
-from toolscan._links import leads_outside, outside_root
 from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport
-from toolscan._source import read_source
+from toolscan._source import leads_outside, outside_root, read_source
 from toolscan._walk import CategoryFile, Found, walk
 from toolscan.errors import RootNotFoundError, ToolReadError
 

@@ -6,9 +6,8 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._links import leads_outside, outside_root
 from toolscan._records import Reason, Rejection
-from toolscan._source import rejection_of
+from toolscan._source import leads_outside, outside_root, rejection_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -21,7 +21,7 @@ from toolwatch.errors import (
 
 if TYPE_CHECKING:
     from toolwatch._batch import ChangeBatch
-    from toolwatch._watch import awatch_tools, watch_tools
+    from toolwatch._watcher import awatch_tools, watch_tools
 else:
     # Imported with its first use: who only catches our errors need not wait for what watches.
     def __getattr__(name: str) -> object:
@@ -50,7 +50,7 @@ _HOMES = {
     name: module
     for module, names in {
         "_batch": "ChangeBatch",
-        "_watch": "awatch_tools watch_tools",
+        "_watcher": "awatch_tools watch_tools",
     }.items()
     for name in names.split()
 }
