@@ -175,11 +175,11 @@ class VectorWork:
             if refused
             else ""
         )
-        # A refusal that has expired since the texts were looked up leaves its text pending.
-        self.is_done = not refused and not (
-            self._had_refused
-            and await asyncio.to_thread(self._store.pending, embedder.model_id, limit=1)
-        )
+        self.is_done = not refused
+        if self.is_done and self._had_refused:
+            # A refusal that has expired since the texts were looked up leaves its text pending.
+            pending = await asyncio.to_thread(self._store.pending, embedder.model_id, limit=1)
+            self.is_done = not pending
         self._had_refused = bool(refused)
         for tool_id, reason in refused.items() if report.refused else ():
             _log.warning("%s has no vector: %s", tool_id, reason)
