@@ -1,8 +1,10 @@
 """Mistakes that everybody makes once: the error or the note names the next step."""
 
 import errno
+import json
 import os
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -106,9 +108,39 @@ def test_a_misspelt_root_is_answered_with_the_folder_that_was_meant(root, capsys
     wrong = root.with_name(f"{root.name}s")
     with pytest.raises(SystemExit):
         main(["search", "merge files", "--root", str(wrong)])
-    assert f"{wrong} does not exist; did you mean {root}?" in capsys.readouterr().err
+    told = f"{wrong} does not exist; did you mean {root}?"
+    assert told in capsys.readouterr().err
+    with pytest.raises(SettingsError, match=f"^root: {re.escape(told)}"):
+        BlockingToolSearch(wrong).open()
+    # Its folder may be made while it is open.
+    with BlockingToolSearch(wrong, follow=True) as tools:
+        assert tools.search("merge files").notes[0] == told
     assert meant_folder(wrong / "mcptools") == root / "mcptools"
     assert meant_folder(root.with_name("quite-another")) is None
+
+
+def test_a_root_that_is_a_file_is_refused_in_python_too(root):
+    file = next(root.rglob("*.py"))
+    with pytest.raises(SettingsError, match="is a file; give the folder"):
+        BlockingToolSearch(file).open()
+
+
+def test_a_server_of_a_misspelt_root_says_which_folder_may_be_meant(root, capsys):
+    wrong = root.with_name(f"{root.name}s")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with pytest.raises(SystemExit):
+            main(["serve", "--root", str(wrong), "--transport", "http", "--port", port])
+    told = f"{wrong} does not exist; did you mean {root}? Its tools will be found once it exists"
+    assert told in capsys.readouterr().err
+
+
+def test_an_import_without_a_root_writes_to_tools(tmp_path, capsys):
+    (tmp_path / ".freeact" / "generated").mkdir(parents=True)
+    (tmp_path / "servers.json").write_text('{"mcpServers": {}}')
+    with pytest.raises(SystemExit):
+        main(["import", "servers.json", "--output", "json"])
+    assert json.loads(capsys.readouterr().out)["root"] == "tools"
 
 
 @pytest.mark.parametrize(

@@ -73,29 +73,36 @@ def test_a_variable_that_names_no_folder_is_refused(monkeypatch):
         Settings.from_flags({})
 
 
-def test_freeacts_folder_is_the_first_default(tmp_path):
-    (tmp_path / "examples" / "tools").mkdir(parents=True)
-    (tmp_path / ".freeact" / "generated").mkdir(parents=True)
-    settings = Settings.from_flags({})
-
-    root, note = settings.resolved_root()
-
-    assert root == Roots.of(".freeact/generated")
-    assert "no --root" in note
-    assert settings.resolved_database(root) == Path(".freeact/search.db")
-
-
-def test_the_examples_are_the_second_default(tmp_path):
-    (tmp_path / "examples" / "tools").mkdir(parents=True)
+@pytest.mark.parametrize(
+    ("folders", "chosen"),
+    [
+        (("tools/mcptools", ".freeact/generated", "examples/tools"), "tools"),
+        (("tools/gentools",), "tools"),
+        # Many a project keeps its scripts there.
+        (("tools/scripts", ".freeact/generated", "examples/tools"), ".freeact/generated"),
+        (("tools", "examples/tools"), "tools"),
+        (("examples/tools",), "examples/tools"),
+    ],
+)
+def test_the_default_root_is_tools_then_freeacts_then_the_examples(tmp_path, folders, chosen):
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
 
     root, note = Settings.from_flags({}).resolved_root()
 
-    assert root == Roots.of("examples/tools")
-    assert "example tools" in note
+    assert root == Roots.of(chosen)
+    assert chosen in note
+    assert "no --root" in note
+
+
+def test_the_index_of_freeacts_folder_is_where_freeact_has_it():
+    settings = Settings.from_flags({})
+
+    assert settings.resolved_database(".freeact/generated") == Path(".freeact/search.db")
 
 
 def test_without_any_root_the_error_names_what_was_looked_for():
-    with pytest.raises(SettingsError, match=r"PYTOOLS_DIR.*\.freeact"):
+    with pytest.raises(SettingsError, match=r"PYTOOLS_DIR.* tools, \.freeact/generated and ex"):
         Settings.from_flags({}).resolved_root()
 
 

@@ -197,7 +197,8 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
         policy: The tools that may be found, listed and described.
 
     Raises:
-        SettingsError: A setting cannot work, or nothing says where the tools are.
+        SettingsError: A setting cannot work, or nothing says where the tools are; (on entering) a
+            root does not exist.
         DatabaseError: (on opening) The index can be neither written nor read.
     """
 

@@ -10,7 +10,7 @@ import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Model, Root
-from pytools_hybrid.cli._run import is_folder, run, settings_from
+from pytools_hybrid.cli._run import run, settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_rich, printable, say
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Settings
 
-_DEFAULT_ROOT = Path(".freeact/generated")
 _SHOWN = 10
 # A server that does not end by itself is told to after two seconds, and killed after two more.
 _GRACE_SECONDS = 6.0
@@ -116,8 +115,10 @@ def import_(
     """
     from toolimport import ImportOptions
 
+    from pytools_hybrid.settings import DEFAULT_ROOT, is_folder
+
     settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
-    into = settings.root[0] if settings.root else _DEFAULT_ROOT
+    into = settings.root[0] if settings.root else DEFAULT_ROOT
     is_folder(into)
     options = ImportOptions(
         only=tuple(only or ()),

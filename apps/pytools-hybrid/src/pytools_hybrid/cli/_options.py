@@ -17,9 +17,9 @@ Root = Annotated[
         metavar="DIR",
         readable=False,
         help="The tree of tools: mcptools/<category>/<tool>.py and "
-        "gentools/<category>/<tool>/api.py. [env: PYTOOLS_DIR; default: .freeact/generated, else "
-        "examples/tools] Can be repeated; if several trees have the same tool, the first one "
-        "wins.",
+        "gentools/<category>/<tool>/api.py. [env: PYTOOLS_DIR; default: tools, else "
+        ".freeact/generated, else examples/tools] Can be repeated; if several trees have the same "
+        "tool, the first one wins.",
     ),
 ]
 Database = Annotated[

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import stat
 import sys
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytools_hybrid.cli._app import common
-from pytools_hybrid.errors import SettingsError, refusal
+from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
 from pytools_hybrid.terminal import Progress, say
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Coroutine
-    from pathlib import Path
 
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.settings import Roots, Settings
@@ -116,30 +114,13 @@ def existing_roots(settings: Settings) -> Roots:
     Raises:
         SettingsError: One does not exist, or is not a folder.
     """
-    roots, note = settings.resolved_root()
-    for root in roots:
-        if not is_folder(root):
-            from pytools_hybrid.settings import meant_folder
+    from pytools_hybrid.settings import check_roots
 
-            name, meant = settings.origins.get("root", "--root"), meant_folder(root)
-            hint = f"did you mean {meant}?" if meant else "give the folder that contains the tools"
-            raise SettingsError(name, f"{root} does not exist; {hint}")
+    roots, note = settings.resolved_root()
+    check_roots(roots, settings.origins.get("root", "--root"))
     if note:
         say(note)
     return roots
-
-
-def is_folder(root: Path) -> bool:
-    """Return whether the root is there."""
-    try:
-        mode = root.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise SettingsError("--root", f"{root}: {refusal(error)}") from error
-    if not stat.S_ISDIR(mode):
-        raise SettingsError("--root", f"{root} is a file; give the folder that contains the tools")
-    return True
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Alpha, Database, Exclude, Include, Model, Rerank, Root
-from pytools_hybrid.cli._run import is_folder, settings_from
+from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import say
 
@@ -107,6 +107,7 @@ def serve(
 def serve_settings(settings: Settings) -> None:
     """Serve as settings say, until the client goes or a signal comes; ends the process."""
     from pytools_hybrid.serve.http import check_exposure
+    from pytools_hybrid.settings import is_folder, missing
 
     check_exposure(settings)
     tools, note = settings.resolved_root()
@@ -114,7 +115,7 @@ def serve_settings(settings: Settings) -> None:
         say(note)
     for root in tools:
         if not is_folder(root):
-            say(f"{root} does not exist yet; its tools will be found once it does")
+            say(f"{missing(root)} Its tools will be found once it exists")
     from pytools_hybrid.serve import mcp as server
 
     if settings.transport == "stdio" and sys.stdin.isatty():

@@ -17,7 +17,7 @@ from pytools_hybrid.index._state import IndexState
 from pytools_hybrid.index._store import open_store
 from pytools_hybrid.index._sync import TreeSync
 from pytools_hybrid.index._usage import Recorder
-from pytools_hybrid.settings import Roots, Settings
+from pytools_hybrid.settings import Roots, Settings, check_roots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -55,8 +55,9 @@ class Index:
     `refresh` and `embed_pending` do so, or `follow`. It can be entered again after it was left.
 
     Args:
-        root: The tree of tools, which may appear later; or several, of which the first that has
-            a tool counts. None for the one that the settings name, or the command would take.
+        root: The tree of tools, or several, of which the first that has a tool counts. None for
+            the one that the settings name, or the command would take. It must exist on entering,
+            unless the index follows the files or is not brought up to date.
         settings: The settings; None reads them as the command does.
         embedder: The model, in place of that of the settings.
         refresh: Whether entering brings the index up to date, unless the settings leave that to
@@ -71,7 +72,8 @@ class Index:
         embedder: The model, or None for search by words alone.
 
     Raises:
-        SettingsError: A setting cannot work, or nothing says where the tools are.
+        SettingsError: A setting cannot work, or nothing says where the tools are; (on entering) a
+            root does not exist.
         DatabaseError: (on entering) The index can be neither written nor read.
     """
 
@@ -108,6 +110,9 @@ class Index:
 
     async def _enter(self) -> None:
         settings = self.settings
+        if self._refreshes and not self._follows:
+            # Who follows the files, or refreshes by hand, may do so before there are any.
+            check_roots(self.roots, settings.origins.get("root", "root"))
         store = await self._opened()
         sync = TreeSync(
             store,

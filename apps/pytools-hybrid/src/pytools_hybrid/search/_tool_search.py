@@ -80,7 +80,8 @@ class ToolSearch:
             is laid over every filter.
 
     Raises:
-        SettingsError: A setting cannot work, or nothing says where the tools are.
+        SettingsError: A setting cannot work, or nothing says where the tools are; (on entering) a
+            root does not exist.
         DatabaseError: (on entering) The index can be neither written nor read.
     """
 

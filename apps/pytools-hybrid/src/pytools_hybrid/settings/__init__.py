@@ -3,13 +3,22 @@
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, renamed
 from pytools_hybrid.settings._file import find_settings_file, read_settings_file
 from pytools_hybrid.settings._language_models import check_model_name
-from pytools_hybrid.settings._nearby import LAYOUTS, meant_folder, nearby_root, no_tools
+from pytools_hybrid.settings._nearby import (
+    LAYOUTS,
+    check_roots,
+    is_folder,
+    meant_folder,
+    missing,
+    nearby_root,
+    no_tools,
+)
 from pytools_hybrid.settings._remedies import REMEDIES
-from pytools_hybrid.settings._roots import Roots, RootsLike
+from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
 from pytools_hybrid.settings._settings import EXPOSING, Settings, flag, variable
 
 __all__ = [
     "ALIASES",
+    "DEFAULT_ROOT",
     "EXPOSING",
     "LAYOUTS",
     "REMEDIES",
@@ -18,9 +27,12 @@ __all__ = [
     "RootsLike",
     "Settings",
     "check_model_name",
+    "check_roots",
     "find_settings_file",
     "flag",
+    "is_folder",
     "meant_folder",
+    "missing",
     "nearby_root",
     "no_tools",
     "read_settings_file",

@@ -95,8 +95,8 @@ class SettingFields(BaseSettings):
     root: _Paths = Field(
         (),
         validation_alias="PYTOOLS_DIR",
-        description="the trees of tools, in order of precedence; by default `.freeact/generated` "
-        "or `examples/tools`, whichever exists",
+        description="the trees of tools, in order of precedence; by default `tools`, "
+        "`.freeact/generated` or `examples/tools`, whichever exists",
     )
     db_path: Path | None = Field(
         None,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from pytools_hybrid.errors import SettingsError, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,9 +25,50 @@ _LEVELS_UP = 3
 _MOST_FOLDERS = 200
 
 
+def is_folder(root: Path) -> bool:
+    """Return whether a root exists.
+
+    Raises:
+        SettingsError: It is a file, or the system does not let us see what it is.
+    """
+    try:
+        mode = root.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise SettingsError("--root", f"{root}: {refusal(error)}") from error
+    if not stat.S_ISDIR(mode):
+        raise SettingsError("--root", f"{root} is a file; give the folder that contains the tools")
+    return True
+
+
+def check_roots(roots: Iterable[Path], name: str) -> None:
+    """Check that roots exist.
+
+    Args:
+        roots: The roots.
+        name: What named them: a flag, a variable, a file or an argument.
+
+    Raises:
+        SettingsError: One does not exist, or is not a folder.
+    """
+    for root in roots:
+        if not is_folder(root):
+            raise SettingsError(name, missing(root))
+
+
+def missing(root: Path) -> str:
+    """Return a sentence that says that a root does not exist, and which one may be meant."""
+    meant = meant_folder(root)
+    hint = f"did you mean {meant}?" if meant else "give the folder that contains the tools"
+    return f"{root} does not exist; {hint}"
+
+
 def no_tools(roots: Iterable[Path]) -> str:
     """Return a sentence that says what was looked for, and which folder near a root has tools."""
     roots = list(roots)
+    if absent := [root for root in roots if not os.path.exists(root)]:  # noqa: PTH110 - no errors
+        return missing(absent[0])
     for root in roots:
         if (meant := nearby_root(root)) is not None:
             hint = f"; {meant} has tools: give that folder as the root"

@@ -6,11 +6,18 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
 
+if TYPE_CHECKING:
+    from toolscan import Layout
+
+DEFAULT_ROOT = Path("tools")
+"""The root where none is set: `import` writes there."""
+
 FREEACT_ROOT = Path(".freeact/generated")
-"""The root that freeact writes, used where it exists and no other is set."""
+"""The root that freeact writes, used where `DEFAULT_ROOT` has no tools and none is set."""
 
 _EXAMPLES_ROOT = Path("examples/tools")
 
@@ -104,24 +111,27 @@ class Roots:
         return stored_path if len(self.paths) == 1 else self.shown(stored_path)
 
 
-def default_roots() -> tuple[Roots, str]:
+def default_roots(layouts: Iterable[Layout]) -> tuple[Roots, str]:
     """Return the roots to use when none is set, and a note that says which they are.
+
+    Many a project has a folder `tools` that holds something else: where it has none of the folders
+    that tools are in, freeact's comes first.
+
+    Args:
+        layouts: Where tools are in a root.
 
     Raises:
         SettingsError: No default exists.
     """
-    for root, note in (
-        (FREEACT_ROOT, f"using {FREEACT_ROOT} (no --root or PYTOOLS_DIR given)"),
-        (
-            _EXAMPLES_ROOT,
-            f"using the example tools in {_EXAMPLES_ROOT} (no --root or PYTOOLS_DIR given, and "
-            f"{FREEACT_ROOT} does not exist)",
-        ),
-    ):
+    tops = (layout.parts[0] for layout in layouts)
+    has_tools = any(top.pattern or Path(DEFAULT_ROOT, top.text).exists() for top in tops)
+    first, second = (DEFAULT_ROOT, FREEACT_ROOT) if has_tools else (FREEACT_ROOT, DEFAULT_ROOT)
+    for root in (first, second, _EXAMPLES_ROOT):
         if root.is_dir():
-            return Roots.of(root), note
+            what = "the example tools in " if root == _EXAMPLES_ROOT else ""
+            return Roots.of(root), f"using {what}{root} (no --root or PYTOOLS_DIR given)"
     raise SettingsError(
         "--root",
-        "no tools to search: no --root or PYTOOLS_DIR given, and neither "
-        f"{FREEACT_ROOT} nor {_EXAMPLES_ROOT} exists in {Path.cwd()}",
+        "no tools to search: no --root or PYTOOLS_DIR given, and none of "
+        f"{DEFAULT_ROOT}, {FREEACT_ROOT} and {_EXAMPLES_ROOT} exists in {Path.cwd()}",
     )

@@ -74,7 +74,9 @@ class Settings(SettingFields):
         """
         if self.root:
             return Roots.of(self.root), None
-        return default_roots()
+        from toolscan import DEFAULT_LAYOUTS
+
+        return default_roots(DEFAULT_LAYOUTS)
 
     def resolved_database(self, root: RootsLike) -> Path:
         """Decide where the index of a root is kept, or of several roots in their order.
