@@ -137,7 +137,7 @@ _HOMES = {
     "SettingsError": "pytools_hybrid.errors",
     "Index": "pytools_hybrid.index._index",
     "open_store": "pytools_hybrid.index._store",
-    "Placement": "pytools_hybrid.search._placement",
+    "Placement": "pytools_hybrid.search._explain",
     "Recording": "pytools_hybrid.index._usage",
     "Roots": "pytools_hybrid.settings._roots",
     "RootsLike": "pytools_hybrid.settings._roots",

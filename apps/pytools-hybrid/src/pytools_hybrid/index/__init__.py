@@ -9,17 +9,15 @@ from pytools_hybrid.index._capabilities import (
     parse_capabilities,
     read_text,
 )
-from pytools_hybrid.index._catch_up import CatchUp
+from pytools_hybrid.index._catch_up import CatchUp, IndexState
 from pytools_hybrid.index._embed import configured_embedder
 from pytools_hybrid.index._follow import Follower
-from pytools_hybrid.index._freeact import is_incumbent, set_aside_incumbent
 from pytools_hybrid.index._index import Index
-from pytools_hybrid.index._max_tools import Listing, left_out
-from pytools_hybrid.index._scan import refresh
-from pytools_hybrid.index._state import Filling, IndexState
-from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy, open_store
+from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
+from pytools_hybrid.index._scan import Filling, refresh
+from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
 from pytools_hybrid.index._sync import SYNC_ERRORS
-from pytools_hybrid.index._union import scan_roots
+from pytools_hybrid.index._union import Listing, left_out, scan_roots
 from pytools_hybrid.index._usage import Recorder, Recording
 
 __all__ = [

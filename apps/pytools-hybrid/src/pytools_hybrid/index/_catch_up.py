@@ -12,7 +12,7 @@ from pytools_hybrid.index._sync import SYNC_ERRORS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolindex import SyncReport
+    from toolindex import Coverage, SyncReport
 
     from pytools_hybrid.index._embed import VectorWork
     from pytools_hybrid.index._sync import TreeSync
@@ -45,6 +45,19 @@ class CatchUp:
         report = self.report
         changed = report is not None and (report.added or report.updated or report.removed)
         return bool(changed or self.embedded)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexState:
+    """The content of an index at one moment.
+
+    Attributes:
+        generation: The number of the state; it moves with every change.
+        coverage: How many tools there are, and how many of them the model has given vectors.
+    """
+
+    generation: int
+    coverage: Coverage
 
 
 async def catch_up(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolwatch import ChangeBatch
 
     from pytools_hybrid.index._index import Index
-    from pytools_hybrid.index._state import Filling
+    from pytools_hybrid.index._scan import Filling
 
 _log = logging.getLogger("pytools_hybrid")
 

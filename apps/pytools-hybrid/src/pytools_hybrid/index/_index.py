@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from toolindex import ToolFilter, ToolIndexError, remove_index
 
-from pytools_hybrid.index._catch_up import CatchUp, catch_up, stop
+from pytools_hybrid.index._catch_up import CatchUp, IndexState, catch_up, stop
 from pytools_hybrid.index._embed import VectorWork, configured_embedder
-from pytools_hybrid.index._state import IndexState
-from pytools_hybrid.index._store import open_store
+from pytools_hybrid.index._opening import open_store
 from pytools_hybrid.index._sync import TreeSync
 from pytools_hybrid.index._usage import Recorder
 from pytools_hybrid.settings import Roots, Settings, check_roots

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolindex import DatabaseBusyError
 from toolscan import RECORD_VERSION, ScanReport
 
-from pytools_hybrid.index._max_tools import Listing
-from pytools_hybrid.index._state import Filling
-from pytools_hybrid.index._union import scan_roots
+from pytools_hybrid.index._union import Listing, scan_roots
 from pytools_hybrid.settings import Roots
 
 if TYPE_CHECKING:
@@ -29,6 +27,23 @@ _READER = str(RECORD_VERSION)
 _FIRST_PORTION = 250
 _GROWTH = 3
 _LARGEST_PORTION = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """The progress of the first indexing of a tree.
+
+    Attributes:
+        read: The number of files scanned so far.
+        total: The number of files to scan.
+    """
+
+    read: int
+    total: int
+
+    def __str__(self) -> str:
+        read = min(self.read, self.total)
+        return f"{read:,} of about {self.total:,} files read so far"
 
 
 def refresh(

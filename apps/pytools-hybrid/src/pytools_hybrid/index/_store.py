@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -15,14 +13,8 @@ from toolindex import (
     CONTENT_TABLE,
     FTS_TABLE,
     DamagedDatabaseError,
-    DatabaseBusyError,
-    DatabaseError,
-    ForeignDatabaseError,
     IndexReader,
-    NewerSchemaError,
     ToolIndex,
-    TooManyFilesError,
-    kept_path,
 )
 from toolrank import (
     BM25Retriever,
@@ -39,25 +31,22 @@ from toolrank import (
     lexical_strength,
 )
 
-from pytools_hybrid.index._freeact import set_aside_incumbent
 from pytools_hybrid.index._weights import COMMON, EVENNESS, SIMILAR_WEIGHT, ColumnWeights
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from toolindex import Coverage, ToolFilter
     from toolrank import ByteMatrix, Hit, VectorMatrix
-
-    from pytools_hybrid.settings import Roots, Settings
 
     _Matrix = VectorMatrix | ByteMatrix
     _Matrices = dict[tuple[int, str, int], _Matrix | None]
     _Postings = dict[int, Postings]
     _Filters = dict[tuple[int, int, ToolFilter], Filter]
 
-__all__ = ["SQLiteReader", "SQLiteStore", "damage_note", "has_numpy", "open_store"]
+__all__ = ["SQLiteReader", "SQLiteStore", "has_numpy"]
 
-_log = logging.getLogger("pytools_hybrid")
 
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
@@ -317,76 +306,3 @@ def has_numpy() -> bool:
     except ImportError:
         return False
     return True
-
-
-def open_store(roots: Roots, settings: Settings) -> SQLiteStore:
-    """Open the store of some trees, for reading only where nothing can be written.
-
-    The database of freeact's own search, where one lies at the path, is set aside.
-
-    Args:
-        roots: The trees.
-        settings: What name its file, and how much words count in the parts of a tool.
-
-    Raises:
-        DatabaseError: It can be neither written nor read, or is that of other trees.
-    """
-    database, field_weights = settings.resolved_database(roots), settings.field_weights
-    if (aside := set_aside_incumbent(database)) is not None:
-        _log.warning(
-            "%s was the index of freeact's own search: it was renamed to %s; creating a new one",
-            database,
-            aside,
-        )
-    store = _opened(database, field_weights)
-    if store.damaged is not None:
-        _log.warning("%s", damage_note(store.damaged))
-    name = os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
-    try:
-        try:
-            store.bind(name)
-        except DamagedDatabaseError:
-            if (aside := store.set_aside()) is None:
-                raise
-            _log.warning("%s", damage_note(aside))
-            store.bind(name)
-    except DatabaseError:
-        store.close()
-        raise
-    return store
-
-
-def damage_note(aside: Path) -> str:
-    """Return the message for a damaged file that was renamed."""
-    file = aside.with_name(aside.name.rpartition(".corrupt-")[0])
-    return f"{file} was damaged: it was renamed to {aside}, and is being rebuilt"
-
-
-def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
-    try:
-        return SQLiteStore(database, field_weights=field_weights)
-    except ForeignDatabaseError:
-        if not _is_in_our_cache(database):
-            raise
-        # Nobody else has files there. With the second file beside it, an index is recognised as a
-        # damaged one, whatever its header says.
-        with suppress(OSError):
-            kept_path(database).touch()
-        return SQLiteStore(database, field_weights=field_weights)
-    except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
-        raise
-    except DatabaseError as error:
-        # A medium that cannot be written can still be searched.
-        try:
-            store = SQLiteStore(database, read_only=True, field_weights=field_weights)
-        except DatabaseError:
-            raise error from None
-        _log.warning("the index cannot be written, so it is searched as it is: %s", error)
-        return store
-
-
-def _is_in_our_cache(database: Path) -> bool:
-    from platformdirs import user_cache_path
-
-    ours = os.path.realpath(user_cache_path("pytools-hybrid"))
-    return os.path.dirname(os.path.realpath(database)) == ours  # noqa: PTH120

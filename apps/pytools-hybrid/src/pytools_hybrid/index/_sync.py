@@ -12,8 +12,8 @@ from toolscan import Reason
 
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index._aliases import Annotator
+from pytools_hybrid.index._opening import damage_note
 from pytools_hybrid.index._scan import refresh
-from pytools_hybrid.index._store import damage_note
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from toolindex import SyncReport, ToolStore
 
-    from pytools_hybrid.index._state import Filling
+    from pytools_hybrid.index._scan import Filling
     from pytools_hybrid.settings import Roots
 
 __all__ = ["SYNC_ERRORS", "TreeSync"]

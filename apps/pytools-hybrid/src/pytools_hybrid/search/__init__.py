@@ -1,9 +1,8 @@
 """Searching an index: from a request to ranked tools, with reasons."""
 
-from pytools_hybrid.search._answering import Answering
 from pytools_hybrid.search._describe import DetailLevel, ToolDescription, short
 from pytools_hybrid.search._engine import Searcher
-from pytools_hybrid.search._explain import ChannelScore, breakdown, reason
+from pytools_hybrid.search._explain import ChannelScore, Placement, breakdown, reason
 from pytools_hybrid.search._lookup import (
     MAX_NAME,
     MAX_NAMES,
@@ -11,8 +10,7 @@ from pytools_hybrid.search._lookup import (
     check_categories,
     nearest_first,
 )
-from pytools_hybrid.search._placement import Placement
-from pytools_hybrid.search._query_vectors import QueryEmbedder
+from pytools_hybrid.search._query_vectors import Answering, QueryEmbedder
 from pytools_hybrid.search._ranking import RankerFactory, hybrid_ranker
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._tool_search import ToolSearch

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from toolindex import ToolFilter
 from toolrank import (
-    PART_DEPTH,
-    Channel,
-    Hit,
-    Query,
     group_duplicates,
-    split_request,
     usage_prior,
 )
 
+from pytools_hybrid.search._channels import (
+    Asked,
+    Newcomers,
+    Words,
+    channels_of,
+    query_of,
+    unembedded,
+    with_usable_parts,
+)
 from pytools_hybrid.search._confidence import confidences, fingerprints, match_type
-from pytools_hybrid.search._newcomers import Newcomers, nearest, unembedded
 from pytools_hybrid.search._types import (
     FoundTool,
     QueryVector,
@@ -32,22 +34,20 @@ from pytools_hybrid.search._types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from toolindex import Candidate, Coverage, StoreReader, ToolOutcomes, ToolStore
+    from toolindex import Coverage, StoreReader, ToolOutcomes, ToolStore
     from toolrank import RankedHit
 
-    from pytools_hybrid.search._newcomers import Encode
+    from pytools_hybrid.search._channels import Encode
     from pytools_hybrid.search._ranking import RankerFactory
 
 _CACHED_RESULTS = 512
-_DEPTH = 100
 # To fill the list again where near-identical tools have been put together.
 _SPARE = 5
 # One word in forty may differ.
 _SAME = 0.95
 _WORD = re.compile(r"[^\W_]+")
-_EVERY = ToolFilter()
 
 
 class Searcher:
@@ -129,14 +129,14 @@ class Searcher:
                         f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
                     )
             if vector is not None:
-                vector = _with_usable_parts(vector)
+                vector = with_usable_parts(vector)
                 if any(values is None for _, values in vector.parts):
                     notes.append(
                         "a part of the request was searched by words alone: it has no vector"
                     )
             if coverage.tools and vector is None and why:
                 lost.append(f"vector channel lost ({why}): searched by words")
-            ranked = self._ranked(reader, _Asked(request, vector, wanted, coverage, encode))
+            ranked = self._ranked(reader, Asked(request, vector, wanted, coverage, encode))
             response = SearchResponse(
                 tools=ranked.tools,
                 unembedded=ranked.unembedded,
@@ -168,7 +168,7 @@ class Searcher:
             return text
         return _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
 
-    def _ranked(self, reader: StoreReader, asked: _Asked) -> _Ranked:
+    def _ranked(self, reader: StoreReader, asked: Asked) -> _Ranked:
         vector = asked.vector
         key = (
             asked.request,
@@ -190,16 +190,17 @@ class Searcher:
                 self._answers.popitem(last=False)
         return answer
 
-    def _rank(self, reader: StoreReader, asked: _Asked) -> _Ranked:
+    def _rank(self, reader: StoreReader, asked: Asked) -> _Ranked:
         request, vector = asked.request, asked.vector
         named = {hit.id: hit.score for hit in reader.named(request.text, where=request.where)}
-        query = _query(request, vector)
-        words = _Words("bm25", cache(reader.lexical), request.where)
-        new = _unembedded(reader, words, query, asked)
+        query = query_of(request, vector)
+        words = Words("bm25", cache(reader.lexical), request.where)
+        new = unembedded(reader, words, query, asked)
         own: Mapping[str, Sequence[float]] = {}
         if new and vector is not None and asked.encode is not None:
             own = self._newcomers.vectors(reader.entries(new), new, asked.encode)
-        channels = self._channels(reader, asked, words, own)
+        weights = self._weights(request.mode, has_vector=vector is not None)
+        channels = channels_of(reader, asked, words, own, weights)
         usage = self._usage(reader)
         ranker = self._ranker(channels, usage.factors)
         depth = request.limit + _SPARE + len(named)
@@ -235,41 +236,6 @@ class Searcher:
         sure = (tool for tool in found if tool.confidence >= request.min_confidence)
         return _Ranked(tuple(islice(sure, request.limit)), new)
 
-    def _channels(
-        self,
-        reader: StoreReader,
-        asked: _Asked,
-        words: _Words,
-        own: Mapping[str, Sequence[float]],
-    ) -> list[Channel]:
-        request, vector, coverage = asked.request, asked.vector, asked.coverage
-        weights = self._weights(request.mode, has_vector=vector is not None)
-        channels: list[Channel] = []
-        if "bm25" in weights:
-            channels.append(Channel(words, weights["bm25"]))
-        if "fuzzy" in weights:
-            alike = _Words("fuzzy", reader.fuzzy, request.where)
-            channels.append(Channel(alike, weights["fuzzy"]))
-        if "vector" in weights and vector is not None:
-            meaning = _Meaning(reader, request.where, vector.model_id, own)
-            length = len(vector.values)
-            # The best of a few tools says little about the best of all, unless they are those that
-            # fit best by words: docs/decisions/0017.
-            share = coverage.vectors / max(coverage.tools, 1) if asked.encode is None else 1.0
-            weight = weights["vector"] * share**2
-            judges = (
-                partial(_judged, reader, own, model_id=vector.model_id, dimensions=length)
-                if coverage.vectors < coverage.tools
-                else None
-            )
-            # The few tools that pass a filter may all be good, or none.
-            everything = replace(meaning, where=_EVERY)
-            unfiltered = None if meaning == everything else everything
-            channels.append(
-                Channel(meaning, weight, absent="last", judges=judges, unfiltered=unfiltered)
-            )
-        return channels
-
     def _usage(self, reader: StoreReader) -> _Usage:
         # Of both, for another database may have counted as far as this one.
         state = reader.generation(), reader.usage_generation()
@@ -294,24 +260,6 @@ class Searcher:
         return {"bm25": self._bm25_weight or 1.0}
 
 
-class _Asked(NamedTuple):
-    """A request, and all else that its answer depends on besides the state of the store.
-
-    Attributes:
-        request: The request.
-        vector: Its vector, or None for a search without.
-        wanted: The model whose vectors should be searched, or None for none.
-        coverage: The tools that there are, and those that a vector can find.
-        encode: As for `Searcher.answer`.
-    """
-
-    request: SearchRequest
-    vector: QueryVector | None
-    wanted: str | None
-    coverage: Coverage
-    encode: Encode | None
-
-
 class _Ranked(NamedTuple):
     """The tools that were found, and those that the request is about without a vector."""
 
@@ -324,91 +272,6 @@ class _Usage(NamedTuple):
 
     outcomes: Mapping[str, ToolOutcomes]
     factors: Mapping[str, float]
-
-
-class _AsksWords(Protocol):
-    """What a store's reader has for each way to look at words."""
-
-    def __call__(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """A store's candidates by words as a channel of the ranker."""
-
-    name: str
-    ask: _AsksWords
-    where: ToolFilter
-
-    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        return _hits(self.ask(query.text, where=self.where, depth=depth))
-
-
-@dataclass(frozen=True, slots=True)
-class _Meaning:
-    """A store's candidates by the vectors of a model as a channel of the ranker.
-
-    Some tools may bring vectors of their own, which the store does not have yet.
-    """
-
-    reader: StoreReader
-    where: ToolFilter
-    model_id: str
-    own: Mapping[str, Sequence[float]] = field(default_factory=dict[str, "Sequence[float]"])
-
-    @property
-    def name(self) -> str:
-        return "vector"
-
-    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        if query.vector is None:
-            return []
-        found = _hits(
-            self.reader.nearest(query.vector, model_id=self.model_id, where=self.where, depth=depth)
-        )
-        if not self.own:
-            return found
-        found.extend(nearest(query.vector, self.own))
-        return sorted(found, key=lambda hit: (-hit.score, hit.id))[:depth]
-
-
-def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
-    # Those of our own store are hits already, and there are hundreds for every search.
-    return [
-        found if isinstance(found, Hit) else Hit(id=found.id, score=found.score)
-        for found in candidates
-    ]
-
-
-def _unembedded(reader: StoreReader, words: _Words, query: Query, asked: _Asked) -> tuple[str, ...]:
-    model_id = asked.vector.model_id if asked.vector else asked.wanted
-    if model_id is None or asked.coverage.vectors >= asked.coverage.tools:
-        return ()
-    # As deep as the ranker looks by default, which then need not look again.
-    depths = [(query, _DEPTH), *((part, PART_DEPTH) for part in query.parts)]
-    found = [[hit.id for hit in words.retrieve(each, depth=depth)] for each, depth in depths]
-    length = None if query.vector is None else len(query.vector)
-    return unembedded(reader, found, model_id=model_id, dimensions=length)
-
-
-def _judged(
-    reader: StoreReader,
-    own: Mapping[str, Sequence[float]],
-    ids: Collection[str],
-    *,
-    model_id: str,
-    dimensions: int,
-) -> set[str]:
-    has = reader.with_vectors(ids, model_id=model_id, dimensions=dimensions)
-    return {*has, *(id_ for id_ in ids if id_ in own)}
-
-
-def _query(request: SearchRequest, vector: QueryVector | None) -> Query:
-    if vector is None:
-        parts = tuple(Query(text=part) for part in split_request(request.text))
-        return Query(text=request.text, parts=parts)
-    parts = tuple(Query(text=text, vector=values) for text, values in vector.parts)
-    return Query(text=request.text, vector=vector.values, parts=parts)
 
 
 def _place(hit: RankedHit, named: Mapping[str, float]) -> tuple[float, float]:
@@ -426,16 +289,6 @@ def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | 
         f"{vector.model_id} gave {len(vector.values)} dimensions, the index has "
         f"{before.dimensions}; `pytools-hybrid index` embeds all tools again"
     )
-
-
-def _with_usable_parts(vector: QueryVector) -> QueryVector:
-    """Leave out the vectors of parts that are of another length than that of the request."""
-    length = len(vector.values)
-    parts = tuple(
-        (text, values if values is not None and len(values) == length else None)
-        for text, values in vector.parts
-    )
-    return replace(vector, parts=parts)
 
 
 def _fuller(reader: StoreReader, wanted: str, dimensions: int | None) -> tuple[str, ...]:

@@ -1,22 +1,25 @@
-"""Why a tool was found, in numbers and in words."""
+"""Why a tool was found and stands where it does, in numbers and in words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from toolrank import RECOMMENDED_CONFIDENCE
 
 if TYPE_CHECKING:
-    from toolindex import ToolFilter
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from pytools_hybrid.search._types import FoundTool, SearchResponse
+    from pytools_hybrid.search._types import FoundTool
 
 SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
 """How each channel finds a tool, in words."""
 
-_FEW = 20
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+PLACES = 1000
+"""How many places are looked at."""
+
+_SHOWN_TERMS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,27 +48,6 @@ def breakdown(found: FoundTool) -> dict[str, ChannelScore]:
         )
         for each in found.contributions
     }
-
-
-def doubt(response: SearchResponse) -> str:
-    """Return a note if maybe none of an answer's tools does what was asked, or an empty string."""
-    # Among a few tools there is nothing to tell a good match from a poor one by.
-    if not response.tools or response.tool_count < _FEW:
-        return ""
-    if response.tools[0].confidence >= RECOMMENDED_CONFIDENCE:
-        return ""
-    return "none of these may do this; they are only the nearest"
-
-
-def unknown(response: SearchResponse, where: ToolFilter) -> str:
-    """Return a note on the tools that passed a bound on use only for lack of data, if any."""
-    count = sum(not where.can_judge(found.outcomes) for found in response.tools)
-    if not count:
-        return ""
-    return (
-        f"{count} of {len(response.tools)} results have too little recorded use to know their "
-        "success rate or latency: unknown=exclude leaves them out"
-    )
 
 
 def reason(found: FoundTool) -> str:
@@ -110,3 +92,154 @@ def _ordinal(rank: int) -> str:
     if rank % 100 in {11, 12, 13}:
         return f"{rank}th"
     return f"{rank}{_ENDINGS.get(rank % 10, 'th')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a tool stands among all that answer a request.
+
+    Attributes:
+        id: The tool.
+        rank: Its place, from 1, or None where it is not among the first `PLACES`.
+        score: Its score, in [0, 1]; None without a place.
+        ahead: The id of the tool that it is compared with: the last one that was shown, or the
+            one before it where it was shown itself. None where there is none.
+        reasons: Why it does not stand higher, in sentences.
+        channels: What each channel says of it, as `explaining.breakdown` gives it.
+        terms: The request's terms that it has, with what each adds.
+        lacking: The request's terms that the other tool has and it has not.
+    """
+
+    id: str
+    rank: int | None
+    score: float | None = None
+    ahead: str | None = None
+    reasons: tuple[str, ...]
+    channels: Mapping[str, Mapping[str, float]]
+    terms: Mapping[str, float]
+    lacking: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """Yield it as lines of text."""
+        yield f"{self.id} is {f'number {self.rank}' if self.rank else 'not found'}"
+        for each in self.reasons:
+            yield f"  {each}"
+
+
+def compared_with(id_: str, ranking: Sequence[FoundTool], *, shown: int) -> FoundTool | None:
+    """Return the tool that another is compared with: the last that is shown of those before it.
+
+    Args:
+        id_: The tool.
+        ranking: All that answer the request, best first.
+        shown: How many of them were asked for.
+
+    Returns:
+        None where the tool is the first, or has no place.
+    """
+    place = next((it for it, found in enumerate(ranking) if str(found.entry.id) == id_), 0)
+    return ranking[min(place, max(shown, 1)) - 1] if place else None
+
+
+def placed(
+    id_: str,
+    ranking: Sequence[FoundTool],
+    *,
+    other: FoundTool | None,
+    terms: Mapping[str, Mapping[str, float]],
+    searched: Sequence[str],
+    passes: bool,
+    min_confidence: float,
+) -> Placement:
+    """Return where a tool stands in a ranking, and why it does not stand higher.
+
+    Args:
+        id_: The tool.
+        ranking: All that answer the request, best first.
+        other: The tool that it is compared with, as `compared_with` gives it.
+        terms: By id, the request's terms that the two have, with what each adds.
+        searched: The channels that ran.
+        passes: Whether the filters of the search let the tool through.
+        min_confidence: The confidence that was asked for.
+    """
+    ids = [str(found.entry.id) for found in ranking]
+    own = terms.get(id_, {})
+    if not passes:
+        reasons: tuple[str, ...] = ("the filters of this search leave it out",)
+        return Placement(id=id_, rank=None, reasons=reasons, channels={}, terms=own)
+    if id_ not in ids:
+        return Placement(
+            id=id_, rank=None, reasons=_absent(id_, ranking, own), channels={}, terms=own
+        )
+    place = ids.index(id_)
+    tool = ranking[place]
+    reasons = (f"found {reason(tool)}",)
+    lacking: tuple[str, ...] = ()
+    if tool.confidence < min_confidence:
+        reasons += (
+            f"its confidence is {tool.confidence:.2f}, and at least {min_confidence:g} was "
+            "asked for",
+        )
+    if other is not None:
+        others = terms.get(str(other.entry.id), {})
+        lacking = tuple(term for term in others if term not in own)
+        reasons += (*_compared(tool, other, searched), *_lacks(lacking, other))
+    return Placement(
+        id=id_,
+        rank=place + 1,
+        score=tool.score,
+        ahead=None if other is None else str(other.entry.id),
+        reasons=reasons,
+        channels={name: asdict(score) for name, score in breakdown(tool).items()},
+        terms=own,
+        lacking=lacking,
+    )
+
+
+def _absent(id_: str, ranking: Sequence[FoundTool], terms: Mapping[str, float]) -> tuple[str, ...]:
+    for number, found in enumerate(ranking, start=1):
+        if id_ in found.duplicates:
+            return (
+                f"it is nearly identical to number {number}, {found.entry.id}, which represents it",
+            )
+    why = "it is far from the request" if terms else "it contains no word of the request"
+    return (
+        f"{why}: it is not among the first {len(ranking)}",
+        "synonyms and use cases in capabilities.toml can make it findable",
+    )
+
+
+def _compared(tool: FoundTool, other: FoundTool, searched: Sequence[str]) -> Iterator[str]:
+    yield f"next to {other.entry.id}, with a score of {other.score:.2f} against {tool.score:.2f}:"
+    mine, theirs = breakdown(tool), breakdown(other)
+    for channel in searched:
+        sense = SENSES.get(channel, f"by {channel}")
+        if channel not in mine:
+            yield f"  {sense} it was not found" + (
+                "; it may have no vector yet" if channel == "vector" else ""
+            )
+        elif channel in theirs:
+            yield (
+                f"  {sense} it is number {mine[channel].rank} ({mine[channel].score:.2f}), the "
+                f"other {theirs[channel].rank} ({theirs[channel].score:.2f})"
+            )
+        else:
+            yield f"  {sense} it is number {mine[channel].rank}, the other was not found"
+    if tool.explanation is not None and other.explanation is not None:
+        group, others = tool.explanation.group, other.explanation.group
+        if group is not None and others is not None and others > group:
+            yield f"the tools of {other.entry.id.category} fit the request better overall"
+        if other.explanation.pinned and not tool.explanation.pinned:
+            yield "  the request names the other"
+        if tool.explanation.usage < other.explanation.usage:
+            yield "  the other was used with more success"
+
+
+def _lacks(lacking: Sequence[str], other: FoundTool) -> Iterator[str]:
+    if lacking:
+        words = ", ".join(lacking[:_SHOWN_TERMS])
+        yield f"it lacks these words that {other.entry.id.name} has of the request: {words}"

@@ -17,16 +17,14 @@ from toolindex import (
 )
 
 from pytools_hybrid.errors import SettingsError, UnknownToolError
-from pytools_hybrid.index import Index, Recording, left_out, open_store
-from pytools_hybrid.search._answering import Answering
+from pytools_hybrid.index import Index, Recording, open_store
 from pytools_hybrid.search._describe import DetailLevel, describe
 from pytools_hybrid.search._engine import Searcher
-from pytools_hybrid.search._explain import doubt, unknown
+from pytools_hybrid.search._explain import PLACES, Placement, compared_with, placed
 from pytools_hybrid.search._lookup import categories, find_tool
-from pytools_hybrid.search._nothing_found import why_empty
-from pytools_hybrid.search._placement import PLACES, Placement, compared_with, placed
+from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
+from pytools_hybrid.search._query_vectors import Answering
 from pytools_hybrid.search._ranking import hybrid_ranker
-from pytools_hybrid.search._record import search_record
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._types import (
     MAX_LIMIT,
@@ -212,7 +210,7 @@ class ToolSearch:
             self.index.sync.changed.set()
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
-        notes = (*self._stale_notes(response), *self._limit_notes())
+        notes = stale(self.index, response)
         early = ""
         if not response.tools:
             is_failing = self.index.sync.failure is not None
@@ -448,7 +446,12 @@ class ToolSearch:
 
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Return whether a search of this mode asks the vector channel."""
-        return self._answering.uses_vectors(SearchMode(mode))
+        return self._answering.searcher.uses_vectors(SearchMode(mode))
+
+    def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:
+        if self.index.embedder is None or not self.uses_vectors(mode):
+            return ()
+        return tuple(self.index.store.vector_notes())
 
     async def _findable(self, response: SearchResponse) -> int:
         if self.policy == _EVERY:
@@ -498,31 +501,6 @@ class ToolSearch:
         return (
             embedder is not None and self.uses_vectors(mode) and response.model != embedder.model_id
         )
-
-    def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:
-        if self.index.embedder is None or not self.uses_vectors(mode):
-            return ()
-        return tuple(self.index.store.vector_notes())
-
-    def _limit_notes(self) -> tuple[str, ...]:
-        most, count = self.settings.max_tools, self.index.sync.over_limit
-        return () if most is None or not count else (left_out(count, most),)
-
-    def _stale_notes(self, response: SearchResponse) -> tuple[str, ...]:
-        if self.index.sync.failure is not None:
-            return (f"the index may be out of date ({self.index.sync.failure})",)
-        if self.index.store.read_only:
-            note = "the index may be out of date: it cannot be written"
-            problem = self.index.store.kept_problem
-            return (note, f"the usage record is left out: {problem}") if problem else (note,)
-        if not response.is_complete:
-            # Where nothing was found, that is said anyway.
-            is_told = not response.tools or not self.settings.sync
-            far = self.index.sync.filling or "the index does not contain all tools yet"
-            return () if is_told else (f"more may be found in a moment: {far}",)
-        if self.index.sync.is_first_look:
-            return ("the index may be out of date: the files are still being scanned",)
-        return ()
 
 
 def _without_keys(response: SearchResponse) -> SearchResponse:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import RootModel
 
 from pytools_hybrid.serve.browse import Categories, Tools
-from pytools_hybrid.serve.mcp._arguments import Arguments
-from pytools_hybrid.serve.mcp._tool import ServedTool, answer
+from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool, answer
 from pytools_hybrid.text import json_text
 
 if TYPE_CHECKING:

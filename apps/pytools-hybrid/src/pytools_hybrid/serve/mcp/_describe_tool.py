@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from pytools_hybrid.search import DetailLevel, ToolDescription
-from pytools_hybrid.serve.mcp._arguments import Arguments
-from pytools_hybrid.serve.mcp._tool import ServedTool, answer
+from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool, answer
 from pytools_hybrid.text import json_text
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, Field
 
 from pytools_hybrid.index import Recording
-from pytools_hybrid.serve.mcp._arguments import Arguments
-from pytools_hybrid.serve.mcp._tool import ServedTool, answer
+from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool, answer
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

@@ -9,8 +9,7 @@ from toolindex import ToolFilter
 
 from pytools_hybrid.errors import IndexNotReadyError
 from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode, check_categories
-from pytools_hybrid.serve.mcp._arguments import Arguments
-from pytools_hybrid.serve.mcp._tool import ServedTool, answer
+from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool, answer
 from pytools_hybrid.serve.results import ToolResult, answer_meta, tool_results
 from pytools_hybrid.text import first_sentences, json_text, one_line
 

@@ -17,9 +17,9 @@ from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.serve.mcp._arguments import quoted
 from pytools_hybrid.serve.mcp._list_changes import ListChanges
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
+from pytools_hybrid.serve.mcp._tool import quoted
 from pytools_hybrid.serve.prompts import workflow
 from pytools_hybrid.text import one_line
 

@@ -2,24 +2,137 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
-from pytools_hybrid.serve.mcp._arguments import Arguments, read_arguments
+from pytools_hybrid.search import MAX_NAME, MAX_NAMES
 from pytools_hybrid.serve.mcp._schemas import arguments_schema, result_schema
+from pytools_hybrid.settings import ALIASES, AliasError, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pydantic import BaseModel
+    from pydantic import JsonValue
+    from pydantic_core import ErrorDetails
 
-A = TypeVar("A", bound=Arguments)
+A = TypeVar("A", bound="Arguments")
 
+# A request with a long paste after it is still answered; a megabyte would take seconds.
+_MOST_CHARACTERS = 100_000
+_SHOWN_CHARACTERS = 60
+# More at once is not read.
+_SHOWN_PROBLEMS = 2
+_KINDS: dict[str, str] = {
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "array": "a list of texts",
+}
 Progress = Callable[[float, str], Awaitable[None]]
 """Tells the client how far a call has come: a number that grows, and what is being done."""
+
+
+class Arguments(BaseModel):
+    """The arguments of a tool; another name than those of the fields is refused.
+
+    Agents write null for what they leave out, and one text where a list is wanted; both are
+    taken for what they mean. Texts have a maximum length, which a field can lower.
+    """
+
+    model_config = ConfigDict(extra="forbid", str_max_length=_MOST_CHARACTERS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: JsonValue) -> JsonValue:
+        if not isinstance(given, dict):
+            return given
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        told = {name: it for name, it in given.items() if it is not None or name in required}
+        # Given under both names, the alias stays, and is refused.
+        with suppress(AliasError):
+            told = renamed(told, cls.model_fields)
+        return told
+
+    # Limits in the schema would be read by every agent. The types of errors are pydantic's.
+    @field_validator("categories", "tags", mode="before", check_fields=False)
+    @classmethod
+    def _one_is_a_list(cls, given: JsonValue) -> JsonValue:
+        if isinstance(given, str):
+            try:
+                several: JsonValue = json.loads(given)
+            except (ValueError, RecursionError):
+                several = None
+            given = several if isinstance(several, list) else [given]
+        if isinstance(given, list):
+            if len(given) > MAX_NAMES:
+                raise PydanticCustomError("too_long", "too many", {"max_length": MAX_NAMES})
+            if any(isinstance(it, str) and len(it) > MAX_NAME for it in given):
+                raise PydanticCustomError("string_too_long", "too long", {"max_length": MAX_NAME})
+        return given
+
+
+def read_arguments(model: type[A], given: Mapping[str, Any]) -> A:
+    """Check the arguments of a call.
+
+    Raises:
+        ToolError: They do not fit; it says what would.
+    """
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        schema = arguments_schema(model)
+        # An error in a name, such as half of a surrogate pair, belongs to no field.
+        wrong = {str((*it["loc"], it["input"])[0]): it for it in error.errors(include_url=False)}
+        shown = islice(wrong.items(), _SHOWN_PROBLEMS)
+        # Not chained: the SDK would log the fields of a chained error once more.
+        raise ToolError(
+            " ".join(_problem(name, details, given, schema) for name, details in shown)
+        ) from None
+
+
+def quoted(value: object) -> str:
+    """Show what a caller wrote: on one line, printable, and cut where it is long."""
+    text = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _problem(
+    name: str, wrong: ErrorDetails, given: Mapping[str, Any], schema: Mapping[str, Any]
+) -> str:
+    fields, limits = schema["properties"], wrong.get("ctx", {})
+    if (own := ALIASES.get(name, ("",))[0]) in fields:
+        return f"{name} is another name for {own}, and they differ; give one of them."
+    if name not in fields:
+        return f"There is no argument {quoted(name)}; there are {', '.join(fields) or 'none'}."
+    match wrong["type"]:
+        case "missing":
+            return f"The argument {name} is missing; give {_allowed(fields[name])}."
+        case "string_too_long":
+            return f"{name} has a text of more than {limits['max_length']} characters; cut it."
+        case "too_long":
+            return f"{name} is a list of more than {limits['max_length']}; give fewer."
+        case _:
+            return f"{name} is {quoted(given.get(name))}; give {_allowed(fields[name])}."
+
+
+def _allowed(field: Mapping[str, Any]) -> str:
+    if "enum" in field:
+        return f"one of {', '.join(field['enum'])}"
+    kind = _KINDS[field["type"]]
+    least, most = field.get("minimum"), field.get("maximum")
+    if least is not None and most is not None:
+        return f"{kind} from {least:g} to {most:g}"
+    return f"{kind}, {least:g} or more" if least is not None else kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,39 @@
-"""Making room where freeact's own search has left its database: it used the path that ours uses."""
+"""Opening the store of some trees, whatever lies at its path.
+
+That may be the database of freeact's own search, a damaged file, or one that cannot be written.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from contextlib import closing, suppress
 from itertools import chain, count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
-from toolindex import DatabaseError, Lease, application_id
+from toolindex import (
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    DatabaseError,
+    ForeignDatabaseError,
+    Lease,
+    NewerSchemaError,
+    TooManyFilesError,
+    application_id,
+    kept_path,
+)
+
+from pytools_hybrid.index._store import SQLiteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytools_hybrid.settings import Roots, Settings
+
+_log = logging.getLogger("pytools_hybrid")
 
 _LEASE_SECONDS = 60.0
 _LOCK_MS = 5_000
@@ -23,6 +47,79 @@ _WORDS = frozenset(
 )
 _READ_WRITE = apsw.SQLITE_OPEN_READWRITE
 _AS_IT_LIES = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+def open_store(roots: Roots, settings: Settings) -> SQLiteStore:
+    """Open the store of some trees, for reading only where nothing can be written.
+
+    The database of freeact's own search, where one lies at the path, is set aside.
+
+    Args:
+        roots: The trees.
+        settings: What name its file, and how much words count in the parts of a tool.
+
+    Raises:
+        DatabaseError: It can be neither written nor read, or is that of other trees.
+    """
+    database, field_weights = settings.resolved_database(roots), settings.field_weights
+    if (aside := set_aside_incumbent(database)) is not None:
+        _log.warning(
+            "%s was the index of freeact's own search: it was renamed to %s; creating a new one",
+            database,
+            aside,
+        )
+    store = _opened(database, field_weights)
+    if store.damaged is not None:
+        _log.warning("%s", damage_note(store.damaged))
+    name = os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
+    try:
+        try:
+            store.bind(name)
+        except DamagedDatabaseError:
+            if (aside := store.set_aside()) is None:
+                raise
+            _log.warning("%s", damage_note(aside))
+            store.bind(name)
+    except DatabaseError:
+        store.close()
+        raise
+    return store
+
+
+def damage_note(aside: Path) -> str:
+    """Return the message for a damaged file that was renamed."""
+    file = aside.with_name(aside.name.rpartition(".corrupt-")[0])
+    return f"{file} was damaged: it was renamed to {aside}, and is being rebuilt"
+
+
+def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
+    try:
+        return SQLiteStore(database, field_weights=field_weights)
+    except ForeignDatabaseError:
+        if not _is_in_our_cache(database):
+            raise
+        # Nobody else has files there. With the second file beside it, an index is recognised as a
+        # damaged one, whatever its header says.
+        with suppress(OSError):
+            kept_path(database).touch()
+        return SQLiteStore(database, field_weights=field_weights)
+    except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
+        raise
+    except DatabaseError as error:
+        # A medium that cannot be written can still be searched.
+        try:
+            store = SQLiteStore(database, read_only=True, field_weights=field_weights)
+        except DatabaseError:
+            raise error from None
+        _log.warning("the index cannot be written, so it is searched as it is: %s", error)
+        return store
+
+
+def _is_in_our_cache(database: Path) -> bool:
+    from platformdirs import user_cache_path
+
+    ours = os.path.realpath(user_cache_path("pytools-hybrid"))
+    return os.path.dirname(os.path.realpath(database)) == ours  # noqa: PTH120
 
 
 def set_aside_incumbent(database: Path) -> Path | None:

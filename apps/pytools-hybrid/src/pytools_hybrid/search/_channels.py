@@ -1,0 +1,251 @@
+"""The channels of a search: words, meaning, and meaning of tools that have no vector yet."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, zip_longest
+from operator import mul
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from toolembed import EmbeddingError
+from toolindex import ToolFilter
+from toolrank import PART_DEPTH, Channel, Hit, Query, split_request
+from toolscan import embedding_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from toolindex import Candidate, Coverage, StoreReader, ToolEntry
+
+    from pytools_hybrid.search._types import QueryVector, SearchRequest
+
+    Encode = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+
+# 0.3 to 0.6 ms of CPU a text of 150 to 300 characters, on two busy cores.
+_MOST = 64
+_MOST_CHARACTERS = 30_000
+# A kilobyte each.
+_REMEMBERED = 4_096
+_DEPTH = 100
+_EVERY = ToolFilter()
+
+
+class Asked(NamedTuple):
+    """A request, and all else that its answer depends on besides the state of the store.
+
+    Attributes:
+        request: The request.
+        vector: Its vector, or None for a search without.
+        wanted: The model whose vectors should be searched, or None for none.
+        coverage: The tools that there are, and those that a vector can find.
+        encode: As for `Searcher.answer`.
+    """
+
+    request: SearchRequest
+    vector: QueryVector | None
+    wanted: str | None
+    coverage: Coverage
+    encode: Encode | None
+
+
+class _AsksWords(Protocol):
+    """What a store's reader has for each way to look at words."""
+
+    def __call__(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A store's candidates by words as a channel of the ranker."""
+
+    name: str
+    ask: _AsksWords
+    where: ToolFilter
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        return _hits(self.ask(query.text, where=self.where, depth=depth))
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A store's candidates by the vectors of a model as a channel of the ranker.
+
+    Some tools may bring vectors of their own, which the store does not have yet.
+    """
+
+    reader: StoreReader
+    where: ToolFilter
+    model_id: str
+    own: Mapping[str, Sequence[float]] = field(default_factory=dict[str, "Sequence[float]"])
+
+    @property
+    def name(self) -> str:
+        return "vector"
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        if query.vector is None:
+            return []
+        found = _hits(
+            self.reader.nearest(query.vector, model_id=self.model_id, where=self.where, depth=depth)
+        )
+        if not self.own:
+            return found
+        found.extend(_nearest(query.vector, self.own))
+        return sorted(found, key=lambda hit: (-hit.score, hit.id))[:depth]
+
+
+def query_of(request: SearchRequest, vector: QueryVector | None) -> Query:
+    """Return what the channels are asked: the request, and each part of it."""
+    if vector is None:
+        parts = tuple(Query(text=part) for part in split_request(request.text))
+        return Query(text=request.text, parts=parts)
+    parts = tuple(Query(text=text, vector=values) for text, values in vector.parts)
+    return Query(text=request.text, vector=vector.values, parts=parts)
+
+
+def with_usable_parts(vector: QueryVector) -> QueryVector:
+    """Leave out the vectors of parts that are of another length than that of the request."""
+    length = len(vector.values)
+    parts = tuple(
+        (text, values if values is not None and len(values) == length else None)
+        for text, values in vector.parts
+    )
+    return replace(vector, parts=parts)
+
+
+def channels_of(
+    reader: StoreReader,
+    asked: Asked,
+    words: Words,
+    own: Mapping[str, Sequence[float]],
+    weights: Mapping[str, float],
+) -> list[Channel]:
+    """Return the channels of a search.
+
+    Args:
+        reader: The state of the store.
+        asked: The request.
+        words: The channel of words.
+        own: Vectors of tools that the store has none of yet, by id.
+        weights: The say of each channel, by its name.
+    """
+    request, vector, coverage = asked.request, asked.vector, asked.coverage
+    channels: list[Channel] = []
+    if "bm25" in weights:
+        channels.append(Channel(words, weights["bm25"]))
+    if "fuzzy" in weights:
+        alike = Words("fuzzy", reader.fuzzy, request.where)
+        channels.append(Channel(alike, weights["fuzzy"]))
+    if "vector" in weights and vector is not None:
+        meaning = Meaning(reader, request.where, vector.model_id, own)
+        length = len(vector.values)
+        # The best of a few tools says little about the best of all, unless they are those that
+        # fit best by words: docs/decisions/0017.
+        share = coverage.vectors / max(coverage.tools, 1) if asked.encode is None else 1.0
+        weight = weights["vector"] * share**2
+        judges = (
+            partial(_judged, reader, own, model_id=vector.model_id, dimensions=length)
+            if coverage.vectors < coverage.tools
+            else None
+        )
+        # The few tools that pass a filter may all be good, or none.
+        everything = replace(meaning, where=_EVERY)
+        unfiltered = None if meaning == everything else everything
+        channels.append(
+            Channel(meaning, weight, absent="last", judges=judges, unfiltered=unfiltered)
+        )
+    return channels
+
+
+def unembedded(reader: StoreReader, words: Words, query: Query, asked: Asked) -> tuple[str, ...]:
+    """Return the tools without a vector among those that fit best by words, in that order."""
+    model_id = asked.vector.model_id if asked.vector else asked.wanted
+    if model_id is None or asked.coverage.vectors >= asked.coverage.tools:
+        return ()
+    # As deep as the ranker looks by default, which then need not look again.
+    depths = [(query, _DEPTH), *((part, PART_DEPTH) for part in query.parts)]
+    found = [[hit.id for hit in words.retrieve(each, depth=depth)] for each, depth in depths]
+    in_turn = dict.fromkeys(id_ for id_ in chain.from_iterable(zip_longest(*found)) if id_)
+    length = None if query.vector is None else len(query.vector)
+    has = reader.with_vectors(list(in_turn), model_id=model_id, dimensions=length)
+    return tuple(id_ for id_ in in_turn if id_ not in has)[:_MOST]
+
+
+def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
+    # Those of our own store are hits already, and there are hundreds for every search.
+    return [
+        found if isinstance(found, Hit) else Hit(id=found.id, score=found.score)
+        for found in candidates
+    ]
+
+
+def _judged(
+    reader: StoreReader,
+    own: Mapping[str, Sequence[float]],
+    ids: Collection[str],
+    *,
+    model_id: str,
+    dimensions: int,
+) -> set[str]:
+    has = reader.with_vectors(ids, model_id=model_id, dimensions=dimensions)
+    return {*has, *(id_ for id_ in ids if id_ in own)}
+
+
+class Newcomers:
+    """Embeds tools for one answer, and remembers their vectors until they are stored.
+
+    What this takes is bounded by the number and the length of the texts. Nothing is written: the
+    same texts are stored when their turn comes.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, array[float]] = {}
+
+    def vectors(
+        self, entries: Mapping[str, ToolEntry], ids: Sequence[str], encode: Encode
+    ) -> dict[str, array[float]]:
+        """Return the vectors, of length 1, of the first tools by id, as far as the bound allows.
+
+        There are none where the model fails: whoever embeds all tools will say why.
+        """
+        texts: dict[str, str] = {}
+        characters = 0
+        for id_ in ids:
+            if (entry := entries.get(id_)) is None:
+                continue
+            text = _text(entry)
+            characters += 0 if text in self._known else len(text)
+            if characters > _MOST_CHARACTERS:
+                break
+            texts[id_] = text
+        known = {text: vector for text in texts.values() if (vector := self._known.get(text))}
+        new = [text for text in dict.fromkeys(texts.values()) if text not in known]
+        if new:
+            try:
+                vectors = encode(new)
+            except EmbeddingError:
+                return {}
+            for text, values in zip(new, vectors, strict=True):
+                if length := math.hypot(*values):
+                    known[text] = array("f", [value / length for value in values])
+            if len(self._known) + len(new) > _REMEMBERED:
+                self._known = {}
+            self._known |= known
+        return {id_: known[text] for id_, text in texts.items() if text in known}
+
+
+def _nearest(vector: Sequence[float], vectors: Mapping[str, Sequence[float]]) -> list[Hit]:
+    """Return each tool with the cosine of its vector, of length 1, in any order."""
+    length = math.hypot(*vector) or 1.0
+    return [
+        Hit(id=id_, score=max(-1.0, min(1.0, sum(map(mul, vector, values)) / length)))
+        for id_, values in vectors.items()
+    ]
+
+
+def _text(entry: ToolEntry) -> str:
+    names = (parameter.alias or parameter.name for parameter in entry.parameters)
+    return embedding_text(entry.id, entry.description, names, tags=entry.tags)

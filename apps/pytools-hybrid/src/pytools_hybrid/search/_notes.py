@@ -1,0 +1,149 @@
+"""What there is to say of an answer besides its tools, and what the usage record keeps of it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, cast
+
+from toolindex import SearchRecord, ToolFilter
+from toolrank import RECOMMENDED_CONFIDENCE, query_terms
+
+from pytools_hybrid.index import left_out
+from pytools_hybrid.settings import no_tools
+
+if TYPE_CHECKING:
+    from pytools_hybrid.index import Filling, Index
+    from pytools_hybrid.search._types import SearchRequest, SearchResponse
+    from pytools_hybrid.settings import Roots
+
+_FEW = 20
+# Whoever filters by a thousand tags is not remembered by them.
+_FILTER_VALUES = 20
+_VALUE_CHARACTERS = 200
+_DEFAULTS = [(field.name, getattr(ToolFilter(), field.name)) for field in fields(ToolFilter)]
+
+
+def doubt(response: SearchResponse) -> str:
+    """Return a note if maybe none of an answer's tools does what was asked, or an empty string."""
+    # Among a few tools there is nothing to tell a good match from a poor one by.
+    if not response.tools or response.tool_count < _FEW:
+        return ""
+    if response.tools[0].confidence >= RECOMMENDED_CONFIDENCE:
+        return ""
+    return "none of these may do this; they are only the nearest"
+
+
+def unknown(response: SearchResponse, where: ToolFilter) -> str:
+    """Return a note on the tools that passed a bound on use only for lack of data, if any."""
+    count = sum(not where.can_judge(found.outcomes) for found in response.tools)
+    if not count:
+        return ""
+    return (
+        f"{count} of {len(response.tools)} results have too little recorded use to know their "
+        "success rate or latency: unknown=exclude leaves them out"
+    )
+
+
+def stale(index: Index, response: SearchResponse) -> tuple[str, ...]:
+    """Return notes on why an answer may not be up to date, and on tools that are left out."""
+    most, count = index.settings.max_tools, index.sync.over_limit
+    limit = () if most is None or not count else (left_out(count, most),)
+    return (*_out_of_date(index, response), *limit)
+
+
+def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
+    if index.sync.failure is not None:
+        return (f"the index may be out of date ({index.sync.failure})",)
+    if index.store.read_only:
+        note = "the index may be out of date: it cannot be written"
+        problem = index.store.kept_problem
+        return (note, f"the usage record is left out: {problem}") if problem else (note,)
+    if not response.is_complete:
+        # Where nothing was found, that is said anyway.
+        is_told = not response.tools or not index.settings.sync
+        far = index.sync.filling or "the index does not contain all tools yet"
+        return () if is_told else (f"more may be found in a moment: {far}",)
+    if index.sync.is_first_look:
+        return ("the index may be out of date: the files are still being scanned",)
+    return ()
+
+
+def why_empty(
+    request: SearchRequest,
+    response: SearchResponse,
+    *,
+    root: Roots,
+    count: int,
+    syncs: bool,
+    fails: bool,
+    filling: Filling | None,
+    is_filtered: bool,
+) -> str:
+    """Explain why nothing was found, and what to try.
+
+    Args:
+        request: What was asked.
+        response: The empty answer.
+        root: The trees.
+        count: How many tools may be found at all.
+        syncs: Whether the index follows the files.
+        fails: Whether that has failed the last time, which is told elsewhere.
+        filling: How far an index that is being filled has come, if that is known.
+        is_filtered: Whether who asked wanted some of the tools only.
+    """
+    if not response.is_complete and fails:
+        return f"the tools of {root} could not be indexed: pytools-hybrid doctor says more"
+    if not response.is_complete and syncs:
+        far = "" if filling is None else f" ({filling})"
+        return f"the tools of {root} are still being indexed{far}: try again in a moment"
+    if response.tool_count and not count:
+        return "no tool can be found: the settings include and exclude leave none"
+    if count == 0:
+        remedy = "" if syncs else "; syncing is off: run pytools-hybrid index"
+        return f"{no_tools(root)}{remedy}"
+    if not query_terms(request.text):
+        return "the query contains no words: describe what the tool should do"
+    if request.min_confidence > 0:
+        return (
+            f"none of the {count} tools is likely enough to do this (confidence of at least "
+            f"{request.min_confidence:g}): ask for less confidence, or try other words"
+        )
+    if is_filtered:
+        return (
+            f"none of the {count} tools passes the filters and fits: use fewer filters; note that "
+            "names of categories and tags have to match exactly"
+        )
+    return f"none of the {count} tools fits the request: try other words"
+
+
+def search_record(
+    request: SearchRequest, response: SearchResponse, *, at: float, milliseconds: float
+) -> SearchRecord:
+    """Make the record of a search.
+
+    Args:
+        request: What was asked.
+        response: What was answered.
+        at: When, in seconds since 1970.
+        milliseconds: How long it took.
+    """
+    where = {
+        name: [
+            each[:_VALUE_CHARACTERS]
+            for each in sorted(cast("frozenset[str]", value))[:_FILTER_VALUES]
+        ]
+        if isinstance(value, frozenset)
+        else value
+        for name, default in _DEFAULTS
+        if (value := getattr(request.where, name)) != default
+    }
+    return SearchRecord(
+        id=response.search_id,
+        at=at,
+        query=request.text,
+        mode=request.mode.value,
+        parameters={"limit": request.limit, **where},
+        results=tuple(str(found.entry.id) for found in response.tools),
+        latency_ms=milliseconds,
+        degraded=response.lost,
+    )
