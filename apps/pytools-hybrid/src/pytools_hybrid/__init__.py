@@ -136,7 +136,7 @@ _HOMES = {
     "RootUnreadableError": "pytools_hybrid.errors",
     "SettingsError": "pytools_hybrid.errors",
     "Index": "pytools_hybrid.index._index",
-    "open_store": "pytools_hybrid.index._store",
+    "open_store": "pytools_hybrid.index._opening",
     "Placement": "pytools_hybrid.search._explain",
     "Recording": "pytools_hybrid.index._usage",
     "Roots": "pytools_hybrid.settings._roots",
@@ -149,6 +149,6 @@ _HOMES = {
     "SearchResponse": "pytools_hybrid.search._types",
     "ToolSearch": "pytools_hybrid.search._tool_search",
     "Settings": "pytools_hybrid.settings._settings",
-    "IndexState": "pytools_hybrid.index._state",
+    "IndexState": "pytools_hybrid.index._catch_up",
     "Follower": "pytools_hybrid.index._follow",
 }
