@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pytools_hybrid.cli import _search  # noqa: F401
 from pytools_hybrid.cli import _index  # noqa: F401
 from pytools_hybrid.cli import _import  # noqa: F401
+from pytools_hybrid.cli import _setup  # noqa: F401
 from pytools_hybrid.cli import _list  # noqa: F401
 from pytools_hybrid.cli import _describe  # noqa: F401
 from pytools_hybrid.cli import _serve  # noqa: F401

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 # A server that does not end by itself is told to after two seconds, and killed after two more.
-_GRACE_SECONDS = 6.0
+GRACE_SECONDS = 6.0
 
 
 @app.command(
@@ -129,15 +129,15 @@ def import_(
         prune=prune,
         force=force,
     )
-    job = _import(servers, into, settings, options, as_json=output == "json")
-    reports, is_indexed = run(job, grace=_GRACE_SECONDS)
+    job = import_into(servers, into, settings, options, as_json=output == "json")
+    reports, is_indexed = run(job, grace=GRACE_SECONDS)
     if not reports:
         say(f"{servers} names no servers")
     if not reports or not is_indexed or not all(report.is_fine for report in reports):
         raise typer.Exit(1)
 
 
-async def _import(
+async def import_into(
     file: Path, into: Path, settings: Settings, options: ImportOptions, *, as_json: bool
 ) -> tuple[tuple[ServerReport, ...], bool]:
     """Import, and tell what was done; gives also whether the index has all of it."""

@@ -10,9 +10,10 @@
 
 from toolimport.connect._client import StderrTail, connected
 from toolimport.connect._explaining import explain, is_closed
+from toolimport.connect._jsonc import parse_json
 from toolimport.connect._parameters import HttpParameters, Parameters, StdioParameters
 from toolimport.connect._secrets import Redactor
-from toolimport.connect._servers import ServerEntry, full_path, read_servers
+from toolimport.connect._servers import ServerEntry, full_path, read_servers, servers_in
 
 __all__ = [
     "HttpParameters",
@@ -25,5 +26,7 @@ __all__ = [
     "explain",
     "full_path",
     "is_closed",
+    "parse_json",
     "read_servers",
+    "servers_in",
 ]

@@ -33,6 +33,19 @@ def read_json(file: Path) -> JsonValue:
         raise ServersFileError(
             file, f"is not UTF-8 text: {error.reason}; save it as UTF-8"
         ) from error
+    return parse_json(text, file)
+
+
+def parse_json(text: str, file: Path) -> JsonValue:
+    """Parse JSON in which comments and trailing commas are allowed.
+
+    Args:
+        text: The content of the file.
+        file: The file, for errors.
+
+    Raises:
+        ServersFileError: It is invalid; the error has the position.
+    """
     try:
         content: JsonValue = json.loads(
             _plain(text), parse_constant=_refuse, object_pairs_hook=_distinct

@@ -205,7 +205,15 @@ def read_servers(file: Path) -> tuple[ServerEntry, ...]:
             known.
     """
     file = full_path(file)
-    content = read_json(file)
+    return servers_in(read_json(file), file)
+
+
+def servers_in(content: JsonValue, file: Path) -> tuple[ServerEntry, ...]:
+    """Return the servers that the content of a file names, in its order.
+
+    Raises:
+        ServersFileError: It names no servers in a form that is known.
+    """
     if not isinstance(content, dict):
         raise ServersFileError(file, "must be an object with 'mcpServers'")
     entries: dict[str, ServerEntry] = {}

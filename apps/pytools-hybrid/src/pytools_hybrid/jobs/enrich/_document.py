@@ -16,6 +16,7 @@ from platformdirs import user_cache_path
 from toolindex import Lease
 
 from pytools_hybrid.errors import refusal
+from pytools_hybrid.files import replace_file
 from pytools_hybrid.index import (
     FILE_NAME,
     Capabilities,
@@ -110,7 +111,7 @@ class CapabilityFile:
             if read_text(self.path) == text:
                 break
         try:
-            _replace(Path(os.path.realpath(self.path)), changed)
+            replace_file(self.path, changed.encode("utf-8"))
         except OSError as error:
             raise _cannot_write(self.path, error) from error
 
@@ -240,26 +241,3 @@ def _cannot_write(path: Path, error: OSError) -> CapabilitiesError:
 def _quoted(text: str) -> str:
     # A string of JSON is one of TOML, but for a character that only TOML has escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _replace(path: Path, text: str) -> None:
-    content = text.encode("utf-8")
-    mode = path.stat().st_mode & 0o777 if path.exists() else None
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(mode if mode is not None else 0o666 & ~_umask())
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -1,0 +1,192 @@
+"""`pytools-hybrid setup`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._import import GRACE_SECONDS, import_into
+from pytools_hybrid.cli._options import Root
+from pytools_hybrid.cli._run import is_folder, run, settings_from
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.terminal import print_lines, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytools_hybrid.jobs.setup import Change, Client
+    from pytools_hybrid.settings import Settings
+
+_FOLDER = "pytools-hybrid"
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid setup
+  $ pytools-hybrid setup cursor claude-code --yes
+  $ pytools-hybrid setup --print
+  $ pytools-hybrid setup --undo
+
+The servers of a client are copied into our file, and imported. Those that could be imported are
+moved in the client's file under a key that the client ignores; our server takes their place. The
+others stay as they are. A copy of the file lies beside it, with .before-pytools at its end."""
+)
+def setup(
+    clients: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="CLIENT",
+            show_default=False,
+            help="claude-code, claude-desktop, cursor, vscode or freeact (in the current folder); "
+            "without any, those that are installed.",
+        ),
+    ] = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    servers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where the servers are copied to. [default: "
+            "~/.config/pytools-hybrid/servers.json]",
+        ),
+    ] = None,
+    root: Root = None,
+    print_: Annotated[
+        bool, typer.Option("--print", help="Print the entry for any other client, and stop.")
+    ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Give the clients their files back as they were.")
+    ] = False,
+) -> None:
+    """Let MCP clients find their tools through pytools-hybrid.
+
+    Without --root the tools are written to a folder beside the servers' file.
+    """
+    from pytools_hybrid.jobs.setup import NAME, Change, ServersFile, SetupError, own_entry
+
+    file = Path(os.path.abspath((servers or _own_folder() / "servers.json").expanduser()))  # noqa: PTH100
+    settings = settings_from(root=root)
+    roots = [it.absolute() for it in settings.root or (file.parent / "tools",)]
+    if print_:
+        typer.echo(json.dumps({"mcpServers": {NAME: own_entry(roots, {})}}, indent=2))
+        return
+    chosen = _chosen(clients or [])
+    if undo:
+        _undo(chosen)
+        return
+    is_folder(roots[0])
+    ours, failed = ServersFile(file), False
+    changes: list[Change] = []
+    for client in chosen:
+        try:
+            changes.append(Change.planned(client, ours, roots, Path.home()))
+        except SetupError as error:
+            failed = True
+            say(f"{client.title}: {error}")
+    if _is_agreed(changes, yes=yes):
+        ours.save()
+        names = {name for change in changes for name in change.names.values()}
+        imported = _imported(names, file, roots, settings)
+        ours.drop(names - imported)
+        for change in changes:
+            failed |= not _made(change, imported)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _chosen(names: Sequence[str]) -> tuple[Client, ...]:
+    from pytools_hybrid.jobs.setup import known_clients
+
+    known = known_clients(
+        system=sys.platform, environment=os.environ, home=Path.home(), folder=Path.cwd()
+    )
+    listed = ", ".join(it.name for it in known)
+    if unknown := [it for it in names if it not in {client.name for client in known}]:
+        raise SettingsError("CLIENT", f"{unknown[0]!r} is not one of {listed}; use --print for it")
+    chosen = tuple(it for it in known if (it.name in names if names else it.is_installed))
+    if missing := [it for it in chosen if not it.is_installed]:
+        there = missing[0]
+        raise SettingsError("CLIENT", f"{there.title} is not installed: no {there.trace}")
+    if not chosen:
+        raise SettingsError("CLIENT", f"none of {listed} is installed; --print prints the entry")
+    return chosen
+
+
+def _is_agreed(changes: Sequence[Change], *, yes: bool) -> bool:
+    """Show what is going to change, and ask."""
+    is_any = False
+    for change in changes:
+        diff = change.diff()
+        print_lines(diff)
+        if not diff:
+            say(f"{change.client.title}: nothing to change in {change.client.file}")
+        for name, reason in change.staying.items():
+            say(f"{change.client.title}: {name} stays as it is: {reason}")
+        is_any |= bool(diff)
+    if not is_any or yes:
+        return is_any
+    if not sys.stdin.isatty():
+        say("nothing was changed; --yes makes these changes without asking")
+        raise typer.Exit(1)
+    return typer.confirm("Make these changes?", err=True)
+
+
+def _imported(
+    names: set[str], file: Path, roots: Sequence[Path], settings: Settings
+) -> set[str]:
+    """Import servers by their names, and return those that have tools now."""
+    from toolimport import ImportOptions
+
+    if not names:
+        return set()
+    options = ImportOptions(only=tuple(sorted(names)))
+    job = import_into(file, roots[0], settings, options, as_json=False)
+    reports, _ = run(job, grace=GRACE_SECONDS)
+    return {report.server for report in reports if not report.error}
+
+
+def _made(change: Change, imported: set[str]) -> bool:
+    """Make a change, and tell it; return whether all of it could be done."""
+    from pytools_hybrid.jobs.setup import SetupError
+
+    client = change.client
+    try:
+        is_changed = change.make(imported)
+    except SetupError as error:
+        say(f"{client.title}: {error}")
+        return False
+    left = [theirs for theirs, name in change.names.items() if name not in imported]
+    if left:
+        say(f"{client.title}: {', '.join(left)} stays as it is, for it could not be imported")
+    if is_changed:
+        say(f"{client.title} finds its tools through pytools-hybrid now; {client.next_step}")
+    return not left
+
+
+def _undo(clients: Sequence[Client]) -> None:
+    from pytools_hybrid.jobs.setup import Configuration, SetupError
+
+    failed = False
+    for client in clients:
+        try:
+            done = Configuration.read(client).undo()
+            say(f"{client.file}: {done or 'nothing to undo'}")
+        except SetupError as error:
+            failed = True
+            say(f"{client.title}: {error}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _own_folder() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / _FOLDER

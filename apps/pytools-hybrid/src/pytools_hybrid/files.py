@@ -1,0 +1,46 @@
+"""Writing files so that a crash leaves either the old content or the new."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["replace_file"]
+
+
+def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
+    """Replace a file's content in one step; a link stays, and what it points to is replaced.
+
+    Args:
+        path: The file, which need not exist.
+        content: What it has then.
+        mode: The permissions of a new file, where they are not what the user's mask says. A file
+            that exists keeps its own.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path = Path(os.path.realpath(path))
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o666 & ~_umask() if mode is None else mode)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

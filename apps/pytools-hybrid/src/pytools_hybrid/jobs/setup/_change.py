@@ -1,0 +1,107 @@
+"""What setup is going to change in one client's configuration."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolimport import ServerError
+from toolimport.connect import Redactor
+
+from pytools_hybrid.jobs.setup._configuration import Configuration
+from pytools_hybrid.jobs.setup._entry import freeact_entry, own_entry
+from pytools_hybrid.jobs.setup._servers import copied, handed_on
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from toolimport.connect import ServerEntry
+
+    from pytools_hybrid.jobs.setup._clients import Client
+    from pytools_hybrid.jobs.setup._servers import ServersFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change that has not been made yet.
+
+    Attributes:
+        client: Whose configuration is changed.
+        roots: The trees that our server serves.
+        names: The servers that become ours: by their name there, their name in our file.
+        staying: Why other servers stay, by name.
+    """
+
+    client: Client
+    roots: Sequence[Path]
+    names: Mapping[str, str]
+    staying: Mapping[str, str]
+
+    @classmethod
+    def planned(
+        cls, client: Client, ours: ServersFile, roots: Sequence[Path], home: Path
+    ) -> Change:
+        """Look at a configuration, and note its servers in our file, which is not written yet.
+
+        Raises:
+            SetupError: The configuration cannot be changed.
+        """
+        names: dict[str, str] = {}
+        staying: dict[str, str] = {}
+        for entry in Configuration.read(client).servers():
+            try:
+                names[entry.name] = ours.add(copied(entry, home), entry.name)
+            except ServerError as error:
+                staying[entry.name] = error.detail
+        change = cls(client=client, roots=roots, names=names, staying=staying)
+        # What cannot be written is said before anything is.
+        change.diff()
+        return change
+
+    def diff(self) -> str:
+        """Return what it changes, without secrets; "" where that is nothing.
+
+        Raises:
+            SetupError: The configuration cannot be changed.
+        """
+        configuration = Configuration.read(self.client)
+        after = self._edited(configuration, self.names)
+        before = "" if configuration.data is None else configuration.text
+        name = str(self.client.file)
+        lines = difflib.unified_diff(
+            before.splitlines(), after.splitlines(), name, name, lineterm=""
+        )
+        secrets = (it for entry in configuration.all_servers() for it in _secrets(entry))
+        return Redactor(secrets).text("\n".join(lines))
+
+    def make(self, imported: Collection[str]) -> bool:
+        """Make it for the servers that were imported; return whether that changed the file.
+
+        Args:
+            imported: Their names in our file.
+
+        Raises:
+            SetupError: The configuration cannot be changed.
+        """
+        configuration = Configuration.read(self.client)
+        moved = [theirs for theirs, name in self.names.items() if name in imported]
+        return configuration.write(self._edited(configuration, moved))
+
+    def _edited(self, configuration: Configuration, moved: Collection[str]) -> str:
+        if not self.client.moves:
+            return configuration.edited((), freeact_entry())
+        entries = [it for it in configuration.servers() if it.name in moved]
+        entry = own_entry(self.roots, handed_on(entries, self.client))
+        return configuration.edited([it.name for it in entries], entry)
+
+
+def _secrets(entry: ServerEntry) -> Iterator[tuple[str, str]]:
+    for key in ("env", "headers"):
+        try:
+            values = entry.mapping(key)
+        except ServerError:
+            continue
+        # A reference to a variable is no secret.
+        yield from ((name, it) for name, it in values.items() if "${" not in it)

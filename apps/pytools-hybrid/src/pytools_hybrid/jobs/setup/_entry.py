@@ -1,0 +1,86 @@
+"""Our own entry in a client's configuration, and how it is recognized."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NAME = "pytools"
+
+_COMMAND = "pytools-hybrid"
+_MODULE = "pytools_hybrid"
+
+
+def own_entry(roots: Sequence[Path], env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the entry that starts our server.
+
+    Args:
+        roots: The trees of tools that it serves.
+        env: Variables that the client hands on to it.
+    """
+    command, *before = own_command()
+    args = [*before, "serve"]
+    for root in roots:
+        args += ["--root", str(root)]
+    return {"command": command, "args": args} | ({"env": dict(env)} if env else {})
+
+
+def freeact_entry() -> dict[str, Any]:
+    """Return the entry for freeact, which fills in where its tools are."""
+    command, *before = own_command()
+    env = {"PYTOOLS_DIR": "${PYTOOLS_DIR}", "PYTOOLS_DB_PATH": "${PYTOOLS_DB_PATH}"}
+    env |= {"PYTOOLS_SYNC": "true", "PYTOOLS_WATCH": "true"}
+    return {"command": command, "args": [*before, "serve"], "env": env}
+
+
+def own_command() -> tuple[str, ...]:
+    """Return what starts this copy of the program, whatever the PATH of a client is."""
+    beside = Path(sys.executable).with_name(_COMMAND)
+    for program in (beside, beside.with_suffix(".exe")):
+        if program.is_file():
+            return (str(program),)
+    return (sys.executable, "-m", _MODULE)
+
+
+def merged(entry: dict[str, Any], existing: Mapping[str, Any]) -> dict[str, Any]:
+    """Return our entry with what its user has added to an existing one."""
+    start, before = entry["args"].index("serve") + 1, _texts(existing.get("args"))
+    ours, theirs = (
+        entry["args"][start:],
+        before[before.index("serve") + 1 :] if "serve" in before else [],
+    )
+    args = theirs if set(ours) <= set(theirs) else [*ours, *theirs]
+    made = {**existing, **entry, "args": [*entry["args"][:start], *args]}
+    if env := {**entry.get("env", {}), **(existing.get("env") or {})}:
+        made["env"] = env
+    return made
+
+
+def is_ours(name: str, definition: object) -> bool:
+    """Return whether an entry is for our server, however it was written."""
+    if not isinstance(definition, dict):
+        return False
+    entry = cast("dict[str, object]", definition)
+    command, args = _base(entry.get("command")), _texts(entry.get("args"))
+    if command == _COMMAND or (name == NAME and "url" in entry):
+        return True
+    pairs = list(pairwise(args))
+    return any(
+        (first == "-m" and second.partition(".")[0] == _MODULE)
+        or (_base(first) == _COMMAND and second == "serve")
+        for first, second in pairs
+    )
+
+
+def _base(program: object) -> str:
+    # Windows' paths are read on every system.
+    return str(program).replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+
+
+def _texts(value: object) -> list[str]:
+    return [str(it) for it in cast("list[object]", value)] if isinstance(value, list) else []

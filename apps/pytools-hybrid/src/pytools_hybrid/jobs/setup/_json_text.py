@@ -1,0 +1,169 @@
+"""Changing members of objects in JSON as text, so that comments and everything else stay."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+_TOKEN = re.compile(
+    r'(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL
+)
+_INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Member:
+    key: str
+    start: int
+    value: int
+    end: int
+    comma: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Object:
+    """Where an object stands in a text; `end` is its closing bracket's place."""
+
+    end: int = 0
+    members: list[_Member] = field(default_factory=list[_Member])
+
+    def member(self, key: str) -> _Member | None:
+        return next((it for it in self.members if it.key == key), None)
+
+
+def cut_members(
+    text: str, path: Sequence[str], names: Collection[str]
+) -> tuple[str, dict[str, str]]:
+    """Cut members out of an object.
+
+    Args:
+        text: A document that is valid, comments and trailing commas allowed.
+        path: The keys that lead to the object.
+        names: The members; those that are not there are passed over.
+
+    Returns:
+        The text without them, and the text of each one's value.
+    """
+    found = _find(text, path)
+    if found is None:
+        return text, {}
+    cut = [it for it in found.members if it.key in names]
+    kept = [it for it in found.members if it.key not in names]
+    spans = [_span(text, it) for it in cut]
+    last = found.members[-1] if found.members else None
+    if kept and last in cut and last.comma is None and kept[-1].comma is not None:
+        # The last one that is kept has no comma after it either.
+        spans.append((kept[-1].comma, kept[-1].comma + 1))
+    values = {it.key: text[it.value : it.end] for it in cut}
+    for start, end in sorted(spans, reverse=True):
+        text = text[:start] + text[end:]
+    return text, values
+
+
+def add_members(text: str, path: Sequence[str], members: Mapping[str, str]) -> str:
+    """Add members at the end of an object, which is made where it is missing.
+
+    Args:
+        text: A document that is valid, comments and trailing commas allowed.
+        path: The keys that lead to the object.
+        members: The text of each one's value.
+    """
+    if not members:
+        return text
+    found = _find(text, path)
+    if found is None:
+        text = add_members(text, path[:-1], {path[-1]: "{}"})
+        return add_members(text, path, members)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    unit = indent_of(text)
+    inner = newline + unit * (len(path) + 1)
+    added = f",{inner}".join(
+        f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
+    )
+    content = text[: found.end].rstrip()
+    # On its own line, also after a comment that ends with the line.
+    after = text[len(content) :]
+    if not after[: found.end - len(content)].strip(" \t"):
+        after = newline + unit * len(path) + text[found.end :]
+    if found.members and found.members[-1].comma is None:
+        end = found.members[-1].end
+        content = f"{content[:end]},{content[end:]}"
+    return f"{content}{inner}{added}{after}"
+
+
+def value_text(value: object, text: str, depth: int) -> str:
+    """Return a value as JSON that fits into a text at a depth."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    unit = indent_of(text)
+    made = json.dumps(value, indent=unit, ensure_ascii=False)
+    return made.replace("\n", newline + unit * depth)
+
+
+def indent_of(text: str) -> str:
+    """Return what a text is indented with."""
+    found = _INDENT.search(text)
+    return found[1] if found else "  "
+
+
+def _span(text: str, member: _Member) -> tuple[int, int]:
+    """Return what goes with a member: its comma, and its lines where nothing else is on them."""
+    start, end = member.start, member.end if member.comma is None else member.comma + 1
+    before = text[:start].rstrip(" \t")
+    after = text[end:].lstrip(" \t")
+    if before.endswith("\n") and after.startswith(("\n", "\r\n")):
+        return len(before), len(text) - len(after) + after.index("\n") + 1
+    return start, end
+
+
+def _find(text: str, path: Sequence[str]) -> _Object | None:
+    start = next(it.start() for it in _tokens(text, 0))
+    found = _object(text, start)
+    for key in path:
+        member = found.member(key)
+        if member is None:
+            return None
+        found = _object(text, member.value)
+    return found
+
+
+def _tokens(text: str, start: int) -> Iterator[re.Match[str]]:
+    return (it for it in _TOKEN.finditer(text, start) if it["comment"] is None)
+
+
+def _object(text: str, start: int) -> _Object:
+    made = _Object()
+    depth = 0
+    key: re.Match[str] | None = None
+    value = end = -1
+
+    def close(comma: int | None) -> None:
+        if key is not None:
+            name: str = json.loads(key[0])
+            made.members.append(
+                _Member(key=name, start=key.start(), value=value, end=end, comma=comma)
+            )
+
+    for token in _tokens(text, start):
+        mark = token[0]
+        if mark in "}]":
+            depth -= 1
+            if depth == 0:
+                close(None)
+                made.end = token.start()
+                break
+        if depth == 1 and mark == ",":
+            close(token.start())
+            key, value = None, -1
+        elif depth == 1 and key is None:
+            key = token
+        elif depth >= 1 and not (depth == 1 and mark == ":" and value < 0):
+            value = token.start() if value < 0 else value
+            end = token.end()
+        if mark in "{[":
+            depth += 1
+    return made
