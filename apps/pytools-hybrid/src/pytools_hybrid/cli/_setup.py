@@ -13,7 +13,7 @@ import typer
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._import import GRACE_SECONDS, import_into
 from pytools_hybrid.cli._options import Root
-from pytools_hybrid.cli._run import is_folder, run, settings_from
+from pytools_hybrid.cli._run import run, settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import print_lines, say
 
@@ -72,6 +72,7 @@ def setup(
     Without --root the tools are written to a folder beside the servers' file.
     """
     from pytools_hybrid.jobs.setup import NAME, Change, ServersFile, SetupError, own_entry
+    from pytools_hybrid.settings import is_folder
 
     file = Path(os.path.abspath((servers or _own_folder() / "servers.json").expanduser()))  # noqa: PTH100
     settings = settings_from(root=root)
@@ -140,9 +141,7 @@ def _is_agreed(changes: Sequence[Change], *, yes: bool) -> bool:
     return typer.confirm("Make these changes?", err=True)
 
 
-def _imported(
-    names: set[str], file: Path, roots: Sequence[Path], settings: Settings
-) -> set[str]:
+def _imported(names: set[str], file: Path, roots: Sequence[Path], settings: Settings) -> set[str]:
     """Import servers by their names, and return those that have tools now."""
     from toolimport import ImportOptions
 

@@ -56,7 +56,8 @@ def merged(entry: dict[str, Any], existing: Mapping[str, Any]) -> dict[str, Any]
     )
     args = theirs if set(ours) <= set(theirs) else [*ours, *theirs]
     made = {**existing, **entry, "args": [*entry["args"][:start], *args]}
-    if env := {**entry.get("env", {}), **(existing.get("env") or {})}:
+    env: dict[str, Any] = {**entry.get("env", {}), **(existing.get("env") or {})}
+    if env:
         made["env"] = env
     return made
 

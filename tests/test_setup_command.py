@@ -1,0 +1,176 @@
+"""`pytools-hybrid setup`: a client's servers become ours, and go back."""
+
+import json
+import sys
+
+import pytest
+from pytools_hybrid.cli import main
+
+SERVER = '''\
+from mcp.server.mcpserver import MCPServer
+
+app = MCPServer("clock")
+
+@app.tool()
+def current_time(city: str) -> str:
+    """Tell what time it is in a city."""
+    return "noon"
+
+app.run("stdio")
+'''
+KEY = "sk-4f9a8b7c6d5e4f3a2b1c"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clock.py").write_text(SERVER)
+    (tmp_path / ".cursor").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def cursor(home):
+    file = home / ".cursor" / "mcp.json"
+    clock = json.dumps({"command": sys.executable, "args": ["clock.py"], "env": {"API_KEY": KEY}})
+    file.write_bytes(
+        b"{\r\n  // mine\r\n"
+        b'  "mcpServers": {\r\n    "clock": ' + clock.encode() + b", // noon\r\n"
+        b'    "gone": {"command": "no-such-program"}\r\n  }\r\n}\r\n'
+    )
+    return file
+
+
+@pytest.fixture
+def setup(capsys):
+    def run_setup(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["setup", *map(str, arguments)])
+        shown = capsys.readouterr()
+        return ended.value.code, shown.out, shown.err
+
+    return run_setup
+
+
+def test_a_server_that_was_imported_is_ours_and_one_that_was_not_stays(setup, cursor, home):
+    before = cursor.read_bytes()
+    status, shown, said = setup("cursor", "--yes")
+    assert status == 1
+    assert "gone stays as it is" in said
+    assert KEY not in shown + said
+
+    text = cursor.read_text()
+    assert "// mine" in text
+    servers = text.partition("_mcpServers_before_pytools")
+    assert '"gone"' in servers[0]
+    assert '"pytools"' in servers[0]
+    assert '"clock"' in servers[2]
+    ours = home / ".config" / "pytools-hybrid"
+    assert list(json.loads((ours / "servers.json").read_text())["mcpServers"]) == ["clock"]
+    assert (ours / "tools" / "mcptools" / "clock" / "current_time.py").exists()
+
+    assert setup("cursor", "--undo")[0] == 0
+    assert cursor.read_bytes() == before
+    assert [it.name for it in cursor.parent.iterdir()] == ["mcp.json"]
+
+
+def test_a_second_run_changes_nothing(setup, cursor):
+    cursor.write_text(
+        json.dumps({"mcpServers": {"clock": {"command": sys.executable, "args": ["clock.py"]}}})
+    )
+    assert setup("--yes")[0] == 0
+    before = cursor.read_bytes()
+    status, shown, said = setup("--yes")
+    assert (status, shown) == (0, "")
+    assert "nothing to change" in said
+    assert cursor.read_bytes() == before
+
+
+def test_what_a_client_has_changed_since_is_kept_by_undo(setup, cursor):
+    cursor.write_text('{"theme": "dark"}')
+    assert setup("cursor", "--yes")[0] == 0
+    changed = json.loads(cursor.read_text()) | {"theme": "light"}
+    cursor.write_text(json.dumps(changed))
+    assert "has been changed since" in setup("cursor", "--undo")[2]
+    assert json.loads(cursor.read_text()) == {"theme": "light", "mcpServers": {}}
+
+
+def test_a_file_that_did_not_exist_is_gone_after_undo_and_a_link_stays_a_link(setup, cursor, home):
+    cursor.unlink()
+    setup("cursor", "--yes")
+    assert setup("cursor", "--undo")[0] == 0
+    assert not cursor.exists()
+
+    (home / "dotfiles.json").write_text("{}")
+    cursor.symlink_to(home / "dotfiles.json")
+    setup("cursor", "--yes")
+    assert cursor.is_symlink()
+    assert "pytools" in (home / "dotfiles.json").read_text()
+    setup("cursor", "--undo")
+    assert (home / "dotfiles.json").read_text() == "{}"
+
+
+def test_nothing_is_changed_without_a_yes(setup, cursor):
+    before = cursor.read_bytes()
+    status, shown, said = setup("cursor")
+    assert status == 1
+    assert '+    "pytools": {' in shown
+    assert "--yes" in said
+    assert cursor.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [('{"mcpServers": {', "not valid JSON"), ("[]", "must contain a JSON object"),
+     ('{"mcpServers": []}', "must be an object")],
+)  # fmt: skip
+def test_a_broken_file_is_left_as_it_is(setup, cursor, content, reason):
+    cursor.write_text(content)
+    status, _, said = setup("cursor", "--yes")
+    assert status == 1
+    assert reason in said
+    assert cursor.read_text() == content
+
+
+def test_a_read_only_file_is_left_as_it_is(setup, cursor):
+    cursor.chmod(0o444)
+    status, _, said = setup("cursor", "--yes")
+    assert status == 1
+    assert "read-only" in said
+
+
+def test_our_own_entry_is_updated_and_never_imported(setup, cursor):
+    ours = {"command": "pytools-hybrid", "args": ["serve", "--root", "/mine"], "env": {"A": "b"}}
+    cursor.write_text(json.dumps({"mcpServers": {"search": ours}}))
+    before = cursor.read_bytes()
+    assert setup("cursor", "--yes")[0] == 0
+    servers = json.loads(cursor.read_text())["mcpServers"]
+    assert list(servers) == ["search"]
+    assert servers["search"]["args"][-2:] == ["--root", "/mine"]
+    assert servers["search"]["env"] == {"A": "b"}
+    setup("cursor", "--undo")
+    assert cursor.read_bytes() == before
+
+
+def test_the_entry_for_any_other_client_is_printed(setup, home):
+    status, shown, _ = setup("--print")
+    entry = json.loads(shown)["mcpServers"]["pytools"]
+    assert status == 0
+    assert entry["args"][-2:] == ["--root", str(home / ".config" / "pytools-hybrid" / "tools")]
+
+
+def test_freeact_gets_our_entry_and_keeps_its_servers(setup, home):
+    file = home / ".freeact" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('# mine\n[agent.ptc_servers.time]\ncommand = "uvx"\n')
+    before = file.read_bytes()
+    assert setup("freeact", "--yes")[0] == 0
+    assert "[agent.mcp_servers.pytools]" in file.read_text()
+    assert setup("freeact", "--yes")[1] == ""
+    setup("freeact", "--undo")
+    assert file.read_bytes() == before
