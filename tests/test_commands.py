@@ -396,7 +396,7 @@ def test_completion_knows_the_commands(run):
         _PYTOOLS_HYBRID_COMPLETE="complete_bash", COMP_WORDS="pytools-hybrid se", COMP_CWORD="1"
     )
 
-    assert result.stdout.split() == ["search", "serve"]
+    assert result.stdout.split() == ["search", "setup", "serve"]
 
 
 def test_every_command_teaches_by_example(run):
