@@ -469,12 +469,13 @@ def platforms(session: nox.Session) -> None:
 def api(session: nox.Session) -> None:
     """What a user would have to change since the last release, or should be told, is told."""
     _sync(session, "--only-group=release")
-    session.run("python", "-m", "release.public_api")
-    session.run("python", "-m", "release.fragments")
+    session.run("python", "-m", "release", "check")
 
 
-@nox.session
+@nox.session(requires=["wheels"])
 def release(session: nox.Session) -> None:
-    """All packages released in their order to an index of this machine, and used from there."""
+    """What is built is what an index takes; with a tag's name, `dist/` gets what it uploads."""
     _sync(session, "--only-group=release")
-    session.run("python", "-m", "release", *session.posargs)
+    session.run("twine", "check", "--strict", *map(str, sorted(DIST.glob("*-*"))))
+    if session.posargs:
+        session.run("python", "-m", "release", "make", *session.posargs)

@@ -1,67 +1,88 @@
-"""The notes of a version, from a package's CHANGELOG.md and the fragments in its `changes/`.
-
-python -m release.changelog toolscan            prints what this version's section says, or would
-python -m release.changelog toolscan --build    writes the section and removes the fragments
-"""
+"""A package's CHANGELOG.md, and the fragments in `changes/` that become its next section."""
 
 import re
 import sys
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-from release.processes import ReleaseError, run, say, status
-from release.projects import Project, named, parser
-from release.waiting import SETTINGS, malformed, untold
+from release.processes import ReleaseError, run
+from release.projects import Project
 
-_HEADING = re.compile(r"^## (\S+)(?: - (.+))?$", re.M)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """What the changelog says about one version."""
-
-    dated: date | None
-    text: str
-
-    @property
-    def types(self) -> set[str]:
-        """What kinds of changes it tells of, as fragments name them."""
-        return {heading.lower() for heading in re.findall(r"^### (\w+)$", self.text, re.MULTILINE)}
+_SETTINGS = Path(__file__).with_name("towncrier.toml")
+TYPES = tuple(
+    it["name"].lower()
+    for it in tomllib.loads(_SETTINGS.read_text("utf-8"))["tool"]["towncrier"]["type"]
+)
+# Stricter than towncrier, which passes over what it cannot read and takes an editor's copies up.
+_NAME = re.compile(rf"(?:\+[\w-]+|[1-9]\d*)\.({'|'.join(TYPES)})(?:\.[1-9]\d*)?\.md", re.ASCII)
+# A heading, or text without a bullet, would break the section into which it is put.
+_BULLETS = re.compile(r"- \S.*(?:\n(?:- \S.*|  .*\S.*|[ \t]*))*")
+_HEADING = re.compile(r"^## (\S+)(?: - .+)?$", re.MULTILINE)
 
 
-def sections(project: Project) -> list[Section]:
-    """Give what is written under headings of the present version, of which there should be one."""
-    try:
-        _, *parts = _HEADING.split(project.changelog.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReleaseError(f"{project.changelog} cannot be read: {error}") from None
-    return [
-        Section(dated=_dated(dated), text=text.strip())
-        for number, dated, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-        if number == str(project.version)
-    ]
+def section(project: Project) -> str | None:
+    """Return what is written under the heading of the present version, or None without one."""
+    _, *parts = _HEADING.split(project.changelog.read_text("utf-8"))
+    written = dict(zip(parts[::2], parts[1::2], strict=True))
+    text = written.get(str(project.version))
+    return text and text.strip()
 
 
-def section(project: Project) -> Section | None:
-    """Give the section of the present version, or None without one."""
-    return next(iter(sections(project)), None)
+def types_told(project: Project) -> set[str]:
+    """Return the types of changes that the section of the present version tells of."""
+    return {it.lower() for it in re.findall(r"^### (\w+)$", section(project) or "", re.MULTILINE)}
+
+
+def types_waiting(project: Project) -> set[str]:
+    """Return the types of the fragments."""
+    return {found[1] for path in _fragments(project) if (found := _NAME.fullmatch(path.name))}
+
+
+def untold(project: Project) -> list[Path]:
+    """Return what users are still to be told of, and whatever else lies there."""
+    found = ((path, _NAME.fullmatch(path.name)) for path in _fragments(project))
+    return [path for path, name in found if name is None or name[1] != "internal"]
+
+
+def malformed(project: Project) -> Iterator[str]:
+    """Yield what lies in `changes/` and cannot become a part of the changelog."""
+    for path in _fragments(project):
+        place = path.relative_to(project.folder.parents[1])
+        if not _NAME.fullmatch(path.name):
+            yield (
+                f"{place} is no fragment: name it +WHAT.TYPE.md or ISSUE.TYPE.md (TYPE is "
+                f"{', '.join(TYPES)}), or remove it"
+            )
+            continue
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            yield f"{place} cannot be read: {error}"
+            continue
+        if not _BULLETS.fullmatch(text):
+            yield f"{place} is no list: write bullets (`- …`) with their further lines indented"
 
 
 def build(project: Project, root: Path) -> None:
-    """Make the section of the present version of the fragments, which are removed."""
+    """Make the section of the present version of the fragments, which are removed.
+
+    Raises:
+        ReleaseError: There are none, or one cannot become a part of the changelog.
+    """
     if not untold(project):
         raise ReleaseError(f"{project.name} has no fragments: there is nothing to tell its users")
     _towncrier(project, root, "--yes")
 
 
 def notes(project: Project, root: Path) -> str:
-    """Give what this version's section says, or would say if it were built now."""
-    written = section(project)
-    if written is not None:
-        return written.text
-    drafted = _towncrier(project, root, "--draft")
-    return drafted.split("\n", 1)[1].strip()
+    """Return what this version's section says, or would say if it were built now."""
+    return section(project) or _towncrier(project, root, "--draft").split("\n", 1)[1].strip()
+
+
+def _fragments(project: Project) -> list[Path]:
+    return sorted(project.folder.glob("changes/*"))
 
 
 def _towncrier(project: Project, root: Path, *arguments: str) -> str:
@@ -70,34 +91,7 @@ def _towncrier(project: Project, root: Path, *arguments: str) -> str:
         raise ReleaseError(*wrong)
     return run(
         sys.executable, "-m", "towncrier", "build", *arguments,
-        "--config", SETTINGS, "--dir", project.folder,
+        "--config", _SETTINGS, "--dir", project.folder,
         "--version", str(project.version), "--date", datetime.now(UTC).date().isoformat(),
         cwd=root,
     )  # fmt: skip
-
-
-def _dated(text: str | None) -> date | None:
-    try:
-        return date.fromisoformat(text or "")
-    except ValueError:
-        return None
-
-
-def main() -> int:
-    """Print or write the notes of the version that a package has."""
-    options = parser(__doc__)
-    options.add_argument("package", help="its name on an index")
-    options.add_argument("--build", action="store_true", help="write them into CHANGELOG.md")
-    chosen = options.parse_args()
-    try:
-        project = named(chosen.package, chosen.root)
-        if chosen.build:
-            build(project, chosen.root)
-        say(notes(project, chosen.root))
-    except ReleaseError as error:
-        return status(error.args)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,21 +1,16 @@
-"""The packages of the workspace: where they are, which versions they have, who needs whom.
+"""The packages of the workspace: where they are, which versions they have, who needs whom."""
 
-python -m release.projects      lists them in the order in which they are released
-"""
-
-import argparse
-import sys
 import tomllib
-from dataclasses import dataclass, replace
-from graphlib import CycleError, TopologicalSorter
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from release.processes import ReleaseError, say, status
+from release.processes import ReleaseError
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,41 +36,32 @@ class Project:
         return self.folder / "CHANGELOG.md"
 
     @property
-    def fragments(self) -> list[Path]:
-        """What the next section of the changelog will be made of, and whatever lies there."""
-        return sorted(self.folder.glob("changes/*"))
-
-    @property
     def source(self) -> Path:
         """The package that is imported."""
         return self.folder / "src" / self.module
 
 
 def read_projects(root: Path = ROOT) -> dict[str, Project]:
-    """Give the packages of a workspace by name, each after the siblings that it needs."""
-    workspace = _read(root / "pyproject.toml")["tool"]["uv"]["workspace"]
-    files = [
-        path
-        for pattern in workspace["members"]
+    """Return the packages of a workspace by name, each after the siblings that it needs."""
+    settings = [
+        _read(path)
+        for pattern in _read(root / "pyproject.toml")["tool"]["uv"]["workspace"]["members"]
         for path in sorted(root.glob(f"{pattern}/pyproject.toml"))
     ]
-    read = [_project(path) for path in files]
-    names = {project.name for project in read}
-    found = {project.name: replace(project, siblings=_ours(project, names)) for project in read}
+    names: set[str] = {canonicalize_name(it["project"]["name"]) for it in settings}
+    found = {it.name: it for it in (_project(each, names) for each in settings)}
     order = TopologicalSorter(
         {name: [it.name for it in project.siblings] for name, project in found.items()}
     )
-    try:
-        return {name: found[name] for name in order.static_order()}
-    except CycleError as error:
-        raise ReleaseError(
-            f"none of these can be released first, since each needs the next: "
-            f"{', '.join(error.args[1])}"
-        ) from None
+    return {name: found[name] for name in order.static_order()}
 
 
 def named(name: str, root: Path = ROOT) -> Project:
-    """Give one package by the name that it has on an index."""
+    """Return one package by the name that it has on an index.
+
+    Raises:
+        ReleaseError: There is no such package.
+    """
     projects = read_projects(root)
     try:
         return projects[canonicalize_name(name)]
@@ -85,66 +71,24 @@ def named(name: str, root: Path = ROOT) -> Project:
         ) from None
 
 
-def with_siblings(project: Project, projects: dict[str, Project]) -> set[str]:
-    """Give the names of a package and of every sibling that is installed with it."""
-    return {project.name}.union(
-        *(with_siblings(projects[sibling.name], projects) for sibling in project.siblings)
-    )
-
-
-def _project(path: Path) -> Project:
-    content = _read(path)
-    try:
-        project = content["project"]
-        extras = project.get("optional-dependencies", {}).values()
-        needed = [*project.get("dependencies", []), *(line for extra in extras for line in extra)]
-        backend = content.get("tool", {}).get("uv", {}).get("build-backend", {})
-        return Project(
-            name=canonicalize_name(project["name"]),
-            folder=path.parent,
-            module=backend.get("module-name", project["name"].replace("-", "_")),
-            version=Version(project["version"]),
-            siblings=tuple(map(Requirement, needed)),
-        )
-    except KeyError as error:
-        raise ReleaseError(f"{path} has no {error}: write it") from None
-    except (InvalidRequirement, InvalidVersion) as error:
-        raise ReleaseError(f"{path} cannot be read: {error}") from None
-
-
-def _ours(project: Project, names: set[str]) -> tuple[Requirement, ...]:
-    """Give the requirements that are siblings, by the names that those have."""
-    for requirement in project.siblings:
+def _project(settings: dict[str, Any], names: set[str]) -> Project:
+    project = settings["project"]
+    extras = project.get("optional-dependencies", {}).values()
+    needed = [*project.get("dependencies", []), *(line for extra in extras for line in extra)]
+    requirements = [*map(Requirement, needed)]
+    for requirement in requirements:
         requirement.name = canonicalize_name(requirement.name)
-    # An extra may name the package itself, with another extra.
-    return tuple(it for it in project.siblings if it.name in names - {project.name})
+    name = canonicalize_name(project["name"])
+    backend = settings.get("tool", {}).get("uv", {}).get("build-backend", {})
+    return Project(
+        name=name,
+        folder=settings["folder"],
+        module=backend.get("module-name", project["name"].replace("-", "_")),
+        version=Version(project["version"]),
+        # An extra may name the package itself, with another extra.
+        siblings=tuple(it for it in requirements if it.name in names - {name}),
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ReleaseError(f"{path} cannot be read: {error}") from None
-
-
-def parser(description: str | None) -> argparse.ArgumentParser:
-    """Give the options that every program here has."""
-    made = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    made.add_argument("--root", type=Path, default=ROOT, help="the workspace (this one)")
-    return made
-
-
-def main() -> int:
-    """List the packages."""
-    try:
-        for each in read_projects(parser(__doc__).parse_args().root).values():
-            say(" ".join([each.name, str(each.version), *map(str, each.siblings)]))
-    except ReleaseError as error:
-        return status(error.args)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return tomllib.loads(path.read_text("utf-8")) | {"folder": path.parent}

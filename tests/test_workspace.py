@@ -144,6 +144,19 @@ def test_every_other_dependency_has_a_floor_or_is_pinned(project):
         assert operators & {">=", "=="}, requirement
 
 
+@pytest.mark.parametrize("package", PACKAGES.values(), ids=NAMES)
+def test_a_package_has_what_an_index_and_type_checkers_look_for(package):
+    project = tomllib.loads((package.folder / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert project["license"] == "Apache-2.0"
+    assert "LICENSE" in project["license-files"]
+    assert all((package.folder / name).is_file() for name in project["license-files"])
+    assert (package.source / "py.typed").is_file()
+    # PyPI shows the README as it is, where a relative link leads nowhere.
+    readme = (package.folder / project["readme"]).read_text("utf-8")
+    assert not re.findall(r"\]\((?!https?:|mailto:|#)[^)\n]*\)", readme)
+
+
 @pytest.mark.parametrize(("place", "entry"), LISTS.items(), ids=LISTS)
 def test_every_list_of_the_packages_has_each_of_them(place, entry):
     text = (ROOT / place).read_text("utf-8")
