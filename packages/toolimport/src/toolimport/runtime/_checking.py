@@ -38,7 +38,7 @@ def problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[s
 
 @lru_cache(_VALIDATORS)
 def _validator(text: str) -> Any:  # noqa: ANN401 - a library without types
-    from jsonschema.validators import extend, validator_for  # type: ignore[import-untyped]
+    from jsonschema import validators  # type: ignore[import-untyped]
     from referencing import Registry
 
     from toolimport.connect._schemas import output_schema
@@ -47,8 +47,10 @@ def _validator(text: str) -> Any:  # noqa: ANN401 - a library without types
     if schema is None:
         return None
     unchecked = dict.fromkeys(("pattern", "patternProperties"), _nothing)
+    library = cast("Any", validators)
+    validator = library.extend(library.validator_for(schema), unchecked)
     # With an empty registry no reference leads out of the schema.
-    return extend(validator_for(schema), unchecked)(schema, registry=Registry())
+    return validator(schema, registry=cast("Any", Registry)())
 
 
 def _nothing(*_: object) -> Iterator[Any]:
