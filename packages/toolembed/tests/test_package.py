@@ -57,4 +57,4 @@ def test_each_extra_of_a_provider_is_one_of_the_package():
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text("utf-8"))["project"]
     extras = {provider.extra for provider in PROVIDERS.values() if provider.extra}
 
-    assert extras | {"pydantic-ai"} == set(project["optional-dependencies"])
+    assert extras | {"accurate", "pydantic-ai"} == set(project["optional-dependencies"])

@@ -5,8 +5,9 @@ A name becomes an embedder, and whatever has texts without a vector is embedded 
     embedder = create_embedder("static")
     await embed_pending(store, embedder, limits=embedder.limits)
 
-Embedders: `create_embedder`, `StaticEmbedder`, `stand_in`; the `Embedder` protocol, and
-`LimitedEmbedder` for one that has `EmbeddingLimits`. `toolembed.testing.check_embedder` checks one,
+Embedders: `create_embedder`, `StaticEmbedder`, `AccurateEmbedder` (`has_accurate_weights`),
+`stand_in`; the `Embedder` protocol, and `LimitedEmbedder` for one that has `EmbeddingLimits`.
+`toolembed.testing.check_embedder` checks one,
 `toolembed.pydantic_ai` has the offline model for pydantic-ai's own `Embedder`.
 Embedding a store: `embed_pending`, `EmbeddingReport`, `RefusedText`; what it asks of a store,
 `PendingTexts` and `WorkLease`.
@@ -31,6 +32,7 @@ from toolembed.errors import (
 )
 
 if TYPE_CHECKING:
+    from toolembed._accurate import AccurateEmbedder, has_accurate_weights
     from toolembed._backoff import Backoff, CircuitBreaker
     from toolembed._create import create_embedder, stand_in
     from toolembed._downloads import DownloadedModel, download_model, downloaded_models
@@ -60,6 +62,7 @@ else:
 
 
 __all__ = [
+    "AccurateEmbedder",
     "Backoff",
     "CircuitBreaker",
     "DimensionsError",
@@ -81,6 +84,7 @@ __all__ = [
     "download_model",
     "downloaded_models",
     "embed_pending",
+    "has_accurate_weights",
     "ollama_address",
     "stand_in",
     "without_keys",
@@ -89,6 +93,7 @@ __all__ = [
 _HOMES = {
     name: module
     for module, names in {
+        "_accurate": "AccurateEmbedder has_accurate_weights",
         "_backoff": "Backoff CircuitBreaker",
         "_create": "create_embedder stand_in",
         "_downloads": "DownloadedModel download_model downloaded_models",

@@ -6,9 +6,10 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
+from toolembed._accurate import AccurateEmbedder
 from toolembed._provider import ProviderEmbedder
-from toolembed._static import DIMENSIONS, MODEL_ID, StaticEmbedder
-from toolembed.providers import OFFLINE, Remedies, is_provider, provider_of
+from toolembed._static import MODEL_ID, StaticEmbedder
+from toolembed.providers import ACCURATE, OFFLINE, Remedies, is_provider, provider_of
 
 if TYPE_CHECKING:
     from toolembed.protocols import LimitedEmbedder
@@ -31,11 +32,12 @@ def create_embedder(
     """Return the embedder for a model's name; nothing is loaded or connected yet.
 
     Args:
-        model: `static` for the offline default, `none` for no vectors, `test` for
-            pydantic-ai's test model, or a pydantic-ai model string (`openai:…`).
+        model: `static` for the offline default, `accurate` for the larger offline model (extra
+            `accurate`), `none` for no vectors, `test` for pydantic-ai's test model, or a
+            pydantic-ai model string (`openai:…`).
         dimensions: The length of the vectors, where the model lets one choose.
-        requests_per_minute: How many requests the provider's plan allows; None where nobody
-            counts. The offline default makes none.
+        requests_per_minute: How many requests the provider's plan allows; None for any number.
+            The offline models make none.
         device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
         remedies: What its errors tell people to do.
 
@@ -47,10 +49,11 @@ def create_embedder(
     """
     if model == "none":
         return None
-    if model == OFFLINE:
-        if dimensions not in (None, DIMENSIONS):
-            _log.warning("%s has %d dimensions; %d is ignored", model, DIMENSIONS, dimensions)
-        return StaticEmbedder()
+    if model in (OFFLINE, ACCURATE):
+        ours = StaticEmbedder() if model == OFFLINE else AccurateEmbedder(remedies=remedies)
+        if dimensions not in (None, ours.dimensions):
+            _log.warning("%s has %d dimensions; %d is ignored", model, ours.dimensions, dimensions)
+        return ours
     return ProviderEmbedder(
         model,
         dimensions=dimensions,
@@ -83,7 +86,9 @@ def stand_in(
     provider = model_id.partition(":")[0]
     if provider != wanted.partition(":")[0] or provider_of(model_id).downloads:
         return None
-    if provider == OFFLINE or not (provider_of(model_id).embeds or is_provider(provider)):
+    if provider in (OFFLINE, ACCURATE) or not (
+        provider_of(model_id).embeds or is_provider(provider)
+    ):
         return None
     model, dimensions = _parsed(model_id)
     return ProviderEmbedder(model, dimensions=dimensions, remedies=remedies)

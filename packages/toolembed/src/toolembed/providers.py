@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 __all__ = [
+    "ACCURATE",
     "OFFLINE",
     "PROVIDERS",
     "TEST_MODEL",
@@ -35,10 +36,13 @@ __all__ = [
 OFFLINE = "static"
 """The model that comes with the installation and works offline."""
 
+ACCURATE = "accurate"
+"""The model whose weights come with the extra of this name; it works offline, too."""
+
 TEST_MODEL = "test"
 """pydantic-ai's own model for tests."""
 
-_OURS = (OFFLINE, "none")
+_OURS = (OFFLINE, ACCURATE, "none")
 # It stands before the name of a provider, and takes what that one takes.
 _GATEWAY = "gateway/"
 _COMPARED = 100
@@ -223,7 +227,8 @@ class Remedies:
     def to_install(self, model: str) -> str:
         """Return the command that installs what a model needs."""
         provider = provider_of(model)
-        wanted = [f"{self.distribution}[{provider.extra or 'pydantic-ai'}]"]
+        extra = ACCURATE if model == ACCURATE else provider.extra or "pydantic-ai"
+        wanted = [f"{self.distribution}[{extra}]"]
         if provider.has_own_extra:
             wanted.append(f"pydantic-ai-slim[{_name(model)}]")
         return " ".join(["pip install", *(f'"{each}"' for each in wanted)])

@@ -1,0 +1,137 @@
+"""A transformer of BERT's kind in numpy alone (Devlin et al. 2019).
+
+Its weights are in 8 bits with a scale for each output. They become floats when they are loaded;
+those of the word pieces, most of the file, only as they are used.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toolembed._wordpieces import WordPieces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Array = np.ndarray[Any, Any]
+
+__all__ = ["Transformer"]
+
+LONGEST = 96
+"""The most pieces of a text that are read, as in training."""
+
+_START, _END = 101, 102
+_HEADS = 12
+# Texts of about the same length go together: padding is computed like everything else.
+_PIECES_TOGETHER = 1024
+_TINY = 1e-12
+_HIDDEN = np.float32(1e4)
+_KINDS = {"I8": "|i1", "F16": "<f2"}
+
+
+class Transformer:
+    """Returns unit vectors of texts: the mean of the last layer's states.
+
+    Args:
+        weights: A safetensors file, as benchmarks/quality/train writes it.
+
+    Raises:
+        ValueError: The weights are not those of such a model.
+    """
+
+    def __init__(self, weights: bytes) -> None:
+        self._pieces = WordPieces()
+        try:
+            self._weights = _floats(weights)
+            self._width = self._weights["norm.bias"].size
+        except (KeyError, TypeError, struct.error) as error:
+            raise ValueError(f"these are no weights of a transformer: {error!r}") from error
+        self._layers = sum(name.endswith(".qkv.bias") for name in self._weights)
+
+    @property
+    def width(self) -> int:
+        """The length of the vectors."""
+        return self._width
+
+    def encode(self, texts: Sequence[str]) -> Array:
+        """Return a float32 row for each text."""
+        numbers = [[_START, *self._pieces.numbers(text)[: LONGEST - 2], _END] for text in texts]
+        rows = np.empty((len(texts), self.width), np.float32)
+        waiting = sorted(range(len(texts)), key=lambda row: -len(numbers[row]))
+        while waiting:
+            count = max(1, _PIECES_TOGETHER // len(numbers[waiting[0]]))
+            group, waiting = waiting[:count], waiting[count:]
+            rows[group] = self._batch([numbers[row] for row in group])
+        return rows
+
+    def _batch(self, numbers: Sequence[Sequence[int]]) -> Array:
+        weights, longest = self._weights, max(map(len, numbers))
+        padded = np.array([[*each, *[0] * (longest - len(each))] for each in numbers])
+        lengths = np.array([len(each) for each in numbers])
+        mask = (np.arange(longest) < lengths[:, None]).astype(np.float32)
+        words = weights["words"][padded] * weights["words.scale"][padded][:, :, None]
+        states = _norm(words + weights["places"][:longest], weights, "norm")
+        hidden = (mask[:, None, None, :] - 1) * _HIDDEN
+        for layer in range(self._layers):
+            states = _layer(states, hidden, weights, f"{layer}.")
+        sums = (states * mask[:, :, None]).sum(axis=1)
+        unit: Array = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+        return unit
+
+
+def _layer(states: Array, hidden: Array, weights: Mapping[str, Array], of: str) -> Array:
+    texts, length, width = states.shape
+    mixed = _linear(states, weights, f"{of}qkv").reshape(texts, length, 3, _HEADS, -1)
+    query, key, value = mixed.transpose(2, 0, 3, 1, 4)
+    scores = query @ key.swapaxes(-1, -2) * np.float32((width // _HEADS) ** -0.5) + hidden
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True)
+    seen = (scores @ value).transpose(0, 2, 1, 3).reshape(texts, length, width)
+    states = _norm(states + _linear(seen, weights, f"{of}out"), weights, f"{of}norm1")
+    wide = _gelu(_linear(states, weights, f"{of}wide"))
+    return _norm(states + _linear(wide, weights, f"{of}narrow"), weights, f"{of}norm2")
+
+
+def _linear(states: Array, weights: Mapping[str, Array], name: str) -> Array:
+    # In two dimensions it is one product, and not one for each text.
+    flat = states.reshape(-1, states.shape[-1]) @ weights[f"{name}.weight"]
+    return (flat + weights[f"{name}.bias"]).reshape(*states.shape[:-1], -1)
+
+
+def _gelu(x: Array) -> Array:
+    # The form with tanh (Hendrycks & Gimpel 2016), by the exponential, which is much faster.
+    inner = x * (np.float32(-1.5957691216) - np.float32(0.0713548163) * x * x)
+    gated: Array = x / (1 + np.exp(np.minimum(inner, 80, out=inner), out=inner))
+    return gated
+
+
+def _norm(x: Array, weights: Mapping[str, Array], name: str) -> Array:
+    x = x - x.mean(axis=-1, keepdims=True)
+    x /= np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(_TINY))
+    found: Array = x * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    return found
+
+
+def _floats(data: bytes) -> dict[str, Array]:
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    found: dict[str, Array] = {}
+    for name, about in header.items():
+        kind = np.dtype(_KINDS[about["dtype"]])
+        start, end = (8 + length + offset for offset in about["data_offsets"])
+        values = np.frombuffer(data, kind, (end - start) // kind.itemsize, start)
+        found[name] = values.reshape(about["shape"])
+    for name in [name for name in found if f"{name}.scale" in found and name != "words"]:
+        scale = found.pop(f"{name}.scale").astype(np.float32)
+        # Positions are scaled by rows, all else by the columns that a product gives.
+        found[name] = found[name] * (scale[:, None] if name == "places" else scale)
+    return {
+        name: values if values.dtype == np.int8 else values.astype(np.float32)
+        for name, values in found.items()
+    }

@@ -1,0 +1,84 @@
+"""The accurate model: a transformer and the static vectors, joined."""
+
+import asyncio
+import math
+import sys
+from operator import mul
+
+import pytest
+from toolembed import (
+    AccurateEmbedder,
+    EmbeddingError,
+    FailureKind,
+    StaticEmbedder,
+    create_embedder,
+    has_accurate_weights,
+)
+from toolembed.testing import check_embedder
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return AccurateEmbedder()
+
+
+def cosine(a, b):
+    return sum(map(mul, a, b)) / math.hypot(*a) / math.hypot(*b)
+
+
+def test_it_keeps_the_promises_of_an_embedder(embedder):
+    asyncio.run(check_embedder(embedder))
+
+
+def test_a_request_is_nearest_to_the_tool_that_answers_it(embedder):
+    tools = ["Merge several PDF files into one.", "Send an e-mail.", "List open issues."]
+    request = embedder.encode_queries(["I want all these contracts in a single document"])[0]
+    cosines = [cosine(request, tool) for tool in embedder.encode_documents(tools)]
+
+    assert max(cosines) == cosines[0]
+
+
+def test_a_cosine_is_seven_tenths_the_transformers_and_three_tenths_static(embedder):
+    request, tool = "remove a file", "Delete a document from disk."
+    ours = embedder.encode_queries([request])[0], embedder.encode_documents([tool])[0]
+    alone = StaticEmbedder()
+    static = cosine(alone.encode_queries([request])[0], alone.encode_documents([tool])[0])
+    transformer = cosine(*(vector[:384] for vector in ours))
+
+    assert cosine(*ours) == pytest.approx(0.7 * transformer + 0.3 * static, abs=1e-5)
+
+
+def test_a_text_has_the_same_vector_alone_and_among_longer_ones(embedder):
+    texts = ["short", "a text of some more words than the first one has", "", "word " * 300]
+    together = embedder.encode_documents(texts)
+    for text, vector in zip(texts, together, strict=True):
+        assert embedder.encode_documents([text])[0] == pytest.approx(vector, abs=1e-5)
+
+
+def test_of_a_long_text_the_rest_does_not_count_for_the_transformer(embedder):
+    begin = "word " * 200
+    long, longer = embedder.encode_documents([begin, begin + "something else entirely"])
+
+    assert long[:384] == pytest.approx(longer[:384], abs=1e-6)
+
+
+def test_without_its_package_an_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "toolembed_accurate", None)
+    embedder = create_embedder("accurate")
+    with pytest.raises(EmbeddingError, match=r'pip install "toolembed\[accurate\]"') as caught:
+        asyncio.run(embedder.embed_query("anything"))
+
+    assert caught.value.kind is FailureKind.UNAVAILABLE
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 9, b"\x02" + b"\0" * 7 + b"{}"])
+def test_a_file_that_holds_no_such_weights_is_refused(tmp_path, content):
+    weights = tmp_path / "weights"
+    weights.write_bytes(content)
+    with pytest.raises(EmbeddingError, match="it cannot be loaded"):
+        AccurateEmbedder(weights=weights).encode_queries(["anything"])
+
+
+def test_whether_the_weights_are_there_is_known_without_loading_them():
+    assert has_accurate_weights()
+    assert AccurateEmbedder().dimensions == 640
