@@ -51,6 +51,7 @@ ELSEWHERE = {
     "packages/toolscan/README.md": "packages/toolscan/tests/test_package.py",
     "packages/toolwatch/README.md": "packages/toolwatch/tests/test_readme.py",
     "packages/toolembed/README.md": "packages/toolembed/tests/test_readme.py",
+    "packages/toolembed-accurate/README.md": "packages/toolembed-accurate/tests/test_package.py",
     "packages/toolimport/README.md": "packages/toolimport/tests/test_readme.py",
 }
 # A block by its document and first line, and why nothing is done with it.

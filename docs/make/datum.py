@@ -196,8 +196,10 @@ def terms(reader: SQLiteReader) -> None:
 | terms, without stop words | {code(query_terms(QUERY))} |
 | correction of a word that no tool has | {
         code(f"{wrong} → {right}" for wrong, right in reader.corrections(QUERY).items())
-    } | | embedded text | {corrected} | | its vector, scaled to length
-1 | {numbers(value / length for value in values[:6])}, … | | parts | {parts} |
+    } |
+| embedded text | {corrected} |
+| its vector, scaled to length 1 | {numbers(value / length for value in values[:6])}, … |
+| parts | {parts} |
 """)
     found = reader.terms(QUERY, [ID])[ID]
     print("Each term adds to the tool's score; rare terms add more (BM25):\n")
@@ -272,7 +274,7 @@ def confidence(reader: SQLiteReader, first: FoundTool) -> None:
     share = reader.lexical_coverage(QUERY, [first.id])[first.id]
     terms = len(query_terms(QUERY))
     print(f"""\
-# # 8. A confidence
+## 8. A confidence
 
 So far the numbers only order the results of one search. The confidence says whether the first
 result is an answer at all, from two things that are comparable between searches:

@@ -39,7 +39,7 @@ Model = Annotated[
         "--embedding-model",
         "--model",
         metavar="MODEL",
-        help="'static' (offline), 'none', or a pydantic-ai model such as "
+        help="'static' or 'accurate' (offline), 'none', or a pydantic-ai model such as "
         "'openai:text-embedding-3-small'. [env: PYTOOLS_EMBEDDING_MODEL; default: static]",
     ),
 ]

@@ -105,9 +105,10 @@ class SettingFields(BaseSettings):
     )
     embedding_model: str = Field(
         DEFAULT_MODEL,
-        description="`static` (comes with the installation, offline), `none`, `test` (for "
-        "tests only: its vectors mean nothing), or a pydantic-ai model: `openai:…`, `google:…`, "
-        "`cohere:…`, `voyageai:…`, `ollama:…`, `sentence-transformers:…`",
+        description="`static` (comes with the installation, offline), `accurate` (larger, "
+        "offline, an extra), `none`, `test` (for tests only: its vectors mean nothing), or a "
+        "pydantic-ai model: `openai:…`, `google:…`, `cohere:…`, `voyageai:…`, `ollama:…`, "
+        "`sentence-transformers:…`",
     )
     embedding_dim: int | None = Field(
         None, ge=1, le=8192, description="length of the vectors, if the model supports it"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from toolembed import create_embedder, downloaded_models, ollama_address, without_keys
-from toolembed.providers import OFFLINE, PROVIDERS, has_pydantic_ai, provider_of
+from toolembed.providers import ACCURATE, OFFLINE, PROVIDERS, has_pydantic_ai, provider_of
 
 from pytools_hybrid.jobs.doctor._embedder import PROBE, remedy_of
 from pytools_hybrid.settings import REMEDIES
@@ -62,6 +62,7 @@ def model_choices(*, call: bool = False, device: str = "auto") -> Iterator[Model
         device: Where models of sentence-transformers are to run.
     """
     yield _asked(OFFLINE, "comes with the installation, offline")
+    yield _asked(ACCURATE, "comes with its extra, offline")
     yield from _local_models(device)
     yield from _ollama_models(call=call)
     for name, provider in PROVIDERS.items():
