@@ -202,10 +202,11 @@ def test_for_freeact_modules_call_the_tool_server_of_mcpygen(run, server, write,
         "args": [str(server), "stdio"],
         "env": {"SHOP_KEY": "hunter2"},
     }
-    done = run("import", write(shop=entry), "--runtime", "mcpygen")
+    root = home / ".freeact" / "generated"
+    done = run("import", write(shop=entry), "--runtime", "mcpygen", "--root", root)
     assert done.returncode == 0, done.stderr
     assert "set these for mcpygen's tool server: SHOP_KEY" in done.stderr
-    folder = home / ".freeact" / "generated" / "mcptools" / "shop"
+    folder = root / "mcptools" / "shop"
     initial = (folder / "__init__.py").read_text()
     assert "from mcpygen.tool_exec.client import ToolRunner" in initial
     assert "'env': {'SHOP_KEY': '${SHOP_KEY}'}" in initial

@@ -149,7 +149,7 @@ async def test_a_root_that_appears_later_is_found(connect, examples, tmp_path):
 
         result = await search()
         assert result.structured_content["result"] == []
-        assert "no tools in" in result.content[0].text
+        assert "later does not exist" in result.content[0].text
 
         shutil.copytree(examples, tmp_path / "later")
         await eventually(search, lambda r: "mcptools:github:create_issue" in names(r)[:1])
