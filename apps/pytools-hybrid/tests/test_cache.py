@@ -6,6 +6,7 @@ import shutil
 import pytest
 from pytools_hybrid import BlockingToolSearch, Settings
 from pytools_hybrid.cli import main
+from pytools_hybrid.errors import SettingsError
 from toolindex import ToolIndex, remove_index
 
 
@@ -37,17 +38,18 @@ def run(*arguments):
     return 0
 
 
-@pytest.mark.parametrize("name", ["mistyped", "empty"])
-def test_a_search_of_a_root_without_tools_leaves_no_file(tmp_path, search, cached, name):
+def test_a_search_of_a_root_without_tools_leaves_no_file(tmp_path, search, cached):
     (tmp_path / "empty").mkdir()
-    assert "no tools in" in search(tmp_path / name).notes[0]
+    assert "no tools in" in search(tmp_path / "empty").notes[0]
+    with pytest.raises(SettingsError, match="mistyped does not exist"):
+        search(tmp_path / "mistyped")
     assert cached() == []
 
 
 def test_a_root_that_appears_while_it_is_waited_for_is_indexed(tmp_path, root, cached):
     place = tmp_path / "later"
-    with BlockingToolSearch(place, Settings(embedding_model="none")) as tools:
-        assert not tools.search("merge files")
+    with BlockingToolSearch(place, Settings(embedding_model="none"), refresh=False) as tools:
+        assert "later does not exist" in tools.search("merge files").notes[0]
         root.rename(place)
         tools.index.refresh()
         assert tools.search("merge pdf files")
@@ -59,6 +61,7 @@ def test_a_tree_that_was_emptied_keeps_its_usage_record(root, search, cached):
         tools.record_outcome("merge_pdfs", success=True)
     before = cached()
     shutil.rmtree(root)
+    root.mkdir()
     search(root)
     assert cached() == before
 

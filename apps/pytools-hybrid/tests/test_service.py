@@ -184,6 +184,7 @@ def test_an_empty_tree_and_an_empty_query_are_told_apart(settings, root, tmp_pat
     assert "no words" in use(settings(), root, job).notes[0]
     use(settings(), root, lambda search: search.index.refresh())
     shutil.rmtree(root)
+    root.mkdir()
     assert "no tools in" in use(settings(), root, job).notes[0]
 
 

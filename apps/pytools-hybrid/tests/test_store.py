@@ -23,6 +23,8 @@ def write(path, ended):
         print("writing", flush=True)
         while not ended.is_set():
             store.query_vectors.put("another model", {"a query": [1.0, 2.0]})
+            # SQLite's lock is not fair: without a moment's rest, others may never get it.
+            ended.wait(0.001)
 
 thread, ended = None, threading.Event()
 for line in sys.stdin:
