@@ -44,10 +44,8 @@ def test_importing_a_generated_module_loads_neither_the_protocol_nor_the_generat
     loaded = loaded_by("import toolimport.runtime")
     assert {name for name in loaded if name.startswith("toolimport")} == {
         "toolimport",
-        "toolimport._manifest",
         "toolimport.errors",
         "toolimport.runtime",
-        "toolimport.runtime._imported",
         "toolimport.runtime._runner",
     }
     assert not loaded & {"asyncio", "datamodel_code_generator", "mcp", "pydantic"}

@@ -22,8 +22,22 @@ file when it is needed, so that no secret is ever copied. A call that fails rais
 | `PYTOOLS_CALL_TIMEOUT` | how many seconds a call may take; 120 where it is not set |
 """
 
+from typing import TYPE_CHECKING
+
 from toolimport.errors import ToolCallError
-from toolimport.runtime._imported import ImportedTool, imported_tool
 from toolimport.runtime._runner import ToolRunner, close
+
+if TYPE_CHECKING:
+    from toolimport.runtime._imported import ImportedTool, imported_tool
+else:
+    # Every generated module imports this package, and none of them needs these.
+    def __getattr__(name: str) -> object:
+        if name not in {"ImportedTool", "imported_tool"}:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from toolimport.runtime import _imported
+
+        value = globals()[name] = getattr(_imported, name)
+        return value
+
 
 __all__ = ["ImportedTool", "ToolCallError", "ToolRunner", "close", "imported_tool"]
