@@ -62,8 +62,7 @@ class AccurateEmbedder:
         self._given = None if weights is None else weights.read_bytes()
         self._remedies = remedies
         self._lock = threading.Lock()
-        self.static: StaticEmbedder = StaticEmbedder()
-        """The static half, which alone searches while a tree lacks vectors of this model."""
+        self._static = StaticEmbedder()
 
     @property
     def model_id(self) -> str:
@@ -92,15 +91,11 @@ class AccurateEmbedder:
 
     def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that will be searched for: one list of 640 floats for each."""
-        return self._joined(texts, self.static.encode_documents(texts))
+        return self._joined(texts, self._static.encode_documents(texts))
 
     def encode_queries(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that search: one list of 640 floats for each."""
-        return self._joined(texts, self.static.encode_queries(texts))
-
-    def knows(self, word: str) -> bool:
-        """Return whether a lower-case word is in the vocabulary; see `StaticEmbedder.knows`."""
-        return self.static.knows(word)
+        return self._joined(texts, self._static.encode_queries(texts))
 
     def _joined(self, texts: Sequence[str], static: list[list[float]]) -> list[list[float]]:
         if not texts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import math
 import mmap
 import struct
@@ -22,6 +21,7 @@ from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolembed._safetensors import read_header
 from toolembed._wordpieces import UNKNOWN, WordPieces
 from toolembed.errors import EmbeddingError, FailureKind
 from toolembed.protocols import EmbeddingLimits
@@ -176,27 +176,19 @@ def _load(given: bytes | None) -> _Model:
             with _WEIGHTS.open("rb") as file:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         pieces = WordPieces()
-        # The format is safetensors: length of the header, header in JSON, tensors.
-        (header_length,) = struct.unpack_from("<Q", data)
-        header = json.loads(data[8 : 8 + header_length])
-        found = {
-            name: (header[name]["dtype"], header[name]["shape"])
-            for name in ("table", "scale", "document")
-        }
-        offsets = {name: 8 + header_length + header[name]["data_offsets"][0] for name in found}
-        whole = len(data) >= 8 + header_length + max(
-            header[name]["data_offsets"][1] for name in found
-        )
-    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        header = read_header(data)
+        tensors = {name: header[name] for name in ("table", "scale", "document")}
+    except (OSError, ValueError, KeyError) as error:
         raise _failure(f"its weights cannot be read ({error!r}); reinstall toolembed") from error
     expected = {
         "table": ("I8", [len(pieces), DIMENSIONS]),
         "scale": ("F16", [len(pieces)]),
         "document": ("F16", [DIMENSIONS, DIMENSIONS]),
     }
-    if found != expected or not whole:
+    found = {name: (it.kind, it.shape) for name, it in tensors.items()}
+    if found != expected or len(data) < max(it.end for it in tensors.values()):
         raise _failure(f"its weights are {found}, not {expected}; reinstall toolembed")
-    return _Model(pieces, data, offsets["table"], offsets["scale"], offsets["document"])
+    return _Model(pieces, data, *(tensors[name].start for name in ("table", "scale", "document")))
 
 
 def _failure(reason: str) -> EmbeddingError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
@@ -17,9 +18,6 @@ async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
 
     Otherwise the thread could still use what the caller closes or gives back.
     """
-    # Its import takes as long as that of the whole index, which most use without.
-    import asyncio
-
     # Not a task: the end of the loop cancels all tasks, and threads go on all the same.
     future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
     try:

@@ -6,12 +6,11 @@ those of the word pieces, most of the file, only as they are used.
 
 from __future__ import annotations
 
-import json
-import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from toolembed._safetensors import read_header
 from toolembed._wordpieces import WordPieces
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Transformer:
         try:
             self._weights = _floats(weights)
             self._width = self._weights["norm.bias"].size
-        except (KeyError, TypeError, struct.error) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"these are no weights of a transformer: {error!r}") from error
         self._layers = sum(name.endswith(".qkv.bias") for name in self._weights)
 
@@ -118,15 +117,11 @@ def _norm(x: Array, weights: Mapping[str, Array], name: str) -> Array:
 
 
 def _floats(data: bytes) -> dict[str, Array]:
-    (length,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8 : 8 + length])
-    header.pop("__metadata__", None)
     found: dict[str, Array] = {}
-    for name, about in header.items():
-        kind = np.dtype(_KINDS[about["dtype"]])
-        start, end = (8 + length + offset for offset in about["data_offsets"])
-        values = np.frombuffer(data, kind, (end - start) // kind.itemsize, start)
-        found[name] = values.reshape(about["shape"])
+    for name, tensor in read_header(data).items():
+        kind = np.dtype(_KINDS[tensor.kind])
+        count = (tensor.end - tensor.start) // kind.itemsize
+        found[name] = np.frombuffer(data, kind, count, tensor.start).reshape(tensor.shape)
     for name in [name for name in found if f"{name}.scale" in found and name != "words"]:
         scale = found.pop(f"{name}.scale").astype(np.float32)
         # Positions are scaled by rows, all else by the columns that a product gives.
