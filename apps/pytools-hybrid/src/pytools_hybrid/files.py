@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves either the old content or the new."""
+"""Changing files so that a crash leaves either the old content or the new."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["replace_file"]
+__all__ = ["newline_of", "replace_file"]
 
 
 def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
@@ -38,6 +38,11 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
         with suppress(OSError):
             Path(name).unlink()
         raise
+
+
+def newline_of(text: str) -> str:
+    """Return how the lines of a text end, for lines that are added to it."""
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _umask() -> int:

@@ -16,7 +16,7 @@ from platformdirs import user_cache_path
 from toolindex import Lease
 
 from pytools_hybrid.errors import refusal
-from pytools_hybrid.files import replace_file
+from pytools_hybrid.files import newline_of, replace_file
 from pytools_hybrid.index import (
     FILE_NAME,
     Capabilities,
@@ -127,7 +127,7 @@ def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> 
     """
     before = parse_capabilities(text, path).entries
     mark = "\ufeff" if text.startswith("\ufeff") else ""
-    newline = "\r\n" if "\r\n" in text else "\n"
+    newline = newline_of(text)
     blocks = _tables(text.removeprefix(mark))
     keys = [next(iter(tomllib.loads(block)), "") for block in blocks]
     keys[0] = ""

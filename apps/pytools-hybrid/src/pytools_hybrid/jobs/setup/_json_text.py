@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.files import newline_of
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -79,8 +81,7 @@ def add_members(text: str, path: Sequence[str], members: Mapping[str, str]) -> s
     if found is None:
         text = add_members(text, path[:-1], {path[-1]: "{}"})
         return add_members(text, path, members)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    unit = indent_of(text)
+    newline, unit = newline_of(text), _indent_of(text)
     inner = newline + unit * (len(path) + 1)
     added = f",{inner}".join(
         f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
@@ -98,14 +99,12 @@ def add_members(text: str, path: Sequence[str], members: Mapping[str, str]) -> s
 
 def value_text(value: object, text: str, depth: int) -> str:
     """Return a value as JSON that fits into a text at a depth."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    unit = indent_of(text)
+    unit = _indent_of(text)
     made = json.dumps(value, indent=unit, ensure_ascii=False)
-    return made.replace("\n", newline + unit * depth)
+    return made.replace("\n", newline_of(text) + unit * depth)
 
 
-def indent_of(text: str) -> str:
-    """Return what a text is indented with."""
+def _indent_of(text: str) -> str:
     found = _INDENT.search(text)
     return found[1] if found else "  "
 
