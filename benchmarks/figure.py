@@ -87,7 +87,7 @@ def latencies(results: str) -> list[tuple[str, float, float]]:
 
 
 def numbers(results: str, row: str) -> list[float]:
-    """Give the first number of each cell of a row."""
+    """Return the first number of each cell of a row."""
     found = re.search(rf"^\| {re.escape(row)} \| (.+)\|$", results, re.M)
     if found is None:
         raise SystemExit(f"{RESULTS} has no row {row}")

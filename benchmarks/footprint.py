@@ -60,7 +60,7 @@ class Import:
     modules: frozenset[str]
 
     def beyond(self, bare: Import) -> Import:
-        """Give what the import adds to the bare interpreter."""
+        """Return what the import adds to the bare interpreter."""
         return Import(cpu=self.cpu - bare.cpu, modules=self.modules - bare.modules)
 
 
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def _installed(name: str) -> tuple[str, Path]:
-    """Give the distribution's package and its folder, which a wheel has put there with types."""
+    """Return the distribution's package and its folder, which a wheel has put there with types."""
     site = Path(sysconfig.get_path("purelib"))
     typed = [file for file in distribution(name).files or () if file.name == "py.typed"]
     if not typed:
@@ -119,7 +119,7 @@ def _installed(name: str) -> tuple[str, Path]:
 
 
 def import_public_names(package: str, folder: Path) -> tuple[int, list[str]]:
-    """Give how many there are, and which modules are for a package that is not here."""
+    """Return how many there are, and which modules are for a package that is not here."""
     names = 0
     absent: list[str] = []
     for module in _public_modules(package, folder):

@@ -89,7 +89,7 @@ def _ours(servers: Path, server: str, tool: str, arguments: dict[str, Any]) -> l
 
 
 def _cpu() -> float:
-    """Give the CPU seconds of this process and of those that have ended."""
+    """Return the CPU seconds of this process and of those that have ended."""
     of_children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + of_children.ru_utime + of_children.ru_stime
 

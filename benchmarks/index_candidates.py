@@ -100,7 +100,7 @@ class _Comparison:
             shares.append(right / wanted)
 
     def recalls(self, what: str) -> list[Figure]:
-        """Give the mean at each depth."""
+        """Return the mean at each depth."""
         return [
             Figure(what=f"{what} at {depth}", value=float(np.mean(shares)), unit="")
             for depth, shares in self._shares.items()

@@ -58,7 +58,7 @@ class Times:
     def figures(
         self, what: str, floor: str = "", least: Times | None = None, aim: float | None = None
     ) -> list[Figure]:
-        """Give p50, p95 and the mean CPU time, in milliseconds."""
+        """Return p50, p95 and the mean CPU time, in milliseconds."""
         other = least or Times([math.nan], [math.nan])
         return [
             Figure(
@@ -94,7 +94,7 @@ def timed(actions: Iterable[Callable[[], object]]) -> Times:
 
 
 def best(repeat: int, *actions: Callable[[], object]) -> list[float]:
-    """Give the least CPU time of each action, taking turns so that all meet the same machine."""
+    """Return the least CPU time of each action, taking turns so that all meet the same machine."""
     times = [Times() for _ in actions]
     for _ in range(repeat):
         for each, action in zip(times, actions, strict=True):

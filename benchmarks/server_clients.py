@@ -29,7 +29,7 @@ _PATIENCE_SECONDS = 120.0
 
 
 def environment() -> dict[str, str]:
-    """Give the variables of a server: none of ours, and byte code may be written."""
+    """Return the variables of a server: none of ours, and byte code may be written."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -38,7 +38,7 @@ def environment() -> dict[str, str]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Give the CPU time that a process has taken, in hundredths of a second."""
+    """Return the CPU time that a process has taken, in hundredths of a second."""
     # utime and stime, fields 14 and 15 of stat(5); the name before them may hold spaces.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

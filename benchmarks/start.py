@@ -93,7 +93,7 @@ def size(python: Path) -> tuple[int, int]:
 
 
 def environment_of(cache: Path) -> dict[str, str]:
-    """Give variables that have the index made there, and byte code as usual."""
+    """Return variables that have the index made there, and byte code as usual."""
     ours = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONPYCACHEPREFIX")
     kept = {
         name: value
@@ -106,7 +106,7 @@ def environment_of(cache: Path) -> dict[str, str]:
 def _timed(
     command: list[str], environment: dict[str, str], expected: str = ""
 ) -> tuple[float, float]:
-    """Give the seconds of CPU, and those on the clock, that a command took."""
+    """Return the seconds of CPU, and those on the clock, that a command took."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)

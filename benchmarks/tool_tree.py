@@ -190,7 +190,7 @@ def _servers(tools: int) -> int:
 
 
 def _coined(number: int) -> str:
-    """Give a made-up word, another for each number."""
+    """Return a made-up word, another for each number."""
     word = ""
     while True:
         number, position = divmod(number, len(_SYLLABLES))

@@ -208,7 +208,7 @@ class Counted:
         self.variables = {"COUNTED_LOG": str(self._log), "COUNTED_FAULT": str(self.fault)}
 
     def requests(self, kind: str = "document", **only: object) -> list[dict[str, Any]]:
-        """Give what the model was asked, in order."""
+        """Return what the model was asked, in order."""
         if not self._log.exists():
             return []
         made = []
@@ -220,7 +220,7 @@ class Counted:
         return [each for each in made if wanted.items() <= each.items()]
 
     def times_embedded(self, **only: object) -> dict[str, int]:
-        """Give how often each text was embedded."""
+        """Return how often each text was embedded."""
         return Counter(text for request in self.requests(**only) for text in request["texts"])
 
 

@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.01
 
 
 class CountedEmbedder:
-    """Gives a bag of words as a vector; each model puts the words elsewhere."""
+    """Returns a bag of words as a vector; each model puts the words elsewhere."""
 
     def __init__(self) -> None:
         self.model_id = f"counted:{os.environ.get('COUNTED_MODEL', 'words')}"

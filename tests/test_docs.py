@@ -102,7 +102,7 @@ def blocks(document):
 
 
 def steps(document):
-    """Give what a shell is told, one after the other."""
+    """Return what a shell is told, one after the other."""
     told = []
     for block in blocks(document):
         told += steps_of(document, block, told)
@@ -165,7 +165,7 @@ def check_syntax(block):
 
 
 def pattern(shown):
-    """Give what is shown as a regular expression."""
+    """Return what is shown as a regular expression."""
     lines = [
         r"(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
         for line in shown.splitlines(keepends=True)
@@ -277,7 +277,7 @@ COMMANDS = typer.main.get_command(app)
 
 
 def unknown_in(command):
-    """Give the first word of a command that it does not know."""
+    """Return the first word of a command that it does not know."""
     group = COMMANDS
     words = re.findall(r"--[\w-]+|[\w-]+|\S", command.partition(" ")[2])
     while words and words[0] in getattr(group, "commands", {}):

@@ -73,7 +73,7 @@ def module(words):
 
 
 def same_size_edits(tool):
-    """Give ways to change a tool's words from "wash" to "feed" that a glance cannot see."""
+    """Return ways to change a tool's words from "wash" to "feed" that a glance cannot see."""
 
     def with_its_old_time():
         status = tool.stat()

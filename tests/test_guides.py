@@ -92,7 +92,7 @@ def rows(text):
 
 
 def is_shown_as(value, shown):
-    """Tell whether a value is what is shown of it: numbers rounded, what varies left out."""
+    """Return whether a value is what is shown of it: numbers rounded, what varies left out."""
     match shown:
         case "…":
             return True

@@ -138,7 +138,7 @@ async def test_an_mcp_client_needs_the_token_too_and_no_log_has_it(start, tmp_pa
 
 
 def received(client):
-    """Give what comes until the server closes the connection."""
+    """Return what comes until the server closes the connection."""
     parts = []
     with contextlib.suppress(ConnectionResetError):
         while part := client.recv(65536):

@@ -30,7 +30,7 @@ def parameters(command, tree, home, environment):
 
 @asynccontextmanager
 async def over(transport, parameters):
-    """Give what a client connects to; whatever happens there does not take long."""
+    """Return what a client connects to; whatever happens there does not take long."""
     with anyio.fail_after(PATIENCE):
         if transport == "stdio":
             yield stdio_client(parameters)

@@ -57,7 +57,7 @@ class Piped:
         return json.loads(line)
 
     def answers_before(self, number):
-        """Give the messages that come before the answer to a request."""
+        """Return the messages that come before the answer to a request."""
         before = []
         while (message := self.receive()).get("id") != number:
             before.append(message)

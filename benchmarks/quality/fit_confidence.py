@@ -109,7 +109,7 @@ class Example:
     evidence: Evidence | None
 
     def values(self, mode: str) -> list[float]:
-        """Give the features of a mode, in their order."""
+        """Return the features of a mode, in their order."""
         known = {name: getattr(self.evidence, name) for name in FEATURES[mode]}
         if "terms" in known:
             known["terms"] = math.log1p(min(known["terms"], _MOST_TERMS))
@@ -145,7 +145,7 @@ class Tree:
         self.ids = {int(rowid): str(id_) for rowid, id_ in rows}
 
     def without(self, gold: Sequence[str]) -> list[int]:
-        """Give the rows that are left without those that answer."""
+        """Return the rows that are left without those that answer."""
         groups = {_group(id_) for id_ in self.ids.values()}
         gone = {_group(id_) for id_ in gold}
         if len(groups) > 1:
@@ -236,7 +236,7 @@ def _name(id_: str) -> str:
 async def embedded(
     embedder: Embedder, rows: Iterable[dict[str, Any]], spelling: BM25Retriever
 ) -> list[Asked]:
-    """Give queries with their vectors and those of their parts, spelt right as in a search."""
+    """Return queries with their vectors and those of their parts, spelt right as in a search."""
 
     async def query(text: str, parts: tuple[Query, ...] = ()) -> Query:
         right = text
@@ -306,7 +306,7 @@ def logit(mode: str, model: np.ndarray[Any, Any], example: Example) -> float:
 
 
 def told_apart(mode: str, model: np.ndarray[Any, Any], examples: Sequence[Example]) -> float:
-    """Give how often a good answer is surer than another: the area under the ROC curve."""
+    """Return how often a good answer is surer than another: the area under the ROC curve."""
     sure = {
         good: np.array([logit(mode, model, each) for each in examples if each.good == good])
         for good in (True, False)
@@ -315,7 +315,7 @@ def told_apart(mode: str, model: np.ndarray[Any, Any], examples: Sequence[Exampl
 
 
 def moved(mode: str, model: np.ndarray[Any, Any], everyday: Sequence[Example]) -> float:
-    """Give the intercept at which some good answers to everyday requests are doubted."""
+    """Return the intercept at which some good answers to everyday requests are doubted."""
     sure = sorted(logit(mode, model, each) for each in everyday if each.good)
     return float(model[0]) - sure[int(LOST[mode] * len(sure))] + _MARGIN
 

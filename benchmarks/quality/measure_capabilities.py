@@ -64,7 +64,7 @@ class Measurement:
                 return {mode: await self.ask(tools, mode) for mode in MODES}
 
     async def ask(self, tools: ToolSearch, mode: SearchMode) -> Run:
-        """Give the ids that each query finds."""
+        """Return the ids that each query finds."""
         run: Run = {}
         for line in self.asked:
             response = await tools.search(line["query"], mode=mode, limit=10)
@@ -72,7 +72,7 @@ class Measurement:
         return run
 
     def groups(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Give the judgements of all queries, and of those with and without aliases."""
+        """Return the judgements of all queries, and of those with and without aliases."""
         golds = {line["id"]: line["gold"] for line in self.asked}
         about = {id_ for id_, gold in golds.items() if self.said.aliases(gold)}
         yield "all", golds

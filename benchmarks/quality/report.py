@@ -72,7 +72,7 @@ def mean_section(every: Sequence[Judged]) -> str:
 
 
 def versions(methods: Sequence[str]) -> dict[str, str]:
-    """Give the version of each distribution that the methods come from."""
+    """Return the version of each distribution that the methods come from."""
     found = {}
     for name in dict.fromkeys(name for method in methods for name in distributions(method)):
         try:
@@ -83,7 +83,7 @@ def versions(methods: Sequence[str]) -> dict[str, str]:
 
 
 def json_report(sets: Sequence[Judged], trees: Sequence[Judged]) -> dict[str, object]:
-    """Give all figures, for other programs."""
+    """Return all figures, for other programs."""
     return {
         "sets": {judged.name: _figures(judged) for judged in sets},
         "mean": {method: asdict(row) for method, row in _means(sets).items()} if sets else {},

@@ -71,7 +71,7 @@ def score(run: Run, collection: Collection, *, kind: str | None = None) -> Score
 
 
 def mean_over(scores: Iterable[Score]) -> Score:
-    """Give the mean over collections, each of which counts the same."""
+    """Return the mean over collections, each of which counts the same."""
     every = list(scores)
     return Score(
         means={

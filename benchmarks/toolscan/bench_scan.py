@@ -108,7 +108,7 @@ def generate(root: Path, modules: int) -> None:
 
 
 def best(repeat: int, action: Callable[[], object]) -> float:
-    """Give the least CPU time of several runs."""
+    """Return the least CPU time of several runs."""
     times: list[float] = []
     for _ in range(repeat):
         gc.collect()

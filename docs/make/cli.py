@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def page() -> Iterator[str]:
-    """Give the lines of the page.
+    """Return the lines of the page.
 
     Raises:
         UndocumentedError: Something has no help, or a command no example.
@@ -126,7 +126,7 @@ def _row(*cells: str) -> str:
 
 
 def _examples(epilog: str) -> str:
-    """Give an epilog as Markdown: what is indented, or follows "Example:", is shown as it is."""
+    """Return an epilog as Markdown: what is indented, or follows "Example:", is shown as it is."""
     text = re.sub(r"^Example: (.+)$", rf"Example:\n{_INDENT}$ \1", epilog.strip(), flags=re.M)
     parts: list[tuple[bool, list[str]]] = []
     for line in text.replace("\b", "").splitlines():

@@ -55,7 +55,7 @@ class LicenceError(Exception):
 
 
 def licence(metadata: RawMetadata) -> str:
-    """Give the licence that metadata states, as an SPDX expression.
+    """Return the licence that metadata states, as an SPDX expression.
 
     Raises:
         LicenceError: Nothing is stated, or in words that are not known here.
@@ -102,7 +102,7 @@ def check(name: str, expression: str, *, always: bool) -> None:
 
 
 def is_by_file(expression: str) -> bool:
-    """Tell whether a licence binds some of the files that it is for, whatever is chosen."""
+    """Return whether a licence binds some of the files that it is for, whatever is chosen."""
     return not _is_permitted(_LICENSING.parse(expression), PERMISSIVE | {NVIDIA})
 
 

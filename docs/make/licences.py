@@ -85,7 +85,7 @@ class Dependency(NamedTuple):
 
 
 def exported(*arguments: str) -> set[tuple[str, str]]:
-    """Give names and versions of what uv would install, on whatever platform."""
+    """Return names and versions of what uv would install, on whatever platform."""
     printed = subprocess.run(
         ["uv", "export", "--quiet", "--frozen", "--no-default-groups", "--no-emit-workspace",
          "--no-hashes", "--no-header", "--no-annotate", *arguments],
@@ -95,7 +95,7 @@ def exported(*arguments: str) -> set[tuple[str, str]]:
 
 
 def reasons() -> dict[tuple[str, str], set[str]]:
-    """Give for each dependency the extras that bring it; none where everybody gets it."""
+    """Return for each dependency the extras that bring it; none where everybody gets it."""
     always = exported("--all-packages")
     found: dict[tuple[str, str], set[str]] = {key: set() for key in always}
     for path in sorted(ROOT.glob("*/*/pyproject.toml")):

@@ -137,7 +137,7 @@ def taken(shot: Shot, home: Path) -> str:
 
 
 def drawn(screen: str) -> str:
-    """Give a screen as an image, as wide as its longest line."""
+    """Return a screen as an image, as wide as its longest line."""
     text = Text.from_ansi(screen)
     lines = text.split("\n")
     width = max(line.cell_len for line in lines) + 1

@@ -35,7 +35,7 @@ _FETCHED = re.compile(
 
 
 def documents(repository: Path = REPOSITORY) -> Iterator[str]:
-    """Give every document of the repository, by its path in it."""
+    """Return every document of the repository, by its path in it."""
     for folder, folders, names in os.walk(repository):
         folders[:] = sorted(
             it for it in folders if not it.startswith(".") and it not in _NO_DOCUMENTS
@@ -46,25 +46,25 @@ def documents(repository: Path = REPOSITORY) -> Iterator[str]:
 
 
 def links(markdown: str) -> Iterator[str]:
-    """Give the targets within the repository that a document links to, without anchors."""
+    """Return the targets within the repository that a document links to, without anchors."""
     found: list[str] = []
     _outside_of_code(markdown, lambda line: _LINK.sub(lambda it: found.append(it[2]) or "", line))
     yield from (target for target in found if "://" not in target)
 
 
 def target_in_repository(target: str, document: str, repository: Path = REPOSITORY) -> str:
-    """Give the path that a document links to; of a folder, that of the document about it."""
+    """Return the path that a document links to; of a folder, that of the document about it."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
     return f"{path}/README.md" if (repository / path).is_dir() else path
 
 
 def place_on_site(path: str) -> str:
-    """Give the place that a file of the repository has on the site."""
+    """Return the place that a file of the repository has on the site."""
     return path.removeprefix("docs/")
 
 
 def as_page(markdown: str, document: str) -> str:
-    """Give a document as mkdocs reads it: links by the places on the site, plain fences."""
+    """Return a document as mkdocs reads it: links by the places on the site, plain fences."""
     folder = posixpath.dirname(place_on_site(document)) or "."
 
     def relinked(link: re.Match[str]) -> str:

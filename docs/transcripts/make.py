@@ -135,12 +135,12 @@ def exchange(name: str, arguments: Mapping[str, Any], answer: CallToolResult) ->
 
 
 def is_json(text: str) -> bool:
-    """Tell whether a text block holds an object of JSON."""
+    """Return whether a text block holds an object of JSON."""
     return text.startswith("{")
 
 
 def compact(value: Any) -> str:  # noqa: ANN401 - any value of JSON
-    """Give a value of JSON on one line."""
+    """Return a value of JSON on one line."""
     return json.dumps(stable(value), ensure_ascii=False)
 
 
@@ -155,7 +155,7 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - any value of JSON
 
 
 def signature(tool: Tool) -> str:
-    """Give a tool and its arguments in a line, as in Python."""
+    """Return a tool and its arguments in a line, as in Python."""
     required = tool.input_schema.get("required", [])
     arguments = [
         name if name in required else f"{name}={field.get('default')!r}"
@@ -165,7 +165,7 @@ def signature(tool: Tool) -> str:
 
 
 def stable(value: Any) -> Any:  # noqa: ANN401 - any value of JSON
-    """Give a value of JSON without what differs from run to run, or between processors."""
+    """Return a value of JSON without what differs from run to run, or between processors."""
     match value:
         case dict():
             return {k: "…" if k in _VARYING else stable(each) for k, each in value.items()}

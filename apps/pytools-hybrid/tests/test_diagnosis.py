@@ -70,7 +70,7 @@ def look_at_tree(settings, root, database, commands):
 
 
 def content(folder):
-    """Give the hash of each file below a folder, but for what SQLite puts beside a database."""
+    """Return the hash of each file below a folder, but for what SQLite puts beside a database."""
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))

@@ -48,7 +48,7 @@ def vector_of(text):
 
 
 class Model:
-    """Gives every text a vector but those that it is to refuse, and notes what it was asked."""
+    """Returns a vector for every text but those it is to refuse, and notes what it was asked."""
 
     model_id = "m"
     dimensions = None

@@ -59,7 +59,7 @@ def store(tmp_path):
 
 
 def in_index(store):
-    """Give the path and the bytes' hash of every tool, by id."""
+    """Return the path and the bytes' hash of every tool, by id."""
     held = store.stored(reader_version="any")
     return {entry.id: (entry.path, entry.file_hash) for entry in held.entries.values()}
 

@@ -80,7 +80,7 @@ def running(program, *arguments):
 
 
 def tell(process, line):
-    """Give a line, and wait for the answer."""
+    """Send a line, and wait for the answer."""
     process.stdin.write(f"{line}\n")
     process.stdin.flush()
     return process.stdout.readline()

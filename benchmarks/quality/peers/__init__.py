@@ -26,11 +26,11 @@ class Method(Protocol):
         ...
 
     def search(self, query: str, k: int) -> list[str]:
-        """Give the ids of the best k tools, best first; fewer where no more are found."""
+        """Return the ids of the best k tools, best first; fewer where no more are found."""
         ...
 
     def close(self) -> None:
-        """Give back what it holds; most hold nothing but memory."""
+        """Release what it holds; most hold nothing but memory."""
 
 
 # Name → module, class, arguments of its constructor, and the distributions it comes from.

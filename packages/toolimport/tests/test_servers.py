@@ -59,7 +59,7 @@ def run(tmp_path, quick_imports):
 
 @pytest.fixture
 def ids(tmp_path):
-    """Give the description of each tool that can be called, by its id."""
+    """Return the description of each tool that can be called, by its id."""
 
     def found():
         described = {}

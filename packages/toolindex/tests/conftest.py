@@ -142,20 +142,20 @@ def fill(report: Callable[..., ScanReport]) -> Callable[..., None]:
 
 
 def vector_of(text: str, model_id: str, dimensions: int = 4) -> list[float]:
-    """Give a text's vector: as good as random, always the same, never of zeros."""
+    """Return a text's vector: as good as random, always the same, never of zeros."""
     digest = hashlib.sha256(f"{model_id}\0{text}".encode()).digest()
     return [1.0 + byte for byte in digest[:dimensions]]
 
 
 @pytest.fixture(scope="session")
 def embed() -> Callable[..., list[float]]:
-    """Give the vector of a text: `embed(text, model_id)`."""
+    """Return the vector of a text: `embed(text, model_id)`."""
     return vector_of
 
 
 @pytest.fixture(scope="session")
 def contents() -> Callable[[ToolIndex], dict[str, str]]:
-    """Give an index's descriptions by id."""
+    """Return an index's descriptions by id."""
 
     def read(index: ToolIndex) -> dict[str, str]:
         with index.reading() as reader:
@@ -166,7 +166,7 @@ def contents() -> Callable[[ToolIndex], dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def matches() -> Callable[[ToolIndex, str], set[str]]:
-    """Give the ids that a full-text query finds."""
+    """Return the ids that a full-text query finds."""
 
     def search(index: ToolIndex, query: str) -> set[str]:
         with index.reading() as reader:

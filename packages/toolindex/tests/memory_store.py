@@ -101,7 +101,7 @@ class MemoryStore:
 
     @contextmanager
     def changing(self) -> Generator[State]:
-        """Give the state, which nobody else changes in the block."""
+        """Return the state, which nobody else changes in the block."""
         with self.place.writing:
             self.check_open()
             yield self.state

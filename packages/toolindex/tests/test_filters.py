@@ -64,7 +64,7 @@ def fill(pool):
 
 @pytest.fixture(scope="module")
 def allowed(pool):
-    """Give the ids that a filter lets pass."""
+    """Return the ids that a filter lets pass."""
 
     def ids(tool_filter):
         sql, parameters = tool_filter.rowids()
@@ -346,7 +346,7 @@ FILTERS = st.builds(
 
 
 def fits(pattern, text):
-    """Say what a pattern means, one character at a time."""
+    """Return whether a text fits a pattern, one character at a time."""
     if not pattern or not text:
         return not text and not pattern.strip("*")
     if pattern[0] == "*":

@@ -23,7 +23,7 @@ ONE = {"mcptools:mail:send": "Send a message."}
 
 
 def snapshot(folder):
-    """Give the hash of every file in a folder, by name: also those that SQLite puts beside."""
+    """Return the hash of every file in a folder, by name: also those that SQLite puts beside."""
     return {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
         for file in folder.iterdir()

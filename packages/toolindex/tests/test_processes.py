@@ -54,7 +54,7 @@ def succeed(process):
 
 
 def states(contents):
-    """Give which states the descriptions are of, and how many there are."""
+    """Return which states the descriptions are of, and how many there are."""
     return {text.split(". ")[0].split()[-1] for text in contents.values()}, len(contents)
 
 

@@ -42,7 +42,7 @@ def fill(pool):
 
 @pytest.fixture(scope="module")
 def kept(pool):
-    """Give the texts whose vectors a model keeps."""
+    """Return the texts whose vectors a model keeps."""
 
     def texts(model_id):
         with pool.read() as connection:

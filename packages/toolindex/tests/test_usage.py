@@ -43,7 +43,7 @@ def usage(pool):
 
 @pytest.fixture
 def rows(pool):
-    """Give what a statement gives."""
+    """Return what a statement gives."""
 
     def select(sql):
         with pool.read() as connection:

@@ -36,12 +36,12 @@ judgements = st.dictionaries(
 
 
 def scored(ranked):
-    """Give scores that fall with the rank: trec_eval orders equal ones by id, backwards."""
+    """Return scores that fall with the rank: trec_eval orders equal ones by id, backwards."""
     return {id_: float(len(ranked) - place) for place, id_ in enumerate(ranked)}
 
 
 def theirs_of(run, qrels):
-    """Give trec_eval's values; a query that the run lacks scores 0, as under its option -c."""
+    """Return trec_eval's values; a query that the run lacks scores 0, as under its option -c."""
     scores = {query: scored(ranked) for query, ranked in run.items()}
     found = pytrec_eval.RelevanceEvaluator(qrels, THEIRS).evaluate(scores)
     return {

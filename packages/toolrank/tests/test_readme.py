@@ -57,7 +57,7 @@ def test_the_script_has_at_most_20_lines():
 
 
 def shown_calls():
-    """Give what the API table shows with its parameters, as `(name, call)`."""
+    """Return what the API table shows with its parameters, as `(name, call)`."""
     cells = re.findall(r"^\| (`.*?`) \| ", README.partition("## API")[2], re.M)
     calls = re.findall(r"`([\w.]+)(\([^`]*\))`", " ".join(cells))
     return [pytest.param(name, call, id=name) for name, call in calls]

@@ -22,7 +22,7 @@ WITHOUT_MEANING = {"ge", "gt", "le", "lt", "multiple_of", "max_digits", "decimal
 
 
 def difference(ours, theirs, source=""):
-    """Say where two schemas differ in meaning, "" where they do not.
+    """Return where two schemas differ in meaning, "" where they do not.
 
     The source is that of the module: pydantic makes titles of the names of its classes.
     """
@@ -126,7 +126,7 @@ def executed(source):
 
 
 def of_pydantic(module, function):
-    """Give pydantic's own input and output schema of an entry point."""
+    """Return pydantic's own input and output schema of an entry point."""
     from pydantic import BaseModel, TypeAdapter
 
     with warnings.catch_warnings():
@@ -180,7 +180,7 @@ def test_every_schema_of_a_given_tree_means_what_pydantics_means(request, monkey
 
 
 def compare(source, tool):
-    """Give the difference of a module's schemas from pydantic's; both sides read one source."""
+    """Return the difference of a module's schemas from pydantic's; both sides read one source."""
     record = tool(source)
     with executed(source) as module:
         given, returned = of_pydantic(module, getattr(module, record.entrypoint))

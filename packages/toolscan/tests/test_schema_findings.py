@@ -28,14 +28,14 @@ RUN = "\ndef run(params: Params):\n    'Does it.'\n"
 
 
 def schema(source, tool):
-    """Give the schema of a module, which has to be one that can be written."""
+    """Return the schema of a module, which has to be one that can be written."""
     found = toolscan.input_schema(tool(HEADER + source + RUN))
     json.dumps(found, ensure_ascii=False).encode()
     return found
 
 
 def field(source, tool, name="a"):
-    """Give the schema of a field of `Params`, with the definition it refers to."""
+    """Return the schema of a field of `Params`, with the definition it refers to."""
     found = schema(source, tool)
     own = found["properties"][name]
     return own | found.get("$defs", {}).get(own.get("$ref", "").rpartition("/")[2], {})

@@ -214,7 +214,7 @@ def test_polling_by_choice_is_no_news(root, caplog):
 
 @contextmanager
 def nobody():
-    """Give a folder of an unprivileged user, and be that user, if need be."""
+    """Make a folder of an unprivileged user, and become that user, if need be."""
     folder = Path(tempfile.mkdtemp())
     privileged = os.geteuid() == 0
     if privileged:

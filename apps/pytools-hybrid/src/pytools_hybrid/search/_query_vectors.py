@@ -50,7 +50,7 @@ class _Loads(Protocol):
 
 
 class QueryEmbedder:
-    """Gives the vectors that one model has for queries.
+    """Returns the vectors that one model has for queries.
 
     A question asked again costs nothing: vectors are remembered, and those of models that
     cost something are kept on disk. A model that fails is not called for a while, so that

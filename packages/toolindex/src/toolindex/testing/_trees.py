@@ -126,7 +126,7 @@ def stored_paths(store: ToolStore, *, within: Collection[str] | None = None) -> 
 
 
 def embed(store: ToolStore, angles: Mapping[str, float], *, model_id: str = "m") -> None:
-    """Give pending texts vectors of two dimensions and a length of 2, at an angle by first word."""
+    """Store vectors of pending texts, of two dimensions and length 2, at an angle by first word."""
     vectors = {
         text_hash: [2 * math.cos(angle), 2 * math.sin(angle)]
         for text_hash, text in store.pending(model_id, limit=1_000).items()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AnswerWhenCut:
-    """Tells clients whose request is cut to come again; a stream that has begun just ends.
+    """Asks clients whose request is cut to come again; a stream that has begun just ends.
 
     Args:
         app: What answers otherwise.

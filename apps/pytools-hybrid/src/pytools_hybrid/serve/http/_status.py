@@ -24,7 +24,7 @@ _UNAVAILABLE = 503
 
 
 class Status:
-    """Tells how the server is.
+    """Reports how the server is.
 
     Args:
         search: What it searches, or None where it only lists.

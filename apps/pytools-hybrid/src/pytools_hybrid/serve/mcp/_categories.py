@@ -25,7 +25,7 @@ _LISTED_CHARACTERS = 190
 
 
 class Inventory:
-    """Says which categories of tools there are.
+    """Reports which categories of tools there are.
 
     Args:
         search: The index.

@@ -39,7 +39,7 @@ _KINDS: dict[str, str] = {
     "array": "a list of texts",
 }
 Progress = Callable[[float, str], Awaitable[None]]
-"""Tells the client how far a call has come: a number that grows, and what is being done."""
+"""Reports to the client how far a call has come: a number that grows, and what is being done."""
 
 
 class Arguments(BaseModel):
