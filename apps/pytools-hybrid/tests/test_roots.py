@@ -456,7 +456,7 @@ def test_an_evaluation_says_why_a_gold_tool_of_any_root_is_missing(settings, own
     chosen = settings(embedding_model="none")
 
     async def main():
-        evaluator = Evaluator(chosen, Roots.of([own, shared]))
+        evaluator = Evaluator(Roots.of([own, shared]))
         return await evaluator.evaluate(
             queries, configurations(chosen, SearchMode.BM25), recall_at=(1,)
         )

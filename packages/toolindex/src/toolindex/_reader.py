@@ -163,6 +163,16 @@ class IndexReader:
         kept = kept_id(self.connection, model_id, dimensions)
         return kept_vectors(kept, kept_dimensions(self.connection, kept) or 0)
 
+    def vectors(self, model_id: str, *, dimensions: int | None = None) -> dict[str, bytes]:
+        """Return the kept vector of each entry that has one, by id, as `kept_vectors` has them."""
+        sql, parameters = self.kept_vectors(model_id, dimensions=dimensions)
+        rows = self.connection.execute(
+            f"WITH kept (number, vector) AS ({sql}) "  # noqa: S608 - from here
+            "SELECT id, vector FROM kept JOIN entries ON entries.rowid = number ORDER BY id",
+            parameters,
+        )
+        return {str(id_): bytes(vector) for id_, vector in rows}
+
     def models(self) -> tuple[str, ...]:
         """Return the ids of the models that have been put to use."""
         rows = self.connection.execute("SELECT model_id FROM models")

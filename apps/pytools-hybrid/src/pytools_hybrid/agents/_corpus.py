@@ -23,6 +23,7 @@ from pytools_hybrid.search import (
     Answering,
     Searcher,
     SearchRequest,
+    TuningFile,
     cut_query,
     hybrid_ranker,
 )
@@ -145,6 +146,7 @@ class ToolCorpus:
                     bm25_weight=settings.bm25_weight,
                     vec_weight=settings.vec_weight,
                     ranker=hybrid_ranker(settings.fusion),
+                    tuning=TuningFile(settings.tuning),
                 )
                 self._opened = store, searcher
             return self._opened

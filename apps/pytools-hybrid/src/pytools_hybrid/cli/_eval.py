@@ -50,12 +50,12 @@ def evaluate(
         ),
     ] = None,
     model: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--model",
             "--embedding-model",
-            help="The embedding model, as for search. [env: PYTOOLS_EMBEDDING_MODEL; default: "
-            "static]",
+            help="The embedding model, as for search; several can be given, and are compared. "
+            "[env: PYTOOLS_EMBEDDING_MODEL; default: static]",
         ),
     ] = None,
     mode: Annotated[
@@ -66,7 +66,8 @@ def evaluate(
         typer.Option(
             "--all-modes",
             help="Compare bm25, vector, hybrid with your settings, and hybrid with the other "
-            "fusion, as 'hybrid (rrf)'; without vectors, only bm25. [default without --mode]",
+            "fusion, as 'hybrid (rrf)'; without vectors, only bm25. [default without --mode, of "
+            "one model]",
         ),
     ] = False,
     limit_k: Annotated[
@@ -106,27 +107,38 @@ def evaluate(
         ),
     ] = None,
 ) -> None:
-    """Measure how well searches find your tools, on your own queries, and compare modes.
+    """Measure how well searches find your tools, on your own queries, and compare modes or models.
 
     Searches run one after the other, each query once per mode; the latency is that of the whole
-    search, including embedding the query.
+    search, including embedding the query. Where pytools-hybrid tune has made a file, the table also
+    has a row without it.
     """
     from pytools_hybrid.jobs import evaluate as evaluation
     from pytools_hybrid.search import SearchMode
 
     if mode is not None and all_modes:
         raise SettingsError("--mode / --all-modes", "give one of them")
-    settings = settings_from(root=root, db_path=db, embedding_model=model)
+    models = model or []
+    if all_modes and len(models) > 1:
+        raise SettingsError("--all-modes", "compares the modes of one --model; give --mode instead")
+    only = models[0] if len(models) == 1 else None
+    settings = settings_from(root=root, db_path=db, embedding_model=only)
+    tools = existing_roots(settings)
     asked = evaluation.read_queries(queries, by=by)
     recall_at = evaluation.recall_depths(limit_k)
-    compared = evaluation.configurations(settings, SearchMode(mode) if mode else None)
+    chosen = SearchMode(mode) if mode else None
+    # The searched indexes are temporary, and have no such file beside them.
+    tuned = settings.model_copy(update={"tuning": settings.resolved_tuning(tools) or Path("none")})
+    if len(models) > 1:
+        compared = evaluation.of_models(tuned, _checked(models), chosen)
+    else:
+        compared = evaluation.configurations(tuned, chosen)
     runs = evaluation.run_paths(run, compared) if run is not None else {}
     database = settings.db_path if db is not None else None
     evaluation.check_outputs(queries=queries, database=database, runs=runs.values(), plot=plot)
     if plot is not None:
         evaluation.require_plotting()
-    tools = existing_roots(settings)
-    evaluator = evaluation.Evaluator(settings, tools, database=database)
+    evaluator = evaluation.Evaluator(tools, database=database)
     report = run_job(evaluator.evaluate(asked, compared, recall_at=recall_at, by=by))
     if output == "json":
         import json
@@ -141,3 +153,14 @@ def evaluate(
         evaluation.write_plot(plot, report.figures, recall_at=recall_at, title=title)
     for file in [*runs.values(), *([plot] if plot is not None else [])]:
         say(f"wrote {file}")
+
+
+def _checked(models: list[str]) -> list[str]:
+    from toolembed.providers import check_known_provider, check_model_name
+
+    for model in models:
+        try:
+            check_known_provider(check_model_name(model))
+        except ValueError as error:
+            raise SettingsError("--model", str(error)) from error
+    return models

@@ -75,7 +75,7 @@ def report(
             raise SettingsError("--plot", f"{plot} is not a PNG file in an existing folder")
         require_plotting()
     settings = settings_from(root=root, db_path=db)
-    figures = usage.usage_report(*_records(settings, since))
+    figures = usage.usage_report(*usage_records(settings, since))
     if output == "json":
         print_json(usage.as_json(figures))
     elif output == "csv":
@@ -114,7 +114,7 @@ def export(
     from pytools_hybrid.jobs import usage_report as usage
 
     settings = settings_from(root=root, db_path=db)
-    searches, outcomes = _records(settings, since)
+    searches, outcomes = usage_records(settings, since)
     table = usage.searches_table(searches) if what == "searches" else usage.outcomes_table(outcomes)
     _print_file(usage.table_as_json(table) if output == "json" else usage.table_as_csv(table))
     if not table.rows:
@@ -122,10 +122,10 @@ def export(
         raise typer.Exit(1)
 
 
-def _records(
+def usage_records(
     settings: Settings, since: float | None
 ) -> tuple[tuple[SearchRecord, ...], tuple[OutcomeRecord, ...]]:
-    """Read the record; the index is opened for reading only."""
+    """Return the searches and outcomes that are recorded; the index is only read."""
     from toolindex import ToolIndex
 
     database = _database(settings)

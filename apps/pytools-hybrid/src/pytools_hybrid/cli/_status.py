@@ -78,6 +78,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         changed_at = await tools.index.changed_at()
         categories = await tools.categories()
         usage = await tools.index.statistics()
+        tuning, _ = await asyncio.to_thread(tools.tuning.current)
+        is_tuned = tuning is not None and tuning.model_id == probe.model
     model = settings.embedding_model
     notes = (*await _limit_notes(settings, roots), *probe.notes)
     values = {
@@ -87,6 +89,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         "read_only": read_only,
         "model": model,
         "model_in_use": probe.model,
+        "tuning": str(tools.tuning.path) if is_tuned else None,
         "dimensions": coverage.dimensions,
         "tools": coverage.tools,
         "vectors": coverage.vectors,
@@ -112,6 +115,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         share = f"{coverage.vectors} of {coverage.tools} tools have vectors"
         used = f"{probe.model} and words" if probe.model else "words alone"
         rows += [("model", f"{model}: {share}"), ("searched by", used)]
+    if is_tuned:
+        rows.append(("tuned", f"{tuning} ({tools.tuning.path})"))
     rows.append(("changed", _ago(changed_at)))
     rows += [("note", note) for note in notes]
     rows.append(("searches", _searches(usage)))

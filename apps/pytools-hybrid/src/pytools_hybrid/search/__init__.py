@@ -14,6 +14,7 @@ from pytools_hybrid.search._query_vectors import Answering, QueryEmbedder
 from pytools_hybrid.search._ranking import RankerFactory, hybrid_ranker
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._tool_search import ToolSearch
+from pytools_hybrid.search._tuning import Tuning, TuningFile, remove_tuning, write_tuning
 from pytools_hybrid.search._types import (
     MAX_LIMIT,
     FoundTool,
@@ -48,11 +49,15 @@ __all__ = [
     "Searcher",
     "ToolDescription",
     "ToolSearch",
+    "Tuning",
+    "TuningFile",
     "breakdown",
     "check_categories",
     "cut_query",
     "hybrid_ranker",
     "nearest_first",
     "reason",
+    "remove_tuning",
     "short",
+    "write_tuning",
 ]

@@ -25,6 +25,7 @@ from pytools_hybrid.search._channels import (
     with_usable_parts,
 )
 from pytools_hybrid.search._confidence import confidences, fingerprints, match_type
+from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
     FoundTool,
     QueryVector,
@@ -58,6 +59,7 @@ class Searcher:
         bm25_weight: The weight of words in hybrid mode.
         vec_weight: The weight of meaning in hybrid mode.
         ranker: Makes the ranker of a search, of its channels and the factors of past use by id.
+        tuning: What was learned from the user's own requests.
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class Searcher:
         bm25_weight: float,
         vec_weight: float,
         ranker: RankerFactory,
+        tuning: TuningFile | None = None,
     ) -> None:
         self._store = store
         self._bm25_weight = bm25_weight
         self._vec_weight = vec_weight
         self._ranker = ranker
+        self._tuning = tuning or TuningFile(None)
         # An answer is a function of its key: no time after which it goes bad.
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
         self._newcomers = Newcomers()
@@ -129,7 +133,8 @@ class Searcher:
                         f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
                     )
             if vector is not None:
-                vector = with_usable_parts(vector)
+                vector, ignored = self._tuning.applied(with_usable_parts(vector))
+                notes += [ignored] * bool(ignored)
                 if any(values is None for _, values in vector.parts):
                     notes.append(
                         "a part of the request was searched by words alone: it has no vector"
@@ -172,7 +177,7 @@ class Searcher:
         vector = asked.vector
         key = (
             asked.request,
-            (vector.model_id, len(vector.values)) if vector else None,
+            (vector.model_id, len(vector.values), vector.tuning) if vector else None,
             # Those of a model that fails at times may be missing.
             tuple(values is not None for _, values in vector.parts) if vector else (),
             asked.encode is None,

@@ -26,6 +26,7 @@ from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, w
 from pytools_hybrid.search._query_vectors import Answering
 from pytools_hybrid.search._ranking import hybrid_ranker
 from pytools_hybrid.search._rerank import Reranking
+from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
     MAX_LIMIT,
     FoundTool,
@@ -76,6 +77,7 @@ class ToolSearch:
         roots: The trees.
         policy: The tools that may be found, listed and described, by the settings' patterns; it
             is laid over every filter.
+        tuning: The file of what was learned from the user's own requests, if there is one.
 
     Raises:
         SettingsError: A setting cannot work, or nothing says where the tools are; (on entering) a
@@ -103,6 +105,7 @@ class ToolSearch:
         self.policy: ToolFilter = ToolFilter(
             include=self.settings.include, exclude=self.settings.exclude
         )
+        self.tuning: TuningFile = TuningFile(self.settings.resolved_tuning(self.roots))
         model = self.settings.rerank_model
         self._reranking = (
             None
@@ -142,6 +145,7 @@ class ToolSearch:
                 bm25_weight=settings.bm25_weight,
                 vec_weight=settings.vec_weight,
                 ranker=self._ranker,
+                tuning=self.tuning,
             )
             self._answers = Answering(store, searcher, self.index.recorder, self.index.embedder)
         return self._answers

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from toolindex import ToolEntry, ToolOutcomes
     from toolrank import Contribution, Explanation
 
+    from pytools_hybrid.search._tuning import Tuning
+
 
 MAX_LIMIT = 50
 # No request is as long; what is pasted after it is not read.
@@ -96,12 +98,14 @@ class QueryVector:
         text: What was embedded: the request, its misspelt words corrected.
         parts: The parts of a compound request, each with its own vector, or None where the model
             gave none: that part is searched by words.
+        tuning: What has mapped it; None where nothing has.
     """
 
     model_id: str
     values: Sequence[float] = field(repr=False)
     text: str = ""
     parts: tuple[tuple[str, Sequence[float] | None], ...] = field(default=(), repr=False)
+    tuning: Tuning | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,6 +154,11 @@ class SettingFields(BaseSettings):
         "`name=5,parameters=0.75`; defaults: name 5, parameters 0.75, description, category and "
         "tags 1",
     )
+    tuning: Path | None = Field(
+        None,
+        description="what `pytools-hybrid tune` learned; by default the file beside the index, if "
+        "there is one; `none` searches without",
+    )
     threshold: float = Field(
         0.0,
         ge=0,
@@ -310,7 +315,7 @@ class SettingFields(BaseSettings):
     def _are_paths(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(_at_home(path) for path in value)
 
-    @field_validator("db_path")
+    @field_validator("db_path", "tuning")
     @classmethod
     def _is_a_path(cls, value: Path | None) -> Path | None:
         return None if value is None else _at_home(value)

@@ -100,6 +100,13 @@ class Settings(SettingFields):
         more = f"+{len(others)}" if others else ""
         return user_cache_path("pytools-hybrid") / f"{name.replace('?', '_')}{more}-{key}.db"
 
+    def resolved_tuning(self, root: RootsLike) -> Path | None:
+        """Return the file of what was learned from requests, there or not; None for none."""
+        if self.tuning is None:
+            database = self.resolved_database(root)
+            return database.with_name(f"{database.name}-tuned")
+        return None if str(self.tuning) == "none" else self.tuning
+
     @classmethod
     def unknown_variables(cls) -> dict[str, str]:
         """Return the variables of the environment that look like settings and are none.

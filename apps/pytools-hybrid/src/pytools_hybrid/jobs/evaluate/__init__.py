@@ -5,18 +5,27 @@ compared, `Evaluator` asks every request in every configuration and measures the
 `best` and the writers of runs and plots tell what came of it.
 """
 
-from pytools_hybrid.jobs.evaluate._best import Best, best
-from pytools_hybrid.jobs.evaluate._configurations import Configuration, configurations
-from pytools_hybrid.jobs.evaluate._evaluator import EvaluationReport, Evaluator
-from pytools_hybrid.jobs.evaluate._figures import DEPTH, Figures, Latency, recall_depths
+from pytools_hybrid.jobs.evaluate._best import BEST_BY, Best, best
+from pytools_hybrid.jobs.evaluate._configurations import (
+    Configuration,
+    configurations,
+    of_models,
+)
+from pytools_hybrid.jobs.evaluate._evaluator import (
+    EvaluationReport,
+    Evaluator,
+    copy_index,
+)
+from pytools_hybrid.jobs.evaluate._figures import DEPTH, Figures, Latency, measure, recall_depths
 from pytools_hybrid.jobs.evaluate._gold import UnknownGold
 from pytools_hybrid.jobs.evaluate._outputs import check_outputs
 from pytools_hybrid.jobs.evaluate._plot import require_plotting, write_plot
 from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery, QueriesFileError, read_queries
-from pytools_hybrid.jobs.evaluate._report import as_json, as_text, title
+from pytools_hybrid.jobs.evaluate._report import as_json, as_text, tables, title
 from pytools_hybrid.jobs.evaluate._runs import run_paths, write_runs
 
 __all__ = [
+    "BEST_BY",
     "DEPTH",
     "Best",
     "Configuration",
@@ -32,10 +41,14 @@ __all__ = [
     "best",
     "check_outputs",
     "configurations",
+    "copy_index",
+    "measure",
+    "of_models",
     "read_queries",
     "recall_depths",
     "require_plotting",
     "run_paths",
+    "tables",
     "title",
     "write_plot",
     "write_runs",

@@ -43,7 +43,8 @@ class Best:
         other, mean = self.other.configuration.name, self.difference.mean
         low, high = self.difference.interval.low, self.difference.interval.high
         already = "it is what searches use with your settings"
-        if mean == 0:
+        chosen = self.chosen.configuration.selected_by
+        if mean == 0 and not chosen:
             return (
                 f"{name} ({BEST_BY} {value:.3f}) is as good as any: {already}. "
                 f"{other} has the same."
@@ -54,7 +55,6 @@ class Best:
                 f"but the 95 % interval of that difference is {-high:+.3f} to {-low:+.3f}, which "
                 "includes 0: these queries cannot tell the two apart."
             )
-        chosen = self.chosen.configuration.selected_by
         how = (
             f"select it with {' '.join(f'{key}={setting}' for key, setting in chosen.items())}"
             if chosen
@@ -78,7 +78,7 @@ def best(figures: Sequence[Figures]) -> Best | None:
     difference to what searches do already is above 0 is preferred to that.
 
     Args:
-        figures: The configurations' figures; of several, one is what searches do already.
+        figures: The configurations' figures; at most one is what searches do already.
     """
     if len(figures) < 2:
         return None
@@ -86,7 +86,9 @@ def best(figures: Sequence[Figures]) -> Best | None:
         figures,
         key=lambda each: (-each.evaluation.mean(BEST_BY), bool(each.configuration.selected_by)),
     )
-    current = next(each for each in figures if not each.configuration.selected_by)
+    current = next((each for each in figures if not each.configuration.selected_by), None)
+    if current is None:
+        return _compared(first, second)
     if first is current:
         return _compared(current, second)
     change = _compared(first, current)

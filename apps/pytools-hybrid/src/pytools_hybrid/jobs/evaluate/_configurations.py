@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.search import SearchMode
+from pytools_hybrid.index import configured_embedder
+from pytools_hybrid.search import SearchMode, TuningFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pytools_hybrid.settings import Settings
 
@@ -21,8 +24,9 @@ class Configuration:
     """One way to search.
 
     Attributes:
-        name: What it is called in tables: the mode, and "hybrid (rrf)" for a fusion that is not
-            the one of the settings.
+        name: What it is called in tables: the mode, "hybrid (rrf)" for a fusion that is not the one
+            of the settings, "hybrid (untuned)" for vectors as they are; of several models the
+            model's name.
         mode: The mode that is asked for.
         settings: The settings that it runs with.
         selected_by: The environment variables that make a search without a mode search like this;
@@ -37,14 +41,41 @@ class Configuration:
     @property
     def slug(self) -> str:
         """The name as part of a file's name."""
-        return self.name.replace(" (", "-").replace(")", "")
+        return re.sub(r"[^\w.-]+", "-", self.name).strip("-")
+
+
+def of_models(
+    settings: Settings, models: Sequence[str], mode: SearchMode | None
+) -> list[Configuration]:
+    """Return a configuration of each of several models, and one without its tuning if it has one.
+
+    Args:
+        settings: The settings as they are.
+        models: The embedding models, as a setting names them.
+        mode: The mode of all of them; None for hybrid.
+
+    Raises:
+        SettingsError: Vectors alone are asked for of the model "none".
+    """
+    mode = mode or SearchMode.HYBRID
+    compared: list[Configuration] = []
+    for model in dict.fromkeys(models):
+        own = settings.model_copy(update={"embedding_model": model})
+        for each in configurations(own, mode):
+            name = each.name.replace(mode.value, model)
+            selected_by = dict(each.selected_by)
+            if model != settings.embedding_model:
+                selected_by["PYTOOLS_EMBEDDING_MODEL"] = model
+            compared.append(replace(each, name=name, selected_by=selected_by))
+    return compared
 
 
 def configurations(settings: Settings, mode: SearchMode | None) -> list[Configuration]:
     """Return the configurations to compare.
 
     Args:
-        settings: The settings as they are; "hybrid" is what they give.
+        settings: The settings as they are; "hybrid" is what they give, with the tuning file that
+            they name.
         mode: Only this mode, or None for all of them, and both fusions. Without vectors words are
             all that any of them has, and None is bm25 alone.
 
@@ -78,7 +109,29 @@ def configurations(settings: Settings, mode: SearchMode | None) -> list[Configur
             selected_by={"PYTOOLS_FUSION": other},
         ),
     ]
-    return [each for each in every if mode is None or each.name == mode.value]
+    if is_tuned(settings):
+        every += [
+            replace(
+                each,
+                name=f"{each.name} (untuned)",
+                settings=settings.model_copy(update={"tuning": Path("none")}),
+                selected_by={**each.selected_by, "PYTOOLS_TUNING": "none"},
+            )
+            for each in every
+            if each.mode is (mode or SearchMode.HYBRID) and each.settings is settings
+        ]
+    return [
+        each
+        for each in every
+        if mode is None or (each.mode is mode and each.settings.fusion == settings.fusion)
+    ]
+
+
+def is_tuned(settings: Settings) -> bool:
+    """Return whether the tuning file that settings name is one for their model."""
+    tuning, _ = TuningFile(settings.tuning).current()
+    embedder = configured_embedder(settings)
+    return tuning is not None and embedder is not None and tuning.model_id == embedder.model_id
 
 
 def _only(channel: str, weight: float, *, instead_of: str) -> dict[str, str]:

@@ -24,6 +24,7 @@ from pytools_hybrid.terminal import Progress, print_sync, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolembed import LimitedEmbedder
     from toolscan import ScanIssue
 
     from pytools_hybrid.jobs.evaluate._configurations import Configuration
@@ -45,7 +46,7 @@ class EvaluationReport:
     Attributes:
         queries: How many queries were asked.
         tools: How many tools there were to find.
-        model: The embedding model, as the settings name it.
+        model: The embedding models, as the settings name them.
         recall_at: The depths of recall.
         by: The key that groups the queries, or None.
         figures: The figures of each configuration.
@@ -68,17 +69,23 @@ class Evaluator:
     another has kept, and nothing that is asked here is in anybody's record of use.
 
     Args:
-        settings: The settings; their database is of no account.
         roots: The trees of tools.
         database: The index to bring up to date and to copy, or None for a temporary one.
+        embedder: The model, in place of those of the configurations.
     """
 
-    def __init__(self, settings: Settings, roots: Roots, *, database: Path | None = None) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        roots: Roots,
+        *,
+        database: Path | None = None,
+        embedder: LimitedEmbedder | None = None,
+    ) -> None:
         self._roots = roots
         self._database = database
-        # One for all configurations: a model may take a gigabyte, and a minute to load.
-        self._embedder = configured_embedder(settings)
+        self._embedder = embedder
+        # One of a kind for all configurations: a model may take a gigabyte, and a minute to load.
+        self._embedders: dict[str, LimitedEmbedder | None] = {}
 
     async def evaluate(
         self,
@@ -102,23 +109,28 @@ class Evaluator:
             DatabaseError: The index cannot be read or written.
             RootUnreadableError: A tree cannot be listed.
         """
+        figures: list[Figures] = []
         with TemporaryDirectory(prefix="pytools-hybrid-", ignore_cleanup_errors=True) as folder:
             database = self._database or Path(folder, "index.db")
-            async with self._opened(self._settings, database) as tools:
-                with_vectors = any(tools.uses_vectors(each.mode) for each in compared)
-                issues = await self._index(tools, with_vectors=with_vectors)
-                count, unknown = await finish_in_thread(_look_up, tools, queries, issues)
-                self._tell(unknown)
-                figures: list[Figures] = []
-                for configuration in compared:
-                    with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own:
-                        copy = Path(own, "index.db")
-                        await finish_in_thread(_copy, tools, copy)
-                        figures.append(await self._ask(configuration, queries, copy, recall_at))
+            by_model: dict[str, list[Configuration]] = {}
+            for each in compared:
+                by_model.setdefault(each.settings.embedding_model, []).append(each)
+            for alike in by_model.values():
+                async with self._opened(alike[0].settings, database) as tools:
+                    with_vectors = any(tools.uses_vectors(each.mode) for each in alike)
+                    issues = await self._index(tools, with_vectors=with_vectors)
+                    count, unknown = await finish_in_thread(_look_up, tools, queries, issues)
+                    if alike[0] is compared[0]:
+                        self._tell(unknown)
+                    for configuration in alike:
+                        with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own:
+                            copy = Path(own, "index.db")
+                            await finish_in_thread(copy_index, tools, copy)
+                            figures.append(await self.ask(configuration, queries, copy, recall_at))
         return EvaluationReport(
             queries=len(queries),
             tools=count,
-            model=self._settings.embedding_model,
+            model=", ".join(by_model),
             recall_at=recall_at,
             by=by,
             figures=tuple(figures),
@@ -126,8 +138,12 @@ class Evaluator:
         )
 
     def _opened(self, settings: Settings, database: Path) -> ToolSearch:
+        model = settings.embedding_model
+        if self._embedder is None and model not in self._embedders:
+            self._embedders[model] = configured_embedder(settings)
+        embedder = self._embedder or self._embedders[model]
         settings = settings.model_copy(update={"db_path": database})
-        return ToolSearch(self._roots, settings, embedder=self._embedder, refresh=False)
+        return ToolSearch(self._roots, settings, embedder=embedder, refresh=False)
 
     async def _index(self, tools: ToolSearch, *, with_vectors: bool) -> Sequence[ScanIssue]:
         if tools.index.store.read_only:
@@ -154,13 +170,14 @@ class Evaluator:
             for line in f"warning: {unknown.sentence}:{unknown}".splitlines():
                 say(line)
 
-    async def _ask(
+    async def ask(
         self,
         configuration: Configuration,
         queries: Sequence[EvaluationQuery],
         database: Path,
         recall_at: Sequence[int],
     ) -> Figures:
+        """Ask every query in one configuration, of a copy of the index, and measure the answers."""
         limit = max(DEPTH, *recall_at)
         responses: dict[str, SearchResponse] = {}
         milliseconds: list[float] = []
@@ -207,7 +224,7 @@ def _look_up(
         return reader.coverage("").tools, unknown_gold(queries, reader.entries([*gold]), issues)
 
 
-def _copy(tools: ToolSearch, target: Path) -> None:
+def copy_index(tools: ToolSearch, target: Path) -> None:
     """Copy the index in its current state, even if others write to it."""
     # On a medium that cannot be written nothing changes either, and no lock can be had.
     options = "mode=ro&immutable=1" if tools.index.store.read_only else "mode=ro"

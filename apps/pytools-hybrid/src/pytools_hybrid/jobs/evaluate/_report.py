@@ -73,7 +73,15 @@ def _mode(figures: Figures, report: EvaluationReport) -> dict[str, Any]:
 
 
 def as_text(report: EvaluationReport) -> str:
-    """Return the figures as a table, the best of each column marked, and what follows from it."""
+    """Return the figures as tables, and what follows from them."""
+    parts = [tables(report)]
+    if found := best(report.figures):
+        parts.append(f"* best of the column\n{found}")
+    return "\n\n".join(parts)
+
+
+def tables(report: EvaluationReport) -> str:
+    """Return the figures as a table, the best of each column marked, and one by group."""
     recall = [f"recall@{k}" for k in report.recall_at]
     columns = [
         *(_column(name, name, report.figures) for name in (*recall, BEST_BY)),
@@ -91,8 +99,6 @@ def as_text(report: EvaluationReport) -> str:
     ]
     if report.by is not None:
         parts.append(_breakdown(report, report.by))
-    if found := best(report.figures):
-        parts.append(f"* best of the column\n{found}")
     return "\n\n".join(parts)
 
 
@@ -100,7 +106,7 @@ def title(report: EvaluationReport) -> str:
     """Return a one-line summary of what was measured."""
     queries = "1 query" if report.queries == 1 else f"{report.queries} queries"
     tools = "1 tool" if report.tools == 1 else f"{report.tools} tools"
-    return f"{queries}, {tools}, model {report.model}"
+    return f"{queries}, {tools}, model{'s' * (', ' in report.model)} {report.model}"
 
 
 def _breakdown(report: EvaluationReport, by: str) -> str:

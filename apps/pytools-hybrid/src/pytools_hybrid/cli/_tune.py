@@ -1,0 +1,135 @@
+"""`pytools-hybrid tune`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli._options import Database, Model, Root
+from pytools_hybrid.cli._report import Since, usage_records
+from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.terminal import print_lines, printable, say
+
+if TYPE_CHECKING:
+    from pytools_hybrid.jobs.evaluate import EvaluationQuery
+    from pytools_hybrid.settings import Settings
+
+_SHOWN = 10
+
+
+@app.command(
+    epilog="""Examples:
+
+\b
+  $ pytools-hybrid tune --queries queries.jsonl
+  $ pytools-hybrid tune --since 30
+  $ pytools-hybrid tune --undo
+
+Nothing leaves this machine, and the file holds no requests. It changes the vectors of requests of
+one model; stored vectors stay as they are, and running servers follow the file. PYTOOLS_TUNING
+names another file, or none."""
+)
+def tune(
+    *,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            "--queries",
+            help='JSON lines with "id", "query" and "gold", as for eval. [default: the usage '
+            "record: searches that were followed by a successful use of a tool]",
+        ),
+    ] = None,
+    root: Root = None,
+    db: Database = None,
+    embedding_model: Model = None,
+    since: Since = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Break ndcg@10 down by a key of the queries' lines."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="The file to write, or to remove. [env: PYTOOLS_TUNING; default: beside the "
+            "index]",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write it even if it may be no better.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Use the recorded requests without asking.")
+    ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Remove the file; searches are as before.")
+    ] = False,
+) -> None:
+    """Learn from your own requests, so that searches find your tools better.
+
+    Prints how good searches are before and after, each request judged by what was learned from
+    others, and writes nothing unless that is better beyond chance.
+    """
+    from pytools_hybrid.jobs import evaluate as evaluation
+
+    settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
+    roots = existing_roots(settings)
+    path = out or settings.resolved_tuning(roots)
+    if path is None:
+        raise SettingsError("PYTOOLS_TUNING", "is 'none'; name a file with --out")
+    if out is not None or settings.tuning is not None:
+        _check_place(path)
+    if undo:
+        from pytools_hybrid.search import remove_tuning
+
+        removed = remove_tuning(path)
+        say(f"removed {path}" if removed else f"nothing to undo: {path} does not exist")
+        return
+    if queries is None:
+        asked = _recorded(settings, since, yes=yes)
+    elif since is not None:
+        raise SettingsError("--since", "is for the usage record; leave out --queries")
+    else:
+        asked = evaluation.read_queries(queries, by=by)
+    from pytools_hybrid.jobs import tune as tuning
+    from pytools_hybrid.search import write_tuning
+
+    outcome = run(tuning.tune(settings, roots, asked, by=by))
+    print_lines(f"{evaluation.tables(outcome.report)}\n\n{outcome}")
+    if not outcome.is_better and not force:
+        say("nothing was written: that may be chance. More requests help; --force writes it anyway")
+        raise typer.Exit(1)
+    write_tuning(path, outcome.tuning)
+    say(f"wrote {path}")
+    if path != settings.resolved_tuning(roots):
+        say(f"searches use it with PYTOOLS_TUNING={path}")
+
+
+def _check_place(path: Path) -> None:
+    from pytools_hybrid.search import TuningFile
+
+    if path.exists() and TuningFile(path).current()[0] is None:
+        raise SettingsError("--out", f"{path} is another file; name one to create")
+
+
+def _recorded(settings: Settings, since: float | None, *, yes: bool) -> list[EvaluationQuery]:
+    from pytools_hybrid.jobs.tune import recorded
+
+    found = recorded(*usage_records(settings, since))
+    for each in found[:_SHOWN]:
+        say(printable(f"  {each.text} → {', '.join(each.gold)}"))
+    more = len(found) - _SHOWN
+    if more > 0:
+        say(f"  … and {more} more")
+    say(f"{len(found)} recorded requests were followed by a successful use of a tool")
+    if found and not yes:
+        if not sys.stdin.isatty():
+            raise SettingsError("--yes", "required if no one can confirm")
+        typer.confirm("Learn from them?", abort=True, err=True)
+    return found

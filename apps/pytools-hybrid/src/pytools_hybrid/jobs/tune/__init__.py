@@ -1,0 +1,11 @@
+"""Learning from a user's own requests: a map of the vectors of queries, and whether it helps.
+
+`recorded` finds requests in the usage record, `fit` learns from requests, and `tune` measures what
+that is worth for others.
+"""
+
+from pytools_hybrid.jobs.tune._fit import fit
+from pytools_hybrid.jobs.tune._recorded import recorded
+from pytools_hybrid.jobs.tune._tune import FEWEST, Outcome, tune
+
+__all__ = ["FEWEST", "Outcome", "fit", "recorded", "tune"]

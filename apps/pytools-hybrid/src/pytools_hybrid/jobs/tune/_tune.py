@@ -1,0 +1,223 @@
+"""Learning from some requests, measuring on others, and keeping what is better beyond chance."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from toolindex import ToolIndex, finish_in_thread
+
+from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.index import configured_embedder
+from pytools_hybrid.jobs.evaluate import (
+    BEST_BY,
+    Configuration,
+    EvaluationQuery,
+    EvaluationReport,
+    Evaluator,
+    copy_index,
+    measure,
+)
+from pytools_hybrid.jobs.tune._fit import fit
+from pytools_hybrid.search import SearchMode, ToolSearch, Tuning, write_tuning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolembed import LimitedEmbedder
+    from toolrank.metrics import Difference
+
+    from pytools_hybrid.jobs.evaluate import Figures
+    from pytools_hybrid.settings import Roots, Settings
+
+    Matrix = np.ndarray[Any, Any]
+
+__all__ = ["FEWEST", "Outcome", "tune"]
+
+FEWEST = 10
+"""The least number of requests that anything is learned from."""
+
+_FOLDS = 5
+_RECALL_AT = (1, 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was learned, and what it is worth.
+
+    Attributes:
+        tuning: What was learned of all requests.
+        report: The figures without and with tuning, where each request is answered by what was
+            learned of others.
+        difference: How far the second is above the first.
+    """
+
+    tuning: Tuning
+    report: EvaluationReport
+    difference: Difference
+
+    @property
+    def is_better(self) -> bool:
+        """Whether it is better beyond chance."""
+        return self.difference.interval.low > 0
+
+    def __str__(self) -> str:
+        change, interval = self.difference.mean, self.difference.interval
+        return (
+            f"{BEST_BY} {self.tuning.before:.3f} → {self.tuning.after:.3f} ({change:+.3f}; 95 % "
+            f"interval {interval.low:+.3f} to {interval.high:+.3f}), on requests that were not "
+            "learned from"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """Vectors of requests and tools, and which belong together; not all requests may be usable."""
+
+    queries: Matrix
+    tools: Matrix
+    right: list[list[int]]
+
+    def fitted(self, rows: Sequence[int], model_id: str) -> Tuning:
+        usable = [row for row in rows if self.right[row]]
+        if not usable:
+            raise SettingsError("--queries", "no tool that answers them has a vector")
+        down, up = fit(self.queries[usable], self.tools, [self.right[row] for row in usable])
+        return Tuning(
+            model_id=model_id,
+            down=tuple(down.tolist()),
+            up=tuple(up.tolist()),
+            requests=len(usable),
+            before=0.0,
+            after=0.0,
+        )
+
+
+async def tune(
+    settings: Settings,
+    roots: Roots,
+    requests: Sequence[EvaluationQuery],
+    *,
+    by: str | None = None,
+    embedder: LimitedEmbedder | None = None,
+) -> Outcome:
+    """Learn from requests, and measure what that is worth by cross validation; write nothing.
+
+    Args:
+        settings: The settings; their index is brought up to date.
+        roots: The trees of tools.
+        requests: The requests, at least `FEWEST`.
+        by: The key that grouped them, if any.
+        embedder: The model, in place of that of the settings.
+
+    Raises:
+        SettingsError: There are too few requests, or no model.
+        EmbeddingError: The model gave no vectors.
+        DatabaseError: The index cannot be read or written.
+        RootUnreadableError: A tree cannot be listed.
+    """
+    model = embedder or configured_embedder(settings)
+    if model is None:
+        raise SettingsError("--model", "the model is 'none', so there are no vectors to tune")
+    if len(requests) < FEWEST:
+        raise SettingsError(
+            "--queries", f"{len(requests)} requests are too few to learn from; give {FEWEST}"
+        )
+    database = settings.resolved_database(roots)
+    untuned = Configuration(
+        name="untuned",
+        mode=SearchMode.HYBRID,
+        settings=settings.model_copy(update={"tuning": Path("none")}),
+        selected_by={},
+    )
+    evaluator = Evaluator(roots, database=database, embedder=model)
+    report = await evaluator.evaluate(requests, [untuned], recall_at=_RECALL_AT, by=by)
+    before = report.figures[0]
+    with TemporaryDirectory(prefix="pytools-hybrid-", ignore_cleanup_errors=True) as folder:
+        copy = Path(folder, "index.db")
+        opened = settings.model_copy(update={"db_path": database})
+        async with ToolSearch(roots, opened, embedder=model, refresh=False) as tools:
+            await finish_in_thread(copy_index, tools, copy)
+        data = await _data(requests, copy, model)
+        folds = _folds(requests)
+        answered = [
+            await _ask(evaluator, untuned, data, requests, rows, copy, model.model_id)
+            for rows in folds
+        ]
+    after = measure(
+        replace(untuned, name="tuned", selected_by={"PYTOOLS_TUNING": "FILE"}),
+        requests,
+        dict(chain.from_iterable(each.answers.items() for each in answered)),
+        recall_at=_RECALL_AT,
+        milliseconds=[each.latency.p50 for each in answered],
+        degraded=sum(each.degraded for each in answered),
+    )
+    learned = await asyncio.to_thread(data.fitted, range(len(requests)), model.model_id)
+    return Outcome(
+        tuning=replace(
+            learned,
+            before=before.evaluation.mean(BEST_BY),
+            after=after.evaluation.mean(BEST_BY),
+        ),
+        report=replace(report, figures=(before, after)),
+        difference=after.evaluation.difference(before.evaluation, BEST_BY),
+    )
+
+
+async def _ask(
+    evaluator: Evaluator,
+    untuned: Configuration,
+    data: _Data,
+    requests: Sequence[EvaluationQuery],
+    rows: Sequence[int],
+    database: Path,
+    model_id: str,
+) -> Figures:
+    """Answer some requests with what is learned of all others."""
+    others = [row for row in range(len(requests)) if row not in set(rows)]
+    file = database.with_name("tuned")
+    write_tuning(file, await asyncio.to_thread(data.fitted, others, model_id))
+    settings = untuned.settings.model_copy(update={"tuning": file})
+    configuration = replace(untuned, name="tuned", settings=settings)
+    return await evaluator.ask(configuration, [requests[row] for row in rows], database, _RECALL_AT)
+
+
+async def _data(
+    requests: Sequence[EvaluationQuery], database: Path, model: LimitedEmbedder
+) -> _Data:
+    queries = np.array([await model.embed_query(request.text) for request in requests], "f8")
+
+    def stored() -> dict[str, bytes]:
+        with ToolIndex(database, read_only=True) as index, index.reading() as reader:
+            return reader.vectors(model.model_id, dimensions=queries.shape[1])
+
+    vectors = await asyncio.to_thread(stored)
+    tools = np.array([np.frombuffer(vector, "<f4") for vector in vectors.values()], "f8")
+    places = {id_: place for place, id_ in enumerate(vectors)}
+    right = [[places[id_] for id_ in request.gold if id_ in places] for request in requests]
+    return _Data(_unit(queries), _unit(tools), right)
+
+
+def _folds(requests: Sequence[EvaluationQuery]) -> list[list[int]]:
+    """Divide requests at random, but always alike, those of the same words together."""
+    texts = {" ".join(request.text.casefold().split()): None for request in requests}
+    ordered = sorted(texts, key=lambda text: sha256(text.encode("utf-8", "replace")).digest())
+    fold = {text: place % _FOLDS for place, text in enumerate(ordered)}
+    divided: list[list[int]] = [[] for _ in range(_FOLDS)]
+    for row, request in enumerate(requests):
+        divided[fold[" ".join(request.text.casefold().split())]].append(row)
+    return [rows for rows in divided if rows]
+
+
+def _unit(rows: Matrix) -> Matrix:
+    if not rows.size:
+        return rows
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: Matrix = rows / np.where(lengths, lengths, 1)
+    return unit

@@ -1,0 +1,220 @@
+"""What was learned from a user's own requests: a linear map of the vectors of queries."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import sys
+from array import array
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from operator import mul
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from pytools_hybrid.errors import PytoolsError, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from pytools_hybrid.search._types import QueryVector
+
+__all__ = ["Tuning", "TuningFile", "remove_tuning", "write_tuning"]
+
+_FORMAT = "pytools-hybrid tuning 1"
+_MOST_BYTES = 64 << 20
+_MOST_FACTORS = 256
+
+
+# Not compared by its numbers: it is part of the key of remembered answers.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tuning:
+    """A map of the vectors that one model has for queries: v + Σ (v · down) up, over all factors.
+
+    Stored vectors stay as they are: the score of a mapped query is that of both sides mapped.
+
+    Attributes:
+        model_id: The model.
+        down: A vector of the model's length for each factor.
+        up: As many.
+        requests: How many requests it was learned from.
+        before: NDCG@10 without it, of requests that it had not seen.
+        after: The same with it.
+    """
+
+    model_id: str
+    down: tuple[Sequence[float], ...] = field(repr=False)
+    up: tuple[Sequence[float], ...] = field(repr=False)
+    requests: int
+    before: float
+    after: float
+
+    @property
+    def dimensions(self) -> int:
+        """The length of the vectors that it maps."""
+        return len(self.down[0])
+
+    def __str__(self) -> str:
+        return f"{self.requests} requests, ndcg@10 {self.before:.3f} → {self.after:.3f}"
+
+    def mapped(self, vector: Sequence[float]) -> Sequence[float]:
+        """Return where a query's vector is mapped to."""
+        if (np := sys.modules.get("numpy")) is not None:
+            values = np.asarray(vector, "f8")
+            mapped: list[float] = (
+                values + (np.asarray(self.down) @ values) @ np.asarray(self.up)
+            ).tolist()
+            return mapped
+        # For one query this is done before numpy is imported.
+        shares = [sum(map(mul, row, vector)) for row in self.down]
+        columns = zip(*self.up, strict=True)
+        return [
+            value + sum(map(mul, shares, column))
+            for value, column in zip(vector, columns, strict=True)
+        ]
+
+    def as_bytes(self) -> bytes:
+        """Return the content of its file."""
+        content = {
+            "format": _FORMAT,
+            "model": self.model_id,
+            "dimensions": self.dimensions,
+            "requests": self.requests,
+            "before": self.before,
+            "after": self.after,
+            "down": _packed(self.down),
+            "up": _packed(self.up),
+        }
+        return json.dumps(content, indent=1).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, content: bytes) -> Tuning:
+        """Read the content of a file.
+
+        Raises:
+            ValueError: It is not one of `pytools-hybrid tune`.
+        """
+        try:
+            fields: Any = json.loads(content)
+            if fields["format"] != _FORMAT:
+                raise ValueError("another format")
+            return cls(
+                model_id=str(fields["model"]),
+                down=_unpacked(fields["down"], fields["dimensions"]),
+                up=_unpacked(fields["up"], fields["dimensions"]),
+                requests=int(fields["requests"]),
+                before=float(fields["before"]),
+                after=float(fields["after"]),
+            )
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+            raise ValueError("it is not a file of pytools-hybrid tune") from error
+
+
+class TuningFile:
+    """The file that a tuning is read from, and read again when it changes.
+
+    Args:
+        path: The file, which may appear and disappear; None for none.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path: Path | None = path
+        self._read: tuple[object, Tuning | None, str] = None, None, ""
+        self._lock = Lock()
+
+    def current(self) -> tuple[Tuning | None, str]:
+        """Return the tuning that the file holds now, and why there is none if it is there."""
+        if self.path is None:
+            return None, ""
+        try:
+            state = os.stat(self.path)  # noqa: PTH116 - it is looked at in every search
+        except OSError:
+            return None, ""
+        stamp = state.st_mtime_ns, state.st_size, state.st_ino
+        with self._lock:
+            if self._read[0] != stamp:
+                self._read = (stamp, *_read(self.path, state.st_size))
+            return self._read[1:]
+
+    def applied(self, vector: QueryVector) -> tuple[QueryVector, str]:
+        """Return a query's vector as it is searched for, and a note if the file is not used."""
+        tuning, problem = self.current()
+        if tuning is None:
+            return vector, problem and f"{self.path} is ignored: {problem}"
+        if (tuning.model_id, tuning.dimensions) != (vector.model_id, len(vector.values)):
+            return vector, (
+                f"{self.path} is ignored: it was tuned for {tuning.model_id}, searches use "
+                f"{vector.model_id}; `pytools-hybrid tune` makes another, or --undo removes it"
+            )
+        parts = tuple((text, values and tuning.mapped(values)) for text, values in vector.parts)
+        values = tuning.mapped(vector.values)
+        return replace(vector, values=values, parts=parts, tuning=tuning), ""
+
+
+def write_tuning(path: Path, tuning: Tuning) -> None:
+    """Put a tuning in the place of what is at a path, all at once.
+
+    Raises:
+        PytoolsError: It cannot be written.
+    """
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(tuning.as_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink()
+        raise PytoolsError(f"{path}: {refusal(error)}") from error
+
+
+def remove_tuning(path: Path) -> bool:
+    """Remove a tuning file; return whether there was one.
+
+    Raises:
+        PytoolsError: It cannot be removed.
+    """
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise PytoolsError(f"{path}: {refusal(error)}") from error
+    return True
+
+
+def _read(path: Path, size: int) -> tuple[Tuning | None, str]:
+    if size > _MOST_BYTES:
+        return None, f"it is larger than {_MOST_BYTES >> 20} MiB"
+    try:
+        return Tuning.parse(path.read_bytes()), ""
+    except OSError as error:
+        return None, f"it cannot be read ({error.strerror or error})"
+    except ValueError as error:
+        return None, str(error)
+
+
+def _packed(rows: Iterable[Iterable[float]]) -> str:
+    values = array("f", [value for row in rows for value in row])
+    return base64.b64encode(_little(values).tobytes()).decode()
+
+
+def _unpacked(text: str, dimensions: int) -> tuple[array[float], ...]:
+    values = array("f")
+    values.frombytes(base64.b64decode(text, validate=True))
+    values = _little(values)
+    count, rest = divmod(len(values), dimensions)
+    if rest or not 0 < count <= _MOST_FACTORS or not all(map(math.isfinite, values)):
+        raise ValueError("another number of values")
+    return tuple(values[row * dimensions : (row + 1) * dimensions] for row in range(count))
+
+
+def _little(values: array[float]) -> array[float]:
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
