@@ -12,7 +12,7 @@ from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Model, Root
 from pytools_hybrid.cli._report import Since, usage_records
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
-from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.errors import PytoolsError, SettingsError
 from pytools_hybrid.terminal import print_lines, printable, say
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def tune(
     Prints how good searches are before and after, each request judged by what was learned from
     others, and writes nothing unless that is better beyond chance.
     """
+    from pytools_hybrid.index import has_numpy
     from pytools_hybrid.jobs import evaluate as evaluation
 
     settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
@@ -97,6 +98,8 @@ def tune(
         raise SettingsError("--since", "is for the usage record; leave out --queries")
     else:
         asked = evaluation.read_queries(queries, by=by)
+    if not has_numpy():
+        raise PytoolsError("numpy cannot be imported; reinstall it: pip install numpy")
     from pytools_hybrid.jobs import tune as tuning
     from pytools_hybrid.search import write_tuning
 

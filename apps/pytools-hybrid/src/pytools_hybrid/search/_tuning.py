@@ -62,7 +62,9 @@ class Tuning:
 
     def mapped(self, vector: Sequence[float]) -> Sequence[float]:
         """Return where a query's vector is mapped to."""
-        if (np := sys.modules.get("numpy")) is not None:
+        if sys.modules.get("numpy") is not None:
+            import numpy as np
+
             values = np.asarray(vector, "f8")
             mapped: list[float] = (
                 values + (np.asarray(self.down) @ values) @ np.asarray(self.up)

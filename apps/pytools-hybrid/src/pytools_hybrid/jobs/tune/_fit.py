@@ -18,7 +18,7 @@ _SHRINKAGE = 30.0
 _TEMPERATURE = 0.05
 _STEPS = 40
 _RATE = 6e-3
-# Longer vectors are looked at in the directions in which requests and tools differ most.
+# Longer vectors are looked at in the directions that say most of requests and tools.
 _DIRECTIONS = 256
 _FACTORS = 64
 
@@ -73,10 +73,11 @@ def fit(queries: Matrix, tools: Matrix, right: Sequence[Sequence[int]]) -> tuple
 
 def _directions(queries: Matrix, tools: Matrix) -> Matrix:
     dimensions = queries.shape[1]
-    if dimensions <= _DIRECTIONS:
+    wanted = min(_DIRECTIONS, len(queries) + len(tools))
+    if dimensions <= wanted:
         return np.eye(dimensions, dtype="f4")
     spread = queries.T @ queries / len(queries) + tools.T @ tools / len(tools)
-    found: Matrix = np.linalg.eigh(spread)[1][:, -_DIRECTIONS:]
+    found: Matrix = np.linalg.eigh(spread)[1][:, -wanted:]
     return found
 
 
