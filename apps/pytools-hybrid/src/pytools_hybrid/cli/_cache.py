@@ -87,6 +87,8 @@ def clean(
 
     from toolindex import ToolIndexError, remove_index
 
+    from pytools_hybrid.settings import tuned_path
+
     chosen = [it for it in _indexes() if all_ or it.tools == 0 or (it.root and not it.is_there)]
     if not chosen:
         say("nothing to remove")
@@ -105,6 +107,8 @@ def clean(
         except (ToolIndexError, OSError) as error:
             say(f"{each.path} stays: {error}")
             continue
+        if is_gone and not is_needed:
+            tuned_path(Path(each.path)).unlink(missing_ok=True)
         removed += is_gone
         if not is_gone:
             say(f"{each.path} is kept: it is in use, or not empty")

@@ -14,7 +14,7 @@ from pytools_hybrid.settings._nearby import (
 )
 from pytools_hybrid.settings._remedies import REMEDIES
 from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
-from pytools_hybrid.settings._settings import EXPOSING, Settings, flag, variable
+from pytools_hybrid.settings._settings import EXPOSING, Settings, flag, tuned_path, variable
 
 __all__ = [
     "ALIASES",
@@ -37,5 +37,6 @@ __all__ = [
     "no_tools",
     "read_settings_file",
     "renamed",
+    "tuned_path",
     "variable",
 ]

@@ -103,8 +103,7 @@ class Settings(SettingFields):
     def resolved_tuning(self, root: RootsLike) -> Path | None:
         """Return the file of what was learned from requests, there or not; None for none."""
         if self.tuning is None:
-            database = self.resolved_database(root)
-            return database.with_name(f"{database.name}-tuned")
+            return tuned_path(self.resolved_database(root))
         return None if str(self.tuning) == "none" else self.tuning
 
     @classmethod
@@ -201,6 +200,11 @@ class Settings(SettingFields):
     def origins(self) -> Mapping[str, str]:
         """Where settings come from that are not the defaults: a flag, a variable or a file."""
         return self._origins
+
+
+def tuned_path(database: Path) -> Path:
+    """Return the path of what was learned from requests, beside an index."""
+    return database.with_name(f"{database.name}-tuned")
 
 
 def flag(name: str) -> str | None:
