@@ -1,0 +1,74 @@
+"""What tuning is worth: learn from half of a tree's queries, and measure on the other half.
+
+usage: uv run python benchmarks/quality/tune.py TREE QUERIES [--weights FILE] [--requests N] [--shuffle]
+
+QUERIES is as for `pytools-hybrid eval`; what is marked as `test` (the key `split`) is left out. FILE
+holds weights of the offline model, as train/ writes them: the model that we ship was trained on the
+development sets, so it has nothing to learn from them. N takes only that many to learn from, and
+--shuffle gives them each other's answers. Prints the cross validation, then the other half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from zlib import crc32
+
+from pytools_hybrid.jobs.evaluate import Configuration, EvaluationQuery, Evaluator, as_text, tables
+from pytools_hybrid.jobs.tune import tune
+from pytools_hybrid.search import SearchMode, write_tuning
+from pytools_hybrid.settings import Roots, Settings
+from toolembed import StaticEmbedder
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("tree", type=Path)
+    parser.add_argument("queries", type=Path)
+    parser.add_argument("--weights", type=Path)
+    parser.add_argument("--requests", type=int)
+    parser.add_argument("--shuffle", action="store_true")
+    given = parser.parse_args()
+    rows = [json.loads(line) for line in given.queries.read_text("utf-8").splitlines()]
+    asked = [
+        EvaluationQuery(id=row["id"], text=row["query"], gold=tuple(row["gold"]))
+        for row in rows
+        if row.get("split") != "test"
+    ]
+    learned = [each for each in asked if crc32(each.text.encode()) % 2 == 0][: given.requests]
+    others = [each for each in asked if each not in learned]
+    if given.shuffle:
+        gold = [each.gold for each in learned]
+        learned = [
+            replace(each, gold=gold[(number + 7) % len(gold)])
+            for number, each in enumerate(learned)
+        ]
+    roots, embedder = Roots.of(given.tree), StaticEmbedder(weights=given.weights)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(db_path=Path(folder, "index.db"))
+        outcome = await tune(settings, roots, learned, embedder=embedder)
+        print(tables(outcome.report), outcome, sep="\n\n", end="\n\n")
+        file = Path(folder, "tuned")
+        write_tuning(file, outcome.tuning)
+        compared = [
+            Configuration(
+                name=name,
+                mode=SearchMode.HYBRID,
+                settings=settings.model_copy(update={"tuning": path}),
+                selected_by=selected_by,
+            )
+            for name, path, selected_by in (
+                ("untuned", Path("none"), {}),
+                ("tuned", file, {"PYTOOLS_TUNING": "FILE"}),
+            )
+        ]
+        evaluator = Evaluator(roots, database=settings.db_path, embedder=embedder)
+        print(as_text(await evaluator.evaluate(others, compared, recall_at=(1, 5))))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
