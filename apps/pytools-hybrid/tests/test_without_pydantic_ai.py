@@ -122,11 +122,12 @@ def test_vectors_of_an_unknown_provider_have_no_stand_in(absent):
     assert stand_in("unheard:x", "unheard:y") is None
 
 
-def test_of_models_only_the_default_can_be_used(absent, monkeypatch):
+def test_of_models_only_our_own_can_be_used(absent, monkeypatch):
     monkeypatch.setenv("OLLAMA_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENAI_API_KEY", "of no use")
     choices = {choice.setting: choice for choice in model_choices()}
-    assert [name for name, choice in choices.items() if choice.works] == ["static"]
+    # `accurate` comes in a package of its own, which may be installed.
+    assert {name for name, choice in choices.items() if choice.works} - {"accurate"} == {"static"}
     openai = choices["openai:text-embedding-3-small"]
     assert openai.remedy == 'pip install "pytools-hybrid[openai]"'
 

@@ -110,6 +110,7 @@ class Evaluator:
             RootUnreadableError: A tree cannot be listed.
         """
         figures: list[Figures] = []
+        gold: list[tuple[int, UnknownGold]] = []
         with TemporaryDirectory(prefix="pytools-hybrid-", ignore_cleanup_errors=True) as folder:
             database = self._database or Path(folder, "index.db")
             by_model: dict[str, list[Configuration]] = {}
@@ -119,14 +120,15 @@ class Evaluator:
                 async with self._opened(alike[0].settings, database) as tools:
                     with_vectors = any(tools.uses_vectors(each.mode) for each in alike)
                     issues = await self._index(tools, with_vectors=with_vectors)
-                    count, unknown = await finish_in_thread(_look_up, tools, queries, issues)
-                    if alike[0] is compared[0]:
-                        self._tell(unknown)
+                    if not gold:
+                        gold += [await finish_in_thread(_look_up, tools, queries, issues)]
+                        self._tell(gold[0][1])
                     for configuration in alike:
                         with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own:
                             copy = Path(own, "index.db")
                             await finish_in_thread(copy_index, tools, copy)
                             figures.append(await self.ask(configuration, queries, copy, recall_at))
+        ((count, unknown),) = gold
         return EvaluationReport(
             queries=len(queries),
             tools=count,
