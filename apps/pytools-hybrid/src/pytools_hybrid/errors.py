@@ -19,6 +19,7 @@ __all__ = [
     "SettingsError",
     "ToolArgumentsError",
     "ToolLoadError",
+    "ToolRefusedError",
     "UnknownCategoryError",
     "UnknownToolError",
     "innermost",
@@ -154,6 +155,20 @@ class ToolLoadError(PytoolsError):
     def __init__(self, tool_id: str, reason: str) -> None:
         super().__init__(f"{tool_id} cannot be called: {reason}")
         self.tool_id = tool_id
+
+
+class ToolRefusedError(PytoolsError):
+    """A tool was not called: it is not called here, or the arguments do not fit.
+
+    Attributes:
+        tool_id: The tool.
+        reason: Why, with what would work.
+    """
+
+    def __init__(self, tool_id: str, reason: str) -> None:
+        super().__init__(f"{tool_id} was not called: {reason}")
+        self.tool_id = tool_id
+        self.reason = reason
 
 
 class ToolArgumentsError(PytoolsError):

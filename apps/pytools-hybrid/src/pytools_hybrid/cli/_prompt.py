@@ -21,8 +21,11 @@ from pytools_hybrid.errors import SettingsError
 def prompt(
     *,
     mode: Annotated[
-        Literal["hybrid", "basic"],
-        typer.Option(help="For an agent that searches, or one that browses categories."),
+        Literal["hybrid", "call", "basic"],
+        typer.Option(
+            help="For an agent that searches and runs code, one that calls tools over MCP, or one "
+            "that browses categories."
+        ),
     ] = "hybrid",
     template: Annotated[
         Path | None,

@@ -31,10 +31,27 @@ def serve(
     db: Database = None,
     embedding_model: Model = None,
     tools: Annotated[
-        Literal["search", "basic", "all"] | None,
+        Literal["search", "call", "basic", "all"] | None,
         typer.Option(
-            help="search_tools, describe_tool and report_outcome; or list_categories and "
-            "list_tools, which need no index; or all. [env: PYTOOLS_TOOLS; default: search]"
+            help="search: search_tools, describe_tool and report_outcome. call: call_tool as "
+            "well, for clients that run no code. basic: list_categories and list_tools, which need "
+            "no index. all: search and basic. [env: PYTOOLS_TOOLS; default: search]"
+        ),
+    ] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="With --tools call: list this tool by its own name as well. [env: PYTOOLS_PIN, "
+            "separated by commas]",
+        ),
+    ] = None,
+    read_only: Annotated[
+        bool | None,
+        typer.Option(
+            "--read-only",
+            help="With --tools call: only call tools that are annotated as read-only. "
+            "[env: PYTOOLS_READ_ONLY]",
         ),
     ] = None,
     alpha: Alpha = None,
@@ -88,6 +105,8 @@ def serve(
         db_path=db,
         embedding_model=embedding_model,
         tools=tools,
+        pin=pin,
+        read_only=read_only,
         alpha=alpha,
         rerank_model=rerank,
         include=include,
@@ -101,6 +120,9 @@ def serve(
     given = [f"--{name}" for name, value in for_http.items() if value]
     if given and settings.transport == "stdio":
         raise SettingsError(" / ".join(given), "requires --transport http")
+    for name, value in {"--pin": pin, "--read-only": read_only}.items():
+        if value and settings.tools != "call":
+            raise SettingsError(name, "requires --tools call")
     serve_settings(settings)
 
 

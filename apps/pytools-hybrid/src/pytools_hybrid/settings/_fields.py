@@ -196,8 +196,15 @@ class SettingFields(BaseSettings):
     exclude: _Names = Field(
         (), description="id patterns: these tools cannot be found, listed or described"
     )
-    tools: Literal["search", "basic", "all"] = Field(
+    tools: Literal["search", "call", "basic", "all"] = Field(
         "search", description="what `serve` offers to agents"
+    )
+    pin: _Names = Field(
+        (), description="ids of tools that `serve --tools call` lists by their own names"
+    )
+    read_only: bool = Field(
+        default=False,
+        description="`serve --tools call` only calls tools that are annotated as read-only",
     )
     transport: Literal["stdio", "http"] = Field(
         "stdio", description="how clients connect to `serve`"
@@ -223,7 +230,7 @@ class SettingFields(BaseSettings):
     def _has_a_provider(cls, value: str) -> str:
         return check_model_name(value)
 
-    @field_validator("include", "exclude", "allowed_hosts", mode="before")
+    @field_validator("include", "exclude", "allowed_hosts", "pin", mode="before")
     @classmethod
     def _with_commas(cls, value: object) -> object:
         if not isinstance(value, str):
@@ -273,6 +280,14 @@ class SettingFields(BaseSettings):
         except FilterError as error:
             raise ValueError(str(error)) from error
         return value
+
+    @field_validator("pin")
+    @classmethod
+    def _are_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if name.count(":") != _COLONS or set(name) & {"*", "?"}:
+                raise ValueError(f"{name!r} is not an id, such as mcptools:github:create_issue")
+        return tuple(dict.fromkeys(value))
 
     @field_validator("token")
     @classmethod

@@ -34,6 +34,8 @@ _FLAGS = {
     "PYTOOLS_INCLUDE": "--include",
     "PYTOOLS_EXCLUDE": "--exclude",
     "PYTOOLS_TOOLS": "--tools",
+    "PYTOOLS_PIN": "--pin",
+    "PYTOOLS_READ_ONLY": "--read-only",
     "PYTOOLS_TRANSPORT": "--transport",
     "PYTOOLS_HOST": "--host",
     "PYTOOLS_PORT": "--port",

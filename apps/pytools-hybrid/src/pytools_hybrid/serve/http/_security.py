@@ -24,11 +24,11 @@ _HEALTH = "/health"
 
 
 def check_exposure(settings: Settings) -> None:
-    """Refuse to be reached from other machines without a token.
+    """Refuse to be reached from other machines, or to call tools for others, without a token.
 
     Raises:
-        SettingsError: The address is not a loopback one, and there is no token; or a name that
-            is to be allowed is none.
+        SettingsError: The address is not a loopback one or tools can be called, and there is no
+            token; or a name that is to be allowed is none.
     """
     if settings.transport != "http":
         return
@@ -39,6 +39,12 @@ def check_exposure(settings: Settings) -> None:
             "--host / PYTOOLS_HOST",
             f"{settings.host} can be reached from other machines: set a token, PYTOOLS_TOKEN, or "
             "leave the address at 127.0.0.1",
+        )
+    if settings.token is None and settings.tools == "call":
+        raise SettingsError(
+            "--tools call",
+            "over HTTP every user of this machine could call your tools: set a token, "
+            "PYTOOLS_TOKEN",
         )
 
 

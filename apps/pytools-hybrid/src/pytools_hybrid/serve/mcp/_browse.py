@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
     from pytools_hybrid.serve.browse import ToolBrowser
-    from pytools_hybrid.serve.mcp._tool import Progress
+    from pytools_hybrid.serve.mcp._offered import Progress
 
 
 class NoArguments(Arguments):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytools_hybrid.serve.mcp._server import ToolServer
 
@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.mcp._server import Follow
-    from pytools_hybrid.serve.mcp._tool import ServedTool
+    from pytools_hybrid.serve.mcp._offered import Offered
+    from pytools_hybrid.serve.prompts import WorkflowMode
     from pytools_hybrid.settings import RootsLike, Settings
+
+_MODES: dict[str, WorkflowMode] = {"basic": "basic", "call": "call"}
 
 
 def create_server(
@@ -29,19 +32,19 @@ def create_server(
     Raises:
         ValueError: The profile needs an index, and there is none.
     """
-    tools: list[ServedTool[Any]] = []
+    tools: list[Offered] = []
     follow: Follow | None = None
     if settings.tools != "basic":
         if search is None or follower is None:
             raise ValueError(f"the profile {settings.tools} needs an open search and its follower")
-        over_index, following = _over_the_index(search, follower)
+        over_index, following = _over_the_index(search, follower, settings)
         tools += over_index
         follow = following if settings.follows_files else None
-    if settings.tools != "search":
+    if settings.tools in {"basic", "all"}:
         tools += _over_the_files(settings, root)
     return ToolServer(
         tools,
-        mode="basic" if settings.tools == "basic" else "hybrid",
+        mode=_MODES.get(settings.tools, "hybrid"),
         log_level=settings.log_level,
         follow=follow,
     )
@@ -50,7 +53,9 @@ def create_server(
 # What one profile needs is not imported for another: a server starts while its client waits.
 
 
-def _over_the_index(search: ToolSearch, follower: Follower) -> tuple[list[ServedTool[Any]], Follow]:
+def _over_the_index(
+    search: ToolSearch, follower: Follower, settings: Settings
+) -> tuple[list[Offered], Follow]:
     from pytools_hybrid.serve.mcp._categories import Inventory
     from pytools_hybrid.serve.mcp._describe_tool import describe_tool
     from pytools_hybrid.serve.mcp._list_changes import announce_list_changes
@@ -58,15 +63,26 @@ def _over_the_index(search: ToolSearch, follower: Follower) -> tuple[list[Served
     from pytools_hybrid.serve.mcp._search_tools import search_tools
 
     inventory = Inventory(search, follower)
-    tools: list[ServedTool[Any]] = [
-        search_tools(search, follower, inventory),
-        describe_tool(search, follower),
+    calling: list[Offered] = []
+    caller = None
+    if settings.tools == "call":
+        from pytools_hybrid.calls import ToolCaller
+        from pytools_hybrid.serve.mcp._call_tool import call_tool, pinned_tools
+
+        caller = ToolCaller(search)
+        calling.append(call_tool(caller, follower, read_only=settings.read_only))
+    tools: list[Offered] = [
+        search_tools(search, follower, inventory, caller),
+        describe_tool(search, follower, caller),
+        *calling,
         report_outcome(search, follower),
     ]
+    if caller is not None:
+        tools += pinned_tools(settings.pin, [tool.name for tool in tools], caller, follower)
     return tools, partial(announce_list_changes, inventory=inventory, follower=follower)
 
 
-def _over_the_files(settings: Settings, root: RootsLike) -> list[ServedTool[Any]]:
+def _over_the_files(settings: Settings, root: RootsLike) -> list[Offered]:
     from toolindex import ToolFilter
 
     from pytools_hybrid.serve.browse import ToolBrowser

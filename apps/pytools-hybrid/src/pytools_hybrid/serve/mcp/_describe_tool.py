@@ -13,9 +13,10 @@ from pytools_hybrid.text import json_text
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
+    from pytools_hybrid.calls import ToolCaller
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
-    from pytools_hybrid.serve.mcp._tool import Progress
+    from pytools_hybrid.serve.mcp._offered import Progress
 
 
 class DescribeArguments(Arguments):
@@ -28,8 +29,17 @@ class DescribeArguments(Arguments):
     ] = "schema"
 
 
-def describe_tool(search: ToolSearch, follower: Follower) -> ServedTool[DescribeArguments]:
-    """Make the tool over an open `ToolSearch`."""
+class CallableDescription(ToolDescription):
+    """A tool, with what matters to who calls it through this server."""
+
+    annotations: dict[str, bool] | None = None
+    not_callable: str | None = None
+
+
+def describe_tool(
+    search: ToolSearch, follower: Follower, caller: ToolCaller | None = None
+) -> ServedTool[DescribeArguments]:
+    """Make the tool over an open `ToolSearch`, for clients that call tools if there is a caller."""
 
     async def about() -> str:
         return "Show how to call a tool: signature and JSON Schemas."
@@ -37,6 +47,8 @@ def describe_tool(search: ToolSearch, follower: Follower) -> ServedTool[Describe
     async def run(asked: DescribeArguments, progress: Progress) -> CallToolResult:
         await follower.looked(progress)
         described = await search.describe(asked.id, DetailLevel(asked.detail))
+        if caller is not None:
+            described = await _as_called(described, caller)
         structured = described.model_dump(exclude_none=True)
         return answer(structured, [json_text(structured)])
 
@@ -44,7 +56,18 @@ def describe_tool(search: ToolSearch, follower: Follower) -> ServedTool[Describe
         name="describe_tool",
         title="Describe a tool",
         arguments=DescribeArguments,
-        result=ToolDescription,
+        result=ToolDescription if caller is None else CallableDescription,
         about=about,
         run=run,
     )
+
+
+async def _as_called(described: ToolDescription, caller: ToolCaller) -> CallableDescription:
+    """Replace what Python says of a tool by what its server says."""
+    tool = await caller.find(described.id)
+    told = described.model_dump(exclude={"signature", "types", "defaults"})
+    if tool.refusal:
+        told = described.model_dump() | {"not_callable": tool.refusal}
+    elif described.input_schema is not None:
+        told["input_schema"] = dict(tool.schema or {})
+    return CallableDescription(**told, annotations=dict(tool.annotations) or None)

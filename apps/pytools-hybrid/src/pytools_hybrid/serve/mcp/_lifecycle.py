@@ -60,6 +60,8 @@ async def _until_stopped(settings: Settings, roots: Roots) -> None:
         is_ours = not isinstance(error, OSError | ValueError)
         _log.error("the connection broke: %s", error, exc_info=error if is_ours else None)
         status = 1
+    if settings.tools == "call":
+        await _close_connections()
     exit_now(status)
 
 
@@ -152,6 +154,14 @@ async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings
         # What is noted of the last searches is written, if that can be done at once.
         flushing = asyncio.create_task(search.index.flush())
         await asyncio.wait({flushing}, timeout=_FLUSH_SECONDS)
+
+
+async def _close_connections() -> None:
+    """End the servers of called tools, if that can be done soon."""
+    from toolimport.runtime import close
+
+    closing = asyncio.create_task(asyncio.to_thread(close))
+    await asyncio.wait({closing}, timeout=_FINISH_SECONDS)
 
 
 def _on_signals(stopped: asyncio.Event) -> None:

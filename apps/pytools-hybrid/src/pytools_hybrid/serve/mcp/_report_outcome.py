@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, Field
 
 from pytools_hybrid.index import Recording
+from pytools_hybrid.serve.mcp._offered import WRITES_DOWN
 from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool, answer
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
-    from pytools_hybrid.serve.mcp._tool import Progress
+    from pytools_hybrid.serve.mcp._offered import Progress
 
 _TEXTS = {
     Recording.WRITTEN: "recorded",
@@ -68,5 +69,5 @@ def report_outcome(search: ToolSearch, follower: Follower) -> ServedTool[Outcome
         result=OutcomeAnswer,
         about=about,
         run=run,
-        reports=True,
+        hints=WRITES_DOWN,
     )

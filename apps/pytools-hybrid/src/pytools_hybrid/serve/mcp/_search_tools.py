@@ -16,12 +16,14 @@ from pytools_hybrid.text import first_sentences, json_text, one_line
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
+    from pytools_hybrid.calls import ToolCaller
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.mcp._categories import Inventory
-    from pytools_hybrid.serve.mcp._tool import Progress
+    from pytools_hybrid.serve.mcp._offered import Progress
 
 _ABOUT = "Find Python tools by what they do, best first."
+_ABOUT_CALLING = "Find tools by what they do, best first; call_tool calls them."
 _NOTE_CHARACTERS = 300
 # The id says what these say.
 _IN_THE_ID = {"name", "category", "source"}
@@ -59,12 +61,13 @@ class SearchAnswer(BaseModel):
 
 
 def search_tools(
-    search: ToolSearch, follower: Follower, inventory: Inventory
+    search: ToolSearch, follower: Follower, inventory: Inventory, caller: ToolCaller | None = None
 ) -> ServedTool[SearchArguments]:
-    """Make the tool over an open `ToolSearch`."""
+    """Make the tool over an open `ToolSearch`; with a caller, results say how they are called."""
 
     async def about() -> str:
-        return f"{_ABOUT} {await inventory.sentence()}".rstrip()
+        begin = _ABOUT if caller is None else _ABOUT_CALLING
+        return f"{begin} {await inventory.sentence()}".rstrip()
 
     async def run(asked: SearchArguments, progress: Progress) -> CallToolResult:
         await follower.ready(progress)
@@ -89,20 +92,36 @@ def search_tools(
             raise IndexNotReadyError(response.early)
         found = tool_results(response, search.roots, detail=asked.detail)
         results = [_shortened(result) for result in found]
+        if caller is not None:
+            from pytools_hybrid.serve.mcp._callable_results import callable_results
+
+            tools = await caller.looked_up(it.entry for it in response.tools)
+            results = callable_results(results, tools)
         texts = [_text(result) for result in results]
         if response.notes:
             texts.insert(0, one_line("; ".join(response.notes), _NOTE_CHARACTERS))
-        structured = SearchAnswer(notes=list(response.notes), result=results).model_dump()
+        structured = {
+            "notes": list(response.notes),
+            "result": [result.model_dump(exclude_unset=True) for result in results],
+        }
         return answer(structured, texts, meta=answer_meta(response))
 
     return ServedTool(
         name="search_tools",
         title="Search tools",
         arguments=_arguments(search.settings.limit),
-        result=SearchAnswer,
+        result=_answer_model(caller),
         about=about,
         run=run,
     )
+
+
+def _answer_model(caller: ToolCaller | None) -> type[BaseModel]:
+    if caller is None:
+        return SearchAnswer
+    from pytools_hybrid.serve.mcp._callable_results import CallableAnswer
+
+    return CallableAnswer
 
 
 def _arguments(limit: int) -> type[SearchArguments]:
@@ -126,4 +145,4 @@ def _shortened(result: ToolResult) -> ToolResult:
 
 
 def _text(result: ToolResult) -> str:
-    return json_text(result.model_dump(exclude=_IN_THE_ID))
+    return json_text(result.model_dump(exclude=_IN_THE_ID, exclude_unset=True))

@@ -13,11 +13,13 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 from toolembed import ToolEmbedError
+from toolimport import ToolImportError
 from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.serve.mcp._list_changes import ListChanges
+from pytools_hybrid.serve.mcp._offered import Progress
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
 from pytools_hybrid.serve.mcp._tool import quoted
 from pytools_hybrid.serve.prompts import workflow
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, GetPromptResult, InputRequiredResult, Tool
 
-    from pytools_hybrid.serve.mcp._tool import ServedTool
+    from pytools_hybrid.serve.mcp._offered import Offered
     from pytools_hybrid.serve.prompts import WorkflowMode
 
 Follow = Callable[[ListChanges], Awaitable[None]]
@@ -38,6 +40,7 @@ Follow = Callable[[ListChanges], Awaitable[None]]
 
 _PROMPT = "tool_discovery_workflow"
 _ERROR_CHARACTERS = 2000
+_TOLD = (ToolEmbedError, ToolImportError, ToolIndexError, ToolRankError, PytoolsError)
 
 
 class ToolServer(MCPServer[None]):
@@ -56,7 +59,7 @@ class ToolServer(MCPServer[None]):
 
     def __init__(
         self,
-        tools: Sequence[ServedTool[Any]],
+        tools: Sequence[Offered],
         *,
         mode: WorkflowMode,
         log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"],
@@ -119,7 +122,8 @@ class ToolServer(MCPServer[None]):
 
     async def list_tools(self) -> list[Tool]:
         """List the tools as they describe themselves now."""
-        return [await tool.listed() for tool in self._served.values()]
+        listed = [await tool.listed() for tool in self._served.values()]
+        return [tool for tool in listed if tool is not None]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
@@ -136,15 +140,11 @@ class ToolServer(MCPServer[None]):
                 f"There is no tool {quoted(name)}; there are {', '.join(self._served)}."
             )
 
-        async def progress(done: float, doing: str) -> None:
-            if context is not None:
-                await context.report_progress(done, message=doing)
-
         try:
-            return await tool.call(arguments, progress)
+            return await tool.call(arguments, Progress(context))
         except ToolError:
             raise
-        except (ToolEmbedError, ToolIndexError, ToolRankError, PytoolsError) as error:
+        except _TOLD as error:
             # It may quote names of files.
             raise ToolError(one_line(str(error), _ERROR_CHARACTERS)) from error
         except Exception as error:

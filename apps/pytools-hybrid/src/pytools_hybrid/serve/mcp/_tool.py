@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,14 +14,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from pydantic_core import PydanticCustomError
 
 from pytools_hybrid.search import MAX_NAME, MAX_NAMES
+from pytools_hybrid.serve.mcp._offered import READS
 from pytools_hybrid.serve.mcp._schemas import arguments_schema, result_schema
 from pytools_hybrid.settings import ALIASES, AliasError, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from pydantic import JsonValue
     from pydantic_core import ErrorDetails
+
+    from pytools_hybrid.serve.mcp._offered import Progress
 
 A = TypeVar("A", bound="Arguments")
 
@@ -37,9 +39,8 @@ _KINDS: dict[str, str] = {
     "integer": "a whole number",
     "number": "a number",
     "array": "a list of texts",
+    "object": "an object",
 }
-Progress = Callable[[float, str], Awaitable[None]]
-"""Reports to the client how far a call has come: a number that grows, and what is being done."""
 
 
 class Arguments(BaseModel):
@@ -143,19 +144,19 @@ class ServedTool(Generic[A]):
         name: What agents call.
         title: What people read.
         arguments: The model of its arguments.
-        result: The model of its structured content.
+        result: The model of its structured content; None where that may be anything.
         about: Gives its description, which may change with the index.
         run: Answers a call.
-        reports: Whether it writes down what it is told; the others change nothing.
+        hints: What it does to the world.
     """
 
     name: str
     title: str
     arguments: type[A]
-    result: type[BaseModel]
+    result: type[BaseModel] | None
     about: Callable[[], Awaitable[str]]
     run: Callable[[A, Progress], Awaitable[CallToolResult]]
-    reports: bool = False
+    hints: ToolAnnotations = field(default_factory=lambda: READS)
 
     async def listed(self) -> Tool:
         """Return its definition as it is now."""
@@ -164,14 +165,8 @@ class ServedTool(Generic[A]):
             title=self.title,
             description=await self.about(),
             input_schema=arguments_schema(self.arguments),
-            output_schema=result_schema(self.result),
-            annotations=ToolAnnotations(
-                title=self.title,
-                read_only_hint=not self.reports,
-                destructive_hint=False,
-                idempotent_hint=not self.reports,
-                open_world_hint=False,
-            ),
+            output_schema=None if self.result is None else result_schema(self.result),
+            annotations=self.hints.model_copy(update={"title": self.title}),
         )
 
     async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:

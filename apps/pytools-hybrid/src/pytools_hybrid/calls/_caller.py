@@ -1,0 +1,193 @@
+"""The one object that calls a tool, whichever way a client has asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import toolscan
+from toolimport import ToolCallError
+from toolimport.runtime import imported_tool
+from toolindex import OutcomeRecord
+
+from pytools_hybrid.calls._forms import compact_form
+from pytools_hybrid.errors import ToolRefusedError
+from pytools_hybrid.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp.types import CallToolResult
+    from toolimport.runtime import ImportedTool
+    from toolindex import ToolEntry
+
+    from pytools_hybrid.search import ToolSearch
+
+_FORM_CHARACTERS = 1500
+_PROBLEM_CHARACTERS = 2000
+_READ_ONLY = "readOnlyHint"
+_SHOWN_HINTS = {
+    _READ_ONLY: "read-only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallableTool:
+    """A tool of the index, with what a call of it needs.
+
+    Attributes:
+        entry: The tool.
+        schema: The JSON Schema of its arguments; None where it is not known.
+        annotations: The hints that its server gives, such as `readOnlyHint`.
+        refusal: Why it cannot be called here, "" where it can.
+    """
+
+    entry: ToolEntry
+    schema: Mapping[str, Any] | None = None
+    annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    refusal: str = ""
+    _imported: ImportedTool | None = field(default=None, repr=False)
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """The hints that matter to who chooses a tool, in a word each."""
+        return tuple(word for key, word in _SHOWN_HINTS.items() if self.annotations.get(key))
+
+    def imported(self) -> ImportedTool:
+        """Return the server's tool.
+
+        Raises:
+            ToolRefusedError: It cannot be called here.
+        """
+        if self.refusal or self._imported is None:
+            raise ToolRefusedError(str(self.entry.id), self.refusal)
+        return self._imported
+
+
+class ToolCaller:
+    """Calls tools that an open `ToolSearch` can find; what it hides cannot be called.
+
+    Args:
+        search: The search.
+    """
+
+    def __init__(self, search: ToolSearch) -> None:
+        self._search = search
+
+    async def find(self, name: str) -> CallableTool:
+        """Find a tool, as `ToolSearch.find` does, with what a call of it needs.
+
+        Raises:
+            UnknownToolError: No tool has that name.
+            AmbiguousToolError: Several have it.
+        """
+        return (await self.looked_up([await self._search.find(name)]))[0]
+
+    async def looked_up(self, entries: Iterable[ToolEntry]) -> list[CallableTool]:
+        """Return what calls of some tools need."""
+        return await asyncio.to_thread(lambda: [self._looked_up(entry) for entry in entries])
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: ProgressFnT | None = None,
+    ) -> CallToolResult:
+        """Call a tool, and record whether it worked and how long it took.
+
+        Args:
+            name: The tool, as `ToolSearch.find` takes it.
+            arguments: JSON values that match its schema.
+            meta: What the client sent beside them.
+            on_progress: Called with the progress that the tool reports.
+
+        Returns:
+            All that its server answered, also where it says that the tool failed.
+
+        Raises:
+            UnknownToolError: No tool has that name, or it is hidden.
+            AmbiguousToolError: Several have it.
+            ToolRefusedError: It is not called here, or the arguments do not fit.
+            ToolCallError: Its server could not be reached, or did not answer as it should.
+        """
+        tool = await self.find(name)
+        imported = tool.imported()
+        if problems := imported.problems(arguments):
+            form = compact_form(imported.input_schema or {}, length=_FORM_CHARACTERS)
+            problem = one_line(" ".join(problems), _PROBLEM_CHARACTERS)
+            raise ToolRefusedError(str(tool.entry.id), f"{problem} It takes {form}.")
+        started, success = time.perf_counter(), False
+        try:
+            result = await imported.call(arguments, meta=meta, on_progress=on_progress)
+            success = not result.is_error
+        except asyncio.CancelledError:
+            # It says nothing about the tool.
+            raise
+        except ToolCallError:
+            self._record(tool, started, success=False)
+            raise
+        self._record(tool, started, success=success)
+        return result
+
+    def _record(self, tool: CallableTool, started: float, *, success: bool) -> None:
+        index = self._search.index
+        if not self._search.settings.usage_log or index.store.read_only:
+            return
+        index.recorder.outcome(
+            OutcomeRecord(
+                at=time.time(),
+                tool_id=str(tool.entry.id),
+                success=success,
+                latency_ms=1000 * (time.perf_counter() - started),
+                search_id=None,
+            )
+        )
+
+    def _looked_up(self, entry: ToolEntry) -> CallableTool:
+        settings, roots = self._search.settings, self._search.roots
+        root, relative = roots.locate(entry.path)
+        module = root / relative
+        if not settings.outside_links and not _is_inside(module, root):
+            refusal = "its file is outside the root, behind a symbolic link"
+            return CallableTool(entry=entry, refusal=refusal)
+        imported = imported_tool(module)
+        if imported is None:
+            refusal = (
+                "only tools imported from MCP servers can be called; this is a Python module: "
+                f"{roots.shown(entry.path)}"
+            )
+            return CallableTool(entry=entry, refusal=refusal)
+        if imported.input_schema is None:
+            imported = replace(imported, input_schema=_schema(module, root))
+        refusal = ""
+        if settings.read_only and not imported.annotations.get(_READ_ONLY):
+            refusal = "this server only calls tools that are annotated as read-only"
+        return CallableTool(
+            entry=entry,
+            schema=imported.input_schema,
+            annotations=imported.annotations,
+            refusal=refusal,
+            _imported=imported,
+        )
+
+
+def _is_inside(file: os.PathLike[str], root: os.PathLike[str]) -> bool:
+    inside, outer = os.path.realpath(file), os.path.realpath(root)
+    return os.path.commonpath([inside, outer]) == outer
+
+
+def _schema(module: os.PathLike[str], root: os.PathLike[str]) -> Mapping[str, Any] | None:
+    """Return the schema of a module's parameters, for imports that have not noted the server's."""
+    try:
+        record = toolscan.read_tool(module, root, outside_links=True)
+    except (toolscan.ToolScanError, OSError):
+        return None
+    return cast("Mapping[str, Any] | None", toolscan.input_schema(record))

@@ -1,0 +1,110 @@
+"""What a call must give, in one line: the schema of a tool as a model reads it fastest."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from pytools_hybrid.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_DEEPEST = 5
+_CHOICES = 12
+_CHOICE_CHARACTERS = 40
+_NAME_CHARACTERS = 64
+_NUMBERS = {"minimum": ">=", "maximum": "<="}
+
+
+def compact_form(schema: Mapping[str, Any], *, length: int) -> str:
+    """Write a schema as `{path: string, head?: integer, mode?: "fast"|"slow"}`.
+
+    What is required comes first. What does not fit into the length is counted, so that nobody
+    takes the rest for all.
+
+    Args:
+        schema: The JSON Schema of an object, as strangers write it.
+        length: The most characters, about.
+    """
+    parts = list(_properties(schema, schema, _DEEPEST))
+    shown, size = list[str](), 2
+    for part in parts:
+        size += len(part) + 2
+        if size > length and shown:
+            break
+        shown.append(one_line(part, length))
+    if left := len(parts) - len(shown):
+        shown.append(f"… {left} more")
+    return "{" + ", ".join(shown) + "}"
+
+
+def _properties(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int) -> Iterator[str]:
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, dict):
+        return
+    named = cast("dict[str, Any]", properties)
+    needed = set(cast("list[str]", required)) if isinstance(required, list) else set[str]()
+    for name in sorted(named, key=lambda it: it not in needed):
+        mark = "" if name in needed else "?"
+        yield f"{_name(name)}{mark}: {_type(named[name], whole, depth)}"
+
+
+def _type(schema: object, whole: Mapping[str, Any], depth: int) -> str:
+    if not isinstance(schema, dict) or depth == 0:
+        return "any"
+    found = cast("dict[str, Any]", schema)
+    if isinstance(reference := found.get("$ref"), str):
+        return _type(_target(reference, whole), whole, depth - 1)
+    if isinstance(choices := found.get("enum"), list) and choices:
+        return _choices(cast("list[object]", choices))
+    if "const" in found:
+        return _value(found["const"])
+    for key in ("anyOf", "oneOf"):
+        if isinstance(several := found.get(key), list) and several:
+            types = [_type(it, whole, depth - 1) for it in cast("list[object]", several)]
+            return "|".join(dict.fromkeys(types))
+    kind = found.get("type")
+    if isinstance(kind, list):
+        names = [_named(str(it), found, whole, depth) for it in cast("list[object]", kind)]
+        return "|".join(names) or "any"
+    if isinstance(kind, str):
+        return _named(kind, found, whole, depth)
+    return _named("object", found, whole, depth) if "properties" in found else "any"
+
+
+def _named(kind: str, schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int) -> str:
+    if kind == "array":
+        item = _type(schema.get("items"), whole, depth - 1)
+        return f"({item})[]" if "|" in item else f"{item}[]"
+    if kind == "object" and schema.get("properties"):
+        return "{" + ", ".join(_properties(schema, whole, depth - 1)) + "}"
+    limits = [f"{sign}{schema[key]}" for key, sign in _NUMBERS.items() if _is_number(schema, key)]
+    return f"{one_line(kind, _NAME_CHARACTERS)}({', '.join(limits)})" if limits else kind
+
+
+def _is_number(schema: Mapping[str, Any], key: str) -> bool:
+    return isinstance(schema.get(key), int | float)
+
+
+def _choices(values: list[object]) -> str:
+    shown = "|".join(map(_value, values[:_CHOICES]))
+    left = len(values) - _CHOICES
+    return f"{shown}|… {left} more" if left > 0 else shown
+
+
+def _value(value: object) -> str:
+    return one_line(json.dumps(value, ensure_ascii=False), _CHOICE_CHARACTERS)
+
+
+def _name(name: str) -> str:
+    return name if name.isidentifier() else one_line(json.dumps(name), _NAME_CHARACTERS)
+
+
+def _target(reference: str, whole: Mapping[str, Any]) -> object:
+    found: object = whole
+    for key in reference.removeprefix("#").split("/")[1:]:
+        if not isinstance(found, dict):
+            return None
+        found = cast("dict[str, object]", found).get(key.replace("~1", "/").replace("~0", "~"))
+    return found

@@ -1,0 +1,160 @@
+"""The tool `call_tool`, and tools that are listed beside it by their own names."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
+from pydantic import Field, field_validator
+from toolindex import ToolIndexError
+
+from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.serve.mcp._tool import Arguments
+from pytools_hybrid.serve.mcp._tool import ServedTool
+from pytools_hybrid.serve.mcp._offered import PROTOCOL, READS
+from pytools_hybrid.text import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytools_hybrid.calls import ToolCaller
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.serve.mcp._offered import Progress
+
+_log = logging.getLogger("pytools_hybrid")
+
+_PATIENCE_SECONDS = 1.0
+_LINKED = (
+    "The linked resources are on the tool's own server; this server passes calls on, and cannot "
+    "read them."
+)
+# It may do anything: nothing is promised.
+_ANYTHING = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+)
+
+
+class CallArguments(Arguments):
+    """Which tool, and what it is given."""
+
+    id: Annotated[str, Field(description="From search_tools")]
+    arguments: Annotated[
+        dict[str, Any],
+        Field(default_factory=dict[str, Any], description="As the tool's input says"),
+    ]
+
+    @field_validator("arguments", mode="before")
+    @classmethod
+    def _one_text_is_json(cls, given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        from pydantic_core import from_json
+
+        # Some models write objects as text; what is not one is refused as any text is.
+        try:
+            return from_json(given)
+        except ValueError:
+            return given
+
+
+def call_tool(
+    caller: ToolCaller, follower: Follower, *, read_only: bool
+) -> ServedTool[CallArguments]:
+    """Make the tool.
+
+    Args:
+        caller: Calls tools.
+        follower: What fills the index.
+        read_only: Whether only tools are called that are annotated as read-only.
+    """
+
+    async def about() -> str:
+        return "Call a tool that search_tools has found."
+
+    async def run(asked: CallArguments, progress: Progress) -> CallToolResult:
+        await follower.looked(progress)
+        return await _passed_on(caller, asked.id, asked.arguments, progress)
+
+    return ServedTool(
+        name="call_tool",
+        title="Call a tool",
+        arguments=CallArguments,
+        result=None,
+        about=about,
+        run=run,
+        hints=READS.model_copy(update={"open_world_hint": True}) if read_only else _ANYTHING,
+    )
+
+
+class PinnedTool:
+    """A tool that is listed by its own name, with its own schema.
+
+    Args:
+        name: What agents call.
+        tool_id: The tool.
+        caller: Calls it.
+        follower: What fills the index.
+    """
+
+    def __init__(self, name: str, tool_id: str, caller: ToolCaller, follower: Follower) -> None:
+        self.name = name
+        self._id = tool_id
+        self._caller = caller
+        self._follower = follower
+
+    async def listed(self) -> Tool | None:
+        """Return its definition, None while there is no such tool that can be called."""
+        try:
+            # An index that was there before is read at once; a new one is not waited for long.
+            if not await self._follower.opened(within=_PATIENCE_SECONDS):
+                return None
+            await self._follower.looked(within=_PATIENCE_SECONDS)
+            tool = await self._caller.find(self._id)
+            tool.imported()
+        except (PytoolsError, ToolIndexError) as error:
+            _log.warning("the pinned tool %s is not listed: %s", self._id, error)
+            return None
+        return Tool(
+            name=self.name,
+            description=readable(tool.entry.description),
+            input_schema={"type": "object", **(tool.schema or {})},
+            annotations=ToolAnnotations.model_validate(tool.annotations),
+        )
+
+    async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:
+        """Answer a call."""
+        await self._follower.looked(progress)
+        return await _passed_on(self._caller, self._id, given, progress)
+
+
+def pinned_tools(
+    ids: Sequence[str], taken: Sequence[str], caller: ToolCaller, follower: Follower
+) -> list[PinnedTool]:
+    """Make the tools of some ids; those whose name is taken get their category before it."""
+    bare = [id_.rpartition(":")[2] for id_ in ids]
+    names = [
+        name if bare.count(name) == 1 and name not in taken else "__".join(id_.split(":")[1:])
+        for name, id_ in zip(bare, ids, strict=True)
+    ]
+    return [PinnedTool(name, id_, caller, follower) for name, id_ in zip(names, ids, strict=True)]
+
+
+async def _passed_on(
+    caller: ToolCaller, tool_id: str, arguments: Mapping[str, Any], client: Progress
+) -> CallToolResult:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        await client(progress, message, total)
+
+    result = await caller.call(
+        tool_id,
+        arguments,
+        meta=client.meta or None,
+        on_progress=report,
+    )
+    # What its server says of itself is not what we say of ourselves.
+    meta = {k: it for k, it in (result.meta or {}).items() if not k.startswith(PROTOCOL)}
+    content = list(result.content)
+    if any(block.type == "resource_link" for block in content):
+        content.append(TextContent(type="text", text=_LINKED))
+    return result.model_copy(update={"content": content, "meta": meta or None})

@@ -1,0 +1,71 @@
+"""What a server can offer under a name, and the client that calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp.types import ToolAnnotations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.server.mcpserver import Context
+    from mcp.types import CallToolResult, Tool
+
+PROTOCOL = "io.modelcontextprotocol/"
+"""What keys of `_meta` begin with that are between a client and its server alone."""
+
+_PROGRESS_TOKENS = ("progressToken", "progress_token")
+
+READS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+"""The hints of a tool that changes nothing."""
+
+WRITES_DOWN = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+"""The hints of a tool that records what it is told."""
+
+
+class Progress:
+    """Tells the client how far a call has come, and has what it sent beside the arguments.
+
+    Args:
+        context: The client's request; None where nobody is to be told.
+    """
+
+    def __init__(self, context: Context[None, Any] | None) -> None:
+        self._context = context
+
+    async def __call__(self, done: float, doing: str | None, total: float | None = None) -> None:
+        """Report a number that grows, and what is being done."""
+        if self._context is not None:
+            await self._context.report_progress(done, total, message=doing)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What the client sent in `_meta`, without what is between it and this server."""
+        sent = (self._context and self._context.request_context.meta) or {}
+        return {
+            key: value
+            for key, value in sent.items()
+            if key not in _PROGRESS_TOKENS and not key.startswith(PROTOCOL)
+        }
+
+
+class Offered(Protocol):
+    """What the server offers under a name."""
+
+    @property
+    def name(self) -> str:
+        """What agents call."""
+        ...
+
+    async def listed(self) -> Tool | None:
+        """Return its definition as it is now, None where it is not to be listed."""
+        ...
+
+    async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:
+        """Answer a call."""
+        ...

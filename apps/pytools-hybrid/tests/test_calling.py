@@ -1,0 +1,351 @@
+"""The profile `call`: finding a tool of an MCP server and using it, in two calls over MCP."""
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from mcp.client.client import Client
+from pytools_hybrid import SettingsError, ToolSearch
+from pytools_hybrid.calls import compact_form
+from pytools_hybrid.index import Follower
+from pytools_hybrid.serve.http import check_exposure
+from pytools_hybrid.serve.mcp import create_server
+from toolimport import ImportOptions, import_servers
+from toolimport.runtime import close
+
+pytestmark = pytest.mark.anyio
+
+SERVER = '''
+import os
+from typing import Literal
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult, ResourceLink, ToolAnnotations
+
+server = MCPServer("shop")
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True))
+def brew_time(tea: Literal["green", "black"], cups: int = 1) -> int:
+    """Say how many minutes a tea has to brew."""
+    return 3 * cups
+
+@server.tool(annotations=ToolAnnotations(destructive_hint=True))
+def empty_shelf(shelf: str) -> str:
+    """Throw all tea of a shelf away."""
+    raise ToolError(f"there is no shelf {shelf}")
+
+@server.tool()
+def show_label() -> Image:
+    """Show a picture of the label."""
+    return Image(data=b"png", format="png")
+
+@server.tool()
+def show_book() -> CallToolResult:
+    """Point to the recipe book."""
+    link = ResourceLink(type="resource_link", uri="book://1", name="book")
+    return CallToolResult(content=[link], _meta={"shop/pages": 12})
+
+@server.tool()
+async def boil(degrees: int, ctx: Context) -> str:
+    """Boil water, and tell how far it is."""
+    await ctx.report_progress(50, 100, "warm")
+    return ctx.request_context.meta.get("shop/customer", "")
+
+@server.tool()
+def break_kettle() -> str:
+    """Break the kettle."""
+    os._exit(1)
+
+@server.tool()
+async def wait_for_guests() -> str:
+    """Wait for guests who never come."""
+    import anyio
+    open(os.environ["STARTED"], "w").close()
+    await anyio.sleep_forever()
+
+server.run("stdio")
+'''
+
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """A tree with the tools of a server, and a Python tool beside them."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "shop.py").write_text(SERVER)
+    entry = {
+        "command": sys.executable,
+        "args": [str(folder / "shop.py")],
+        "env": {"STARTED": str(folder / "started")},
+    }
+    (folder / "servers.json").write_text(json.dumps({"mcpServers": {"shop": entry}}))
+
+    async def job():
+        return await import_servers(
+            folder / "servers.json", folder / "tools", ImportOptions(seconds=120)
+        )
+
+    (report,) = anyio.run(job)
+    assert report.error == ""
+    module = folder / "tools/gentools/tea/taste/api.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("def run(tea: str) -> str:\n    '''Taste a tea.'''\n")
+    yield folder
+    close()
+
+
+@pytest.fixture
+def served(imported, settings):
+    """Talk to a server in this process: what goes through pipes is the same."""
+
+    @asynccontextmanager
+    async def serve(**values):
+        given = settings(root=imported / "tools", tools="call", watch=False, **values)
+        async with ToolSearch(settings=given, refresh=False) as search:
+            follower = Follower(search.index)
+            working = asyncio.create_task(follower.run())
+            try:
+                await follower.looked()
+                server = create_server(search, follower, settings=given, root=search.roots)
+                async with Client(server) as client:
+                    client.index = search.index
+                    yield client
+            finally:
+                working.cancel()
+                await asyncio.wait([working])
+
+    return serve
+
+
+async def call(client, name, **arguments):
+    given = {"id": f"mcptools:shop:{name}", "arguments": arguments}
+    return await client.call_tool("call_tool", given)
+
+
+async def refusal(client, name, **arguments):
+    result = await call(client, name, **arguments)
+    assert result.is_error
+    return result.content[0].text
+
+
+async def test_a_tool_is_found_and_used_in_two_calls(served):
+    async with served() as client:
+        found = await client.call_tool("search_tools", {"query": "how long does tea brew"})
+        first = found.structured_content["result"][0]
+        assert first["id"] == "mcptools:shop:brew_time"
+        assert first["hints"] == ["read-only", "idempotent"]
+        assert first["input_schema"]["properties"]["tea"]["enum"] == ["green", "black"]
+        arguments = {"id": first["id"], "arguments": {"tea": "green", "cups": 2}}
+        result = await client.call_tool("call_tool", arguments)
+        assert result.structured_content == {"result": 6}
+        assert result.content[0].text == "6"
+
+
+async def test_other_results_have_their_input_in_a_line_and_say_what_cannot_be_called(served):
+    async with served() as client:
+        found = await client.call_tool("search_tools", {"query": "tea", "limit": 10})
+        results = {it["name"]: it for it in found.structured_content["result"]}
+        first = next(iter(results))
+        assert results["taste"]["not_callable"].startswith("only tools imported from MCP servers")
+        inputs = {name: it.get("input") for name, it in results.items() if name != first}
+        assert inputs["boil"] == "{degrees: integer}"
+        assert all("path" not in it and "signature" not in it for it in results.values())
+
+
+async def test_the_tools_are_annotated_and_calling_promises_nothing(served):
+    async with served() as client:
+        tools = {it.name: it.annotations for it in (await client.list_tools()).tools}
+        assert list(tools) == ["search_tools", "describe_tool", "call_tool", "report_outcome"]
+        assert tools["search_tools"].read_only_hint
+        assert not tools["search_tools"].open_world_hint
+        assert not tools["call_tool"].read_only_hint
+        assert tools["call_tool"].destructive_hint
+
+
+async def test_a_description_has_the_servers_schema_and_hints(served):
+    async with served() as client:
+        asked = {"id": "mcptools:shop:brew_time"}
+        told = (await client.call_tool("describe_tool", asked)).structured_content
+        assert told["input_schema"]["required"] == ["tea"]
+        assert told["annotations"] == {"readOnlyHint": True, "idempotentHint": True}
+
+
+async def test_arguments_that_do_not_fit_are_told_with_the_form_that_does(served):
+    async with served() as client:
+        assert await refusal(client, "brew_time", tea="red") == (
+            'mcptools:shop:brew_time was not called: tea is "red"; it must be one of "green", '
+            '"black". It takes {tea: "green"|"black", cups?: integer}.'
+        )
+        given = {"id": "mcptools:shop:brew_time", "arguments": '{"tea": "green"}'}
+        assert not (await client.call_tool("call_tool", given)).is_error
+        given["arguments"] = "green"
+        (text,) = (await client.call_tool("call_tool", given)).content
+        assert text.text == "arguments is 'green'; give an object."
+
+
+async def test_pictures_links_and_meta_are_passed_on_and_what_cannot_be_read_is_said(served):
+    async with served() as client:
+        (picture,) = (await call(client, "show_label")).content
+        assert (picture.type, picture.mime_type) == ("image", "image/png")
+        book = await call(client, "show_book")
+        assert [it.type for it in book.content] == ["resource_link", "text"]
+        assert "cannot read them" in book.content[1].text
+        assert book.meta["shop/pages"] == 12
+
+
+async def test_progress_and_meta_go_through(served):
+    told = []
+
+    async def on_progress(progress, total, message):
+        told.append((progress, total, message))
+
+    async with served() as client:
+        result = await client.call_tool(
+            "call_tool",
+            {"id": "mcptools:shop:boil", "arguments": {"degrees": 90}},
+            progress_callback=on_progress,
+            meta={"shop/customer": "ada"},
+        )
+    assert result.content[0].text == "ada"
+    assert told == [(50.0, 100.0, "warm")]
+
+
+async def test_failures_are_the_servers_words_and_a_server_that_dies_is_an_error(served):
+    async with served() as client:
+        assert "there is no shelf 7" in await refusal(client, "empty_shelf", shelf="7")
+        assert "ended before it answered" in await refusal(client, "break_kettle")
+        assert not (await call(client, "brew_time", tea="black")).is_error
+
+
+async def test_a_server_that_does_not_answer_is_an_error_after_a_while(served, monkeypatch):
+    async with served() as client:
+        await call(client, "brew_time", tea="black")
+        monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.2")
+        assert "no answer within 0.2 s" in await refusal(client, "wait_for_guests")
+
+
+async def test_a_call_that_is_given_up_leaves_the_server_working(served, imported):
+    async with served() as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, client, "wait_for_guests")
+            while not (imported / "started").exists():
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+        assert not (await call(client, "brew_time", tea="black")).is_error
+
+
+async def test_many_calls_at_once_get_their_own_answers(served):
+    async with served() as client:
+        jobs = (call(client, "brew_time", tea="green", cups=cups) for cups in range(64))
+        results = await asyncio.gather(*jobs)
+    assert [it.structured_content["result"] for it in results] == [3 * it for it in range(64)]
+
+
+async def test_calls_are_in_the_usage_record_without_their_arguments(served):
+    async with served() as client:
+        await call(client, "brew_time", tea="green")
+        await call(client, "empty_shelf", shelf="7")
+        await call(client, "brew_time", tea="red")
+        await client.index.flush()
+        usage = client.index.store.usage
+        brewed = usage.of_tool("mcptools:shop:brew_time")
+        assert (brewed.observations, brewed.successes) == (1, 1)
+        assert brewed.latency_p50_ms > 0
+        assert usage.of_tool("mcptools:shop:empty_shelf").successes == 0
+
+
+@pytest.mark.parametrize("hiding", [{"exclude": "*:*:empty*"}, {"include": "*:*:brew*"}])
+async def test_a_hidden_tool_cannot_be_called_by_guessing_its_id(served, hiding):
+    async with served(**hiding) as client:
+        assert "no tool" in await refusal(client, "empty_shelf", shelf="7")
+
+
+async def test_only_tools_that_read_are_called_where_nothing_else_is_allowed(served):
+    async with served(read_only=True) as client:
+        assert "annotated as read-only" in await refusal(client, "empty_shelf", shelf="7")
+        assert not (await call(client, "brew_time", tea="green")).is_error
+        tools = {it.name: it.annotations for it in (await client.list_tools()).tools}
+        assert tools["call_tool"].read_only_hint
+
+
+async def test_a_python_tool_is_not_run(served):
+    async with served() as client:
+        given = {"id": "gentools:tea:taste", "arguments": {"tea": "x"}}
+        result = await client.call_tool("call_tool", given)
+    assert result.is_error
+    assert "this is a Python module" in result.content[0].text
+
+
+async def test_a_pinned_tool_has_its_own_name_and_schema(served):
+    pins = "mcptools:shop:brew_time,mcptools:shop:gone,gentools:tea:taste"
+    async with served(pin=pins) as client:
+        *_, pinned = (await client.list_tools()).tools
+        assert pinned.name == "brew_time"
+        assert pinned.input_schema["required"] == ["tea"]
+        assert pinned.annotations.read_only_hint
+        result = await client.call_tool("brew_time", {"tea": "green"})
+        assert result.structured_content == {"result": 3}
+        wrong = await client.call_tool("brew_time", {})
+        assert "tea is missing" in wrong.content[0].text
+
+
+async def test_a_tree_imported_by_an_older_version_can_be_called(served, imported):
+    file = imported / "tools/mcptools/shop/_manifest.json"
+    before = file.read_text()
+    file.write_text(json.dumps({**json.loads(before), "definitions": {}}))
+    try:
+        async with served() as client:
+            assert not (await call(client, "brew_time", tea="green")).is_error
+            assert "must be one of" in await refusal(client, "brew_time", tea="red")
+    finally:
+        file.write_text(before)
+
+
+def test_over_http_calling_needs_a_token(settings):
+    with pytest.raises(SettingsError, match="set a token"):
+        check_exposure(settings(tools="call", transport="http"))
+    check_exposure(settings(tools="call", transport="http", token="secret"))
+
+
+@pytest.mark.parametrize("pin", ["create_issue", "mcptools:*:x"])
+def test_what_is_pinned_is_named_by_its_id(settings, pin):
+    with pytest.raises(SettingsError, match="is not an id"):
+        settings(pin=pin)
+
+
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        ({}, "{}"),
+        (
+            {"properties": {"b": {"type": "string"}, "a": {}}, "required": ["a"]},
+            "{a: any, b?: string}",
+        ),
+        (
+            {"properties": {"x": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}},
+            "{x?: integer|null}",
+        ),
+        ({"properties": {"x": {"type": ["string", "null"]}}}, "{x?: string|null}"),
+        ({"properties": {"n": {"type": "integer", "minimum": 1}}}, "{n?: integer(>=1)}"),
+        (
+            {
+                "properties": {"e": {"type": "array", "items": {"$ref": "#/$defs/edit"}}},
+                "$defs": {"edit": {"properties": {"old": {"type": "string"}}}},
+            },
+            "{e?: {old?: string}[]}",
+        ),
+        ({"properties": {"x": {"$ref": "#/properties/x"}}}, "{x?: any}"),
+        ({"properties": {"x": {"$ref": "#/nowhere/0"}, "a\n b": 3}}, '{x?: any, "a\\n b"?: any}'),
+        ({"properties": [1], "required": 3}, "{}"),
+        ({"properties": {f"p{n}": {} for n in range(99)}}, "{p0?: any, p1?: any, … 97 more}"),
+    ],
+)
+def test_a_schema_is_one_line(schema, form):
+    assert compact_form(schema, length=30 if "p98" in str(schema) else 300) == form
