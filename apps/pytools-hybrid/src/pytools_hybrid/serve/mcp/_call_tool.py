@@ -10,9 +10,8 @@ from pydantic import Field, field_validator
 from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.serve.mcp._tool import Arguments
-from pytools_hybrid.serve.mcp._tool import ServedTool
 from pytools_hybrid.serve.mcp._offered import PROTOCOL, READS
+from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
