@@ -64,7 +64,7 @@ def test_a_template_without_the_placeholder_is_refused():
 
 
 def test_an_unknown_mode_is_refused_with_those_there_are():
-    with pytest.raises(SettingsError, match="--mode: 'vector' is none; use one of hybrid, call, basic"):
+    with pytest.raises(SettingsError, match="'vector' is none; use one of hybrid, call, basic"):
         render(FIELD, "vector")  # type: ignore[arg-type]
 
 
