@@ -38,10 +38,7 @@ class CallArguments(Arguments):
     """Which tool, and what it is given."""
 
     id: Annotated[str, Field(description="From search_tools")]
-    arguments: Annotated[
-        dict[str, Any],
-        Field(default_factory=dict[str, Any], description="As the tool's input says"),
-    ]
+    arguments: dict[str, Any] = Field({}, description="As the tool's input says")
 
     @field_validator("arguments", mode="before")
     @classmethod

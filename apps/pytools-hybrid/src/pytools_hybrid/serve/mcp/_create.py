@@ -63,21 +63,20 @@ def _over_the_index(
     from pytools_hybrid.serve.mcp._search_tools import search_tools
 
     inventory = Inventory(search, follower)
-    calling: list[Offered] = []
     caller = None
     if settings.tools == "call":
         from pytools_hybrid.calls import ToolCaller
-        from pytools_hybrid.serve.mcp._call_tool import call_tool, pinned_tools
 
         caller = ToolCaller(search)
-        calling.append(call_tool(caller, follower, read_only=settings.read_only))
     tools: list[Offered] = [
         search_tools(search, follower, inventory, caller),
         describe_tool(search, follower, caller),
-        *calling,
         report_outcome(search, follower),
     ]
     if caller is not None:
+        from pytools_hybrid.serve.mcp._call_tool import call_tool, pinned_tools
+
+        tools.insert(2, call_tool(caller, follower, read_only=settings.read_only))
         tools += pinned_tools(settings.pin, [tool.name for tool in tools], caller, follower)
     return tools, partial(announce_list_changes, inventory=inventory, follower=follower)
 

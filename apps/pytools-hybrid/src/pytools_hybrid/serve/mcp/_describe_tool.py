@@ -70,4 +70,6 @@ async def _as_called(described: ToolDescription, caller: ToolCaller) -> Callable
         told = described.model_dump() | {"not_callable": tool.refusal}
     elif described.input_schema is not None:
         told["input_schema"] = dict(tool.schema or {})
-    return CallableDescription(**told, annotations=dict(tool.annotations) or None)
+    return CallableDescription.model_validate(
+        {**told, "annotations": dict(tool.annotations) or None}
+    )
