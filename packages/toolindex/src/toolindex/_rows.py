@@ -12,7 +12,8 @@ import json
 import re
 import time
 import unicodedata
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from toolscan import Parameter, ToolId, split_identifier
@@ -52,6 +53,8 @@ FTS_COLUMNS = (
 """The searched columns of `entries_fts`, in the table's order: a ranker's weights follow it."""
 
 _WORD = re.compile(r"[^\W_]+")
+_PARAMETER_FIELDS = tuple(field.name for field in fields(Parameter))
+_parameter_values = attrgetter(*_PARAMETER_FIELDS)
 
 ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags, aliases"
 
@@ -118,7 +121,7 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "signature": record.signature,
         "summary": record.summary,
         "description": record.description,
-        "parameters": json.dumps([asdict(p) for p in record.parameters], ensure_ascii=False),
+        "parameters": json.dumps(list(map(_as_dict, record.parameters)), ensure_ascii=False),
         "tags": json.dumps(record.tags, ensure_ascii=False),
         "name_words": _words([name]),
         "category_words": _words([category]),
@@ -135,6 +138,11 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "ctime_ns": ctime_ns,
         "inode": inode,
     }
+
+
+def _as_dict(parameter: Parameter) -> dict[str, Any]:
+    # asdict copies each value, which takes a tenth of the time that a record takes.
+    return dict(zip(_PARAMETER_FIELDS, _parameter_values(parameter), strict=True))
 
 
 def name_key(text: str) -> str:
