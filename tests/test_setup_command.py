@@ -1,9 +1,13 @@
 """`pytools-hybrid setup`: a client's servers become ours, and go back."""
 
+import asyncio
 import json
+import os
 import sys
 
 import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from pytools_hybrid.cli import main
 
 SERVER = '''\
@@ -77,6 +81,28 @@ def test_a_server_that_was_imported_is_ours_and_one_that_was_not_stays(setup, cu
     assert setup("cursor", "--undo")[0] == 0
     assert cursor.read_bytes() == before
     assert [it.name for it in cursor.parent.iterdir()] == ["mcp.json"]
+
+
+def test_a_client_then_finds_a_tool_and_uses_it_in_two_calls(setup, cursor, home):
+    clock = {"command": sys.executable, "args": [str(home / "clock.py")]}
+    cursor.write_text(json.dumps({"mcpServers": {"clock": clock}}))
+    assert setup("cursor", "--yes")[0] == 0
+    entry = json.loads(cursor.read_text())["mcpServers"]["pytools"]
+    environment = os.environ | entry.get("env", {})
+    server = StdioServerParameters(
+        command=entry["command"], args=entry["args"], env=environment, cwd=home.parent
+    )
+
+    async def ask():
+        async with Client(stdio_client(server)) as client:
+            found = await client.call_tool("search_tools", {"query": "what time is it in Tokyo"})
+            best = found.structured_content["result"][0]
+            assert best["input_schema"]["required"] == ["city"]
+            return await client.call_tool(
+                "call_tool", {"id": best["id"], "arguments": {"city": "Tokyo"}}
+            )
+
+    assert asyncio.run(ask()).content[0].text == "noon"
 
 
 def test_a_second_run_changes_nothing(setup, cursor):

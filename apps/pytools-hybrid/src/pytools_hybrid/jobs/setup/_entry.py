@@ -17,14 +17,14 @@ _MODULE = "pytools_hybrid"
 
 
 def own_entry(roots: Sequence[Path], env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the entry that starts our server.
+    """Return the entry that starts our server, for clients that run no code of their own.
 
     Args:
         roots: The trees of tools that it serves.
         env: Variables that the client hands on to it.
     """
     command, *before = own_command()
-    args = [*before, "serve"]
+    args = [*before, "serve", "--tools", "call"]
     for root in roots:
         args += ["--root", str(root)]
     return {"command": command, "args": args} | ({"env": dict(env)} if env else {})
