@@ -13,6 +13,7 @@ from pytools_hybrid import (
     CategoryCount,
     DetailLevel,
     Follower,
+    FoundFunction,
     FoundTool,
     IndexState,
     LimitedEmbedder,
@@ -151,6 +152,13 @@ async def a_program_s_own_tools_are_ranked() -> None:
             "write to Ada",
             ["send_mail"],  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
         )
+
+
+async def a_program_s_own_functions_are_found_and_called() -> None:
+    (hit,) = await ToolCorpus([len, print]).search("how many", limit=1)
+    assert_type(hit, FoundFunction)
+    assert_type(hit.tool, ToolFunction)
+    await hit.call(obj=[])
 
 
 def errors_have_one_root(error: UnknownToolError) -> None:

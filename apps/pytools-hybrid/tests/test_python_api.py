@@ -1,17 +1,23 @@
 """What a program sees of the search: opened in a line, the same with and without async."""
 
 import asyncio
+import cmath
 import inspect
+import math
 import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
+from typing import Annotated
 
+import pydantic_ai
 import pytest
 import pytools_hybrid
+from pydantic import Field
 from pydantic_ai.models.function import FunctionModel
 from pytools_hybrid import (
     BlockingIndex,
@@ -743,7 +749,7 @@ def held(root):
 def test_a_corpus_ranks_as_the_tree_of_the_same_tools(toolbox, settings, query):
     with BlockingToolSearch(toolbox, settings()) as tools:
         expected = [f"{hit.category}__{hit.name}" for hit in tools.search(query, limit=3)]
-    with ToolCorpus(settings()) as corpus:
+    with ToolCorpus(settings=settings()) as corpus:
         assert asyncio.run(corpus.rank(query, held(toolbox), limit=3)) == expected
 
 
@@ -758,7 +764,7 @@ def test_only_what_is_new_is_embedded(toolbox, settings):
     tools = held(toolbox)
 
     async def job():
-        with ToolCorpus(settings(), embedder=Counted()) as corpus:
+        with ToolCorpus(settings=settings(), embedder=Counted()) as corpus:
             return [
                 await corpus.rank("report a bug", held, limit=1)
                 for held in (tools, tools[:5], tools, [*tools, ToolDefinition(name="bug_report")])
@@ -772,7 +778,7 @@ def test_only_what_is_new_is_embedded(toolbox, settings):
 
 def test_a_tool_that_has_changed_is_found_by_its_new_words(settings):
     async def job():
-        with ToolCorpus(settings(embedding_model="none")) as corpus:
+        with ToolCorpus(settings=settings(embedding_model="none")) as corpus:
             for description in ("Bake bread.", "Feed the cat."):
                 tool = ToolDefinition(name="work", description=description)
                 other = ToolDefinition(name="rest", description="Sleep until noon.")
@@ -789,7 +795,7 @@ def test_callers_with_other_tools_do_not_disturb_each_other(toolbox, settings):
     halves = tools[: len(tools) // 2], tools[len(tools) // 2 :]
 
     async def job():
-        with ToolCorpus(settings()) as corpus:
+        with ToolCorpus(settings=settings()) as corpus:
             return await asyncio.gather(
                 *(corpus.rank("make a document", halves[i % 2], limit=20) for i in range(10))
             )
@@ -801,7 +807,7 @@ def test_callers_with_other_tools_do_not_disturb_each_other(toolbox, settings):
 
 def test_a_corpus_goes_from_loop_to_loop(settings):
     tools = [ToolDefinition(name="bake", description="Bake bread.")]
-    with ToolCorpus(settings()) as corpus:
+    with ToolCorpus(settings=settings()) as corpus:
         for _ in range(3):
             assert asyncio.run(corpus.rank("bread", tools)) == ["bake"]
 
@@ -816,7 +822,7 @@ def test_a_corpus_goes_from_loop_to_loop(settings):
 )
 def test_any_name_can_be_held(settings, names):
     tools = [ToolDefinition(name=name, description="Bake bread.\udcff") for name in names]
-    with ToolCorpus(settings(embedding_model="none")) as corpus:
+    with ToolCorpus(settings=settings(embedding_model="none")) as corpus:
         found = asyncio.run(corpus.rank("bake bread", tools, limit=10))
 
     assert found
@@ -835,19 +841,19 @@ def test_any_name_can_be_held(settings, names):
 )
 def test_any_schema_can_be_held(settings, schema):
     tool = ToolDefinition(name="bake", description=None, input_schema=schema)
-    with ToolCorpus(settings(embedding_model="none")) as corpus:
+    with ToolCorpus(settings=settings(embedding_model="none")) as corpus:
         assert asyncio.run(corpus.rank("bake", [tool])) == ["bake"]
 
 
 def test_nothing_held_or_wanted_is_nothing_found(settings):
-    with ToolCorpus(settings(embedding_model="none")) as corpus:
+    with ToolCorpus(settings=settings(embedding_model="none")) as corpus:
         assert asyncio.run(corpus.rank("bread", [])) == []
         assert asyncio.run(corpus.rank("bread", [ToolDefinition(name="bread")], limit=0)) == []
 
 
 def test_a_corpus_whose_model_fails_ranks_by_words_and_says_so(settings, caplog):
     tools = [ToolDefinition(name="bake", description="Bake bread.")]
-    with ToolCorpus(settings(embedding_model="openai:none")) as corpus:
+    with ToolCorpus(settings=settings(embedding_model="openai:none")) as corpus:
         assert asyncio.run(corpus.rank("bread", tools)) == ["bake"]
 
     assert "openai" in caplog.text
@@ -855,13 +861,149 @@ def test_a_corpus_whose_model_fails_ranks_by_words_and_says_so(settings, caplog)
 
 def test_a_corpus_leaves_nothing_behind(settings, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    corpus = ToolCorpus(settings(embedding_model="none"))
+    corpus = ToolCorpus(settings=settings(embedding_model="none"))
     asyncio.run(corpus.rank("bread", [ToolDefinition(name="bread")]))
     (folder,) = tmp_path.glob("pytools-hybrid-*")
 
     del corpus
 
     assert not folder.exists()
+
+
+# A program's own functions
+
+
+def merge_pdfs(paths: list[str], output: str = "merged.pdf") -> str:
+    """Combine several PDF documents into one.
+
+    Args:
+        paths: The documents, in order
+        output: The file to write
+    """
+    return f"{paths} {output} {threading.current_thread() is threading.main_thread()}"
+
+
+async def rotate_pages(path: str, degrees: Annotated[int, Field(ge=0)] = 90) -> str:
+    """Turn the pages of a scan."""
+    return f"{path} {degrees}"
+
+
+class Calendar:
+    """A calendar."""
+
+    def add_event(self, title: str, /, *guests: str, **details: int) -> tuple[object, ...]:
+        """Put an appointment into the diary."""
+        return title, guests, details
+
+    async def __call__(self, town: str) -> str:
+        """Predict the weather."""
+        return town
+
+
+class Broken:
+    """Raises where it is looked at."""
+
+    @property
+    def __signature__(self):
+        raise RuntimeError("never")
+
+    name = __signature__
+
+    def __call__(self, **arguments):
+        return arguments
+
+
+class LangChainTool:
+    """Has the attributes of a LangChain tool."""
+
+    name = "shrink"
+    description = "Make an image smaller."
+    args = {"width": {"type": "integer"}}  # noqa: RUF012
+    tool_call_schema = {"type": "object", "properties": args}  # noqa: RUF012
+
+    async def ainvoke(self, arguments):
+        return arguments
+
+
+def found_in(functions, settings, query):
+    with ToolCorpus(functions, settings(embedding_model="none")) as corpus:
+        return asyncio.run(corpus.search(query, limit=1))[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "query", "arguments", "result"),
+    [
+        (merge_pdfs, "combine documents", {"paths": ["a"]}, "['a'] merged.pdf False"),
+        (partial(merge_pdfs, output="b"), "combine", {"paths": ["a"]}, "['a'] b False"),
+        (rotate_pages, "turn pages", {"path": "a"}, "a 90"),
+        (
+            Calendar().add_event,
+            "appointment",
+            {"title": "x", "guests": ["Ada"], "hour": 8},
+            ("x", ("Ada",), {"hour": 8}),
+        ),
+        (Calendar(), "weather", {"town": "Oslo"}, "Oslo"),
+        (math.sqrt, "square root", {"x": 9}, 3.0),
+        (LangChainTool(), "image", {"width": 9}, {"width": 9}),
+        (Broken(), "broken", {"x": 9}, {"x": 9}),
+        (pydantic_ai.Tool(rotate_pages, name="turn"), "scan", {"path": "a", "degrees": 1}, "a 1"),
+    ],
+)
+def test_any_function_is_found_and_called(settings, function, query, arguments, result):
+    hit = found_in([str.upper, lambda x: x, function], settings, query)
+
+    assert hit.function is function
+    assert 0 < hit.confidence == hit.score <= 1
+    assert asyncio.run(hit.call(**arguments)) == result
+
+
+def test_a_function_is_described_as_its_module_would_be(tmp_path, settings):
+    source = inspect.getsource(merge_pdfs).replace("merge_pdfs", "run")
+    file = tmp_path / "mcptools" / "pdf" / "merge_pdfs.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(source, encoding="utf-8")
+    (record,) = scan(tmp_path).records
+
+    tool = found_in([merge_pdfs], settings, "combine").tool
+
+    assert tool.description == record.description
+    assert tool.input_schema == {**input_schema(record), "type": "object"}
+
+
+def test_arguments_that_do_not_fit_a_function_are_refused(settings):
+    hit = found_in([rotate_pages], settings, "turn pages")
+
+    for wrong in ({}, {"path": 1}, {"path": "a", "degrees": -1}, {"path": "a", "to": "b"}):
+        with pytest.raises(ToolArgumentsError, match="rotate_pages"):
+            asyncio.run(hit.call(**wrong))
+
+
+def test_a_tool_that_needs_an_agent_is_found_and_says_so_when_it_is_called(settings):
+    def whose(context: pydantic_ai.RunContext[str]) -> str:
+        """Say whose account this is."""
+        return context.deps
+
+    hit = found_in([pydantic_ai.Tool(whose)], settings, "account")
+
+    with pytest.raises(ToolLoadError, match="give it to an agent"):
+        asyncio.run(hit.call())
+
+
+def test_functions_of_one_name_are_told_apart_and_none_is_there_twice(settings):
+    calendar = Calendar()
+    functions = [math.sqrt, cmath.sqrt, calendar.add_event, calendar.add_event, merge_pdfs]
+    functions += [partial(merge_pdfs, output="b")]
+    with ToolCorpus(functions, settings(embedding_model="none")) as corpus:
+        hits = asyncio.run(corpus.search("square root appointment documents", limit=20))
+
+    assert {hit.name for hit in hits} == {
+        *("math__sqrt", "cmath__sqrt", "Calendar__add_event", "merge_pdfs", "merge_pdfs_2"),
+    }
+
+
+def test_what_cannot_be_called_is_refused():
+    with pytest.raises(TypeError, match="'merge_pdfs' cannot be called: give functions"):
+        ToolCorpus(["merge_pdfs"])
 
 
 # The package

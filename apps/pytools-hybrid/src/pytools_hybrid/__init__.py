@@ -17,7 +17,8 @@
   became of an outcome that was told.
 - **Calling what was found**: `load_tool` gives a `ToolFunction`, `result_text` what a language
   model is told of its result.
-- **Searching tools that a program holds**: `ToolCorpus` ranks each `ToolDefinition`;
+- **Searching tools that a program holds**: `ToolCorpus` searches functions and gives each
+  `FoundFunction`, or ranks each `ToolDefinition`;
   `pytools_hybrid.agents.adapters` has it for frameworks and providers.
 - **Errors**: `PytoolsError` is the root of all that are ours.
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.agents import (
         BlockingIndex,
         BlockingToolSearch,
+        FoundFunction,
         ToolCorpus,
         ToolDefinition,
         ToolFunction,
@@ -84,6 +86,7 @@ __all__ = [
     "CategoryCount",
     "DetailLevel",
     "Follower",
+    "FoundFunction",
     "FoundTool",
     "Index",
     "IndexState",
@@ -123,6 +126,7 @@ _HOMES = {
     "load_tool": "pytools_hybrid.agents._calling",
     "result_text": "pytools_hybrid.agents._calling",
     "CategoryCount": "pytools_hybrid.search._lookup",
+    "FoundFunction": "pytools_hybrid.agents._functions",
     "ToolCorpus": "pytools_hybrid.agents._corpus",
     "ToolDefinition": "pytools_hybrid.agents._definitions",
     "DetailLevel": "pytools_hybrid.search._describe",

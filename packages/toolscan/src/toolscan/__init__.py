@@ -6,6 +6,7 @@
   tell whether anything changed; a `ScanIssue` holds a `Reason` and a sentence.
 - **For an agent**: `input_schema` and `output_schema` return JSON Schema, `stub` a few lines of
   Python that show how to call the tool, `docstring_examples` the examples in the docstring.
+- **Functions in memory**: a `Docstring` is read by the same rules as those in files.
 - **Layouts**: a `Layout` says where tools are, and turns a path into an id.
 - **Text**: `embedding_text` is the text that is embedded for a tool, `split_identifier` splits a
   name into words.
@@ -22,6 +23,7 @@ from toolscan.errors import (
 )
 
 if TYPE_CHECKING:
+    from toolscan._docstrings import Docstring
     from toolscan._examples import docstring_examples
     from toolscan._find import find_tools
     from toolscan._hashing import TEXT_VERSION, embedding_text, split_identifier
@@ -75,6 +77,8 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "output_schema",
     "stub",
     "docstring_examples",
+    # Functions in memory
+    "Docstring",
     # Layouts
     "Layout",
     "DEFAULT_LAYOUTS",
@@ -93,6 +97,7 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
 _HOMES = {
     name: module
     for module, names in {
+        "_docstrings": "Docstring",
         "_examples": "docstring_examples",
         "_find": "find_tools",
         "_hashing": "TEXT_VERSION embedding_text split_identifier",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolscan._hashing import split_identifier
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from toolscan._layout import ToolId
 
 # The words of calling a tool and of getting something back: what is true of every tool.
@@ -136,6 +139,37 @@ _STYLES = (
     ("sphinx", re.compile(r"^[ \t]*:(?:param|parameter|arg|argument|key|keyword)\b[^\n]*?:", re.M)),
     ("google", ARGS_TITLE),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """A docstring, read by the rules for the docstrings of tool modules.
+
+    Attributes:
+        text: Its text, the indentation removed as `inspect.getdoc` does.
+    """
+
+    text: str
+
+    @property
+    def summary(self) -> str:
+        """Its first sentence, on one line."""
+        return summary_of(self.text)
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """The description of each parameter that has one, by name."""
+        return parameter_descriptions(self.text)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The items of its `Tags:` section."""
+        return listed(self.text, "Tags")
+
+    @property
+    def use_cases(self) -> tuple[str, ...]:
+        """The items of its `Use cases:` section."""
+        return listed(self.text, "Use[ -][Cc]ases")
 
 
 def is_generic(text: str, tool: ToolId) -> bool:

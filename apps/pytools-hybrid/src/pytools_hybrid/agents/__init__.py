@@ -4,10 +4,12 @@ from pytools_hybrid.agents._blocking import BlockingIndex, BlockingToolSearch
 from pytools_hybrid.agents._calling import ToolFunction, load_tool, result_text
 from pytools_hybrid.agents._corpus import ToolCorpus
 from pytools_hybrid.agents._definitions import ToolDefinition
+from pytools_hybrid.agents._functions import FoundFunction
 
 __all__ = [
     "BlockingIndex",
     "BlockingToolSearch",
+    "FoundFunction",
     "ToolCorpus",
     "ToolDefinition",
     "ToolFunction",

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from weakref import WeakKeyDictionary
 
 import toolscan
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import ValidationError
 from pydantic_core import to_json
 
+from pytools_hybrid.agents._arguments import Arguments
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
 
 if TYPE_CHECKING:
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import FoundTool
 
 # What providers of language models take for a function's name.
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 NAME_LENGTH = 64
 # Of each module's file, when it was first loaded: its schema must be that of its code.
 _hashes: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
-_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class ToolFunction:
     """A tool that can be called, with what a language model must know to do so.
 
     Attributes:
-        id: `source:category:name`.
+        id: `source:category:name`; of a function that a program holds, its name.
         name: `category__name`, as providers of language models take it.
         description: The whole docstring.
         input_schema: JSON Schema of the arguments.
@@ -113,16 +113,19 @@ def load_tool(found: FoundTool) -> ToolFunction:
             tool_id, f"{found.path} has changed since it was imported: restart the program"
         )
     try:
-        bind = _binder(function, is_model=bool(record.params_class))
+        hints = get_type_hints(function, include_extras=True)
+        arguments = Arguments(
+            inspect.signature(function), hints, is_model=bool(record.params_class)
+        )
     except Exception as error:
         reason = f"its parameters cannot be read: {type(error).__name__}: {error}"
         raise ToolLoadError(tool_id, reason) from error
     return ToolFunction(
         id=tool_id,
-        name=_NOT_IN_NAMES.sub("_", f"{found.entry.id.category}__{found.name}")[:NAME_LENGTH],
+        name=NOT_IN_NAMES.sub("_", f"{found.entry.id.category}__{found.name}")[:NAME_LENGTH],
         description=record.description,
         input_schema=toolscan.input_schema(record),
-        _bind=bind,
+        _bind=arguments.bind,
         _function=function,
     )
 
@@ -160,42 +163,3 @@ def _taken(root: Path, relative: Path) -> str:
                 "name; call the tools of this folder in another process"
             )
     return ""
-
-
-def _binder(
-    function: Callable[..., Any], *, is_model: bool
-) -> Callable[[Mapping[str, Any]], inspect.BoundArguments]:
-    """Return what checks arguments and lays them out for a function.
-
-    Args:
-        function: The function.
-        is_model: Whether its only parameter is the model of all arguments.
-    """
-    signature, hints = inspect.signature(function), get_type_hints(function, include_extras=True)
-    if is_model:
-        (name,) = signature.parameters
-        model = TypeAdapter[Any](hints[name])
-        return lambda arguments: signature.bind(**{name: model.validate_python(arguments)})
-    names = [it.name for it in signature.parameters.values() if it.kind not in _STARRED]
-    # By numbers: a parameter may be called as a method of pydantic's models is.
-    fields: dict[str, Any] = {
-        f"n{number}": (hints.get(name, Any), Field(_default(signature, name), alias=name))
-        for number, name in enumerate(names)
-    }
-    # As a call does: what the function does not take is an error.
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-    checked = create_model("Arguments", __config__=config, **fields)
-
-    def bind(arguments: Mapping[str, Any]) -> inspect.BoundArguments:
-        given = checked.model_validate(arguments)
-        bound = signature.bind_partial()
-        for number, name in enumerate(names):
-            if f"n{number}" in given.model_fields_set:
-                bound.arguments[name] = getattr(given, f"n{number}")
-        return bound
-
-    return bind
-
-
-def _default(signature: inspect.Signature, name: str) -> Any:  # noqa: ANN401 - any default
-    return ... if signature.parameters[name].default is inspect.Parameter.empty else None

@@ -17,6 +17,7 @@ from toolembed import embed_pending
 from toolscan import ScanReport
 
 from pytools_hybrid.agents._definitions import identified, to_record
+from pytools_hybrid.agents._functions import FoundFunction, own_functions
 from pytools_hybrid.index import Recorder, SQLiteStore, configured_embedder
 from pytools_hybrid.search import (
     MAX_LIMIT,
@@ -30,12 +31,14 @@ from pytools_hybrid.search import (
 from pytools_hybrid.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from toolembed import LimitedEmbedder
     from toolscan import ToolId, ToolRecord
 
+    from pytools_hybrid.agents._calling import ToolFunction
     from pytools_hybrid.agents._definitions import ToolDefinition
+    from pytools_hybrid.search import FoundTool
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -47,7 +50,10 @@ _PAUSE_SECONDS = 60.0
 
 
 class ToolCorpus:
-    """Finds the tools that fit a request among those that each call brings along.
+    """Finds the functions, or other tools that a program holds, that fit a request.
+
+    `search` searches the functions that the corpus is made of, `rank` the definitions that each
+    call brings along.
 
     The index lies in a temporary file, and is brought from one set of tools to the next: what both
     have costs nothing, and no text is embedded twice. A corpus can be used from any thread and
@@ -55,13 +61,30 @@ class ToolCorpus:
     or the program ends.
 
     Args:
+        functions: What `search` searches: functions, methods, partials, any object that can be
+            called, tools of pydantic-ai and LangChain. Docstrings and signatures are read as in
+            modules of tools; one without a docstring is found by its name and parameters alone.
         settings: The settings, of which the model and the weights of the channels count.
         embedder: The model, in place of that of the settings.
+
+    Raises:
+        TypeError: One of the functions cannot be called.
     """
 
     def __init__(
-        self, settings: Settings | None = None, *, embedder: LimitedEmbedder | None = None
+        self,
+        functions: Iterable[object] = (),
+        settings: Settings | None = None,
+        *,
+        embedder: LimitedEmbedder | None = None,
     ) -> None:
+        own = own_functions(functions)
+        self._functions = {
+            tool_id: own[definition.name]
+            for tool_id, definition in identified(it.definition for it in own.values()).items()
+        }
+        self._own = {tool_id: it.definition for tool_id, it in self._functions.items()}
+        self._callable: dict[ToolId, ToolFunction] = {}
         self.settings: Settings = Settings.from_flags({}) if settings is None else settings
         self._embedder = embedder or configured_embedder(self.settings)
         self._opening = threading.Lock()
@@ -87,6 +110,23 @@ class ToolCorpus:
             self._opened = self._remove = self._here = None
             self._tools, self._records = {}, {}
 
+    async def search(
+        self, query: str, *, limit: int | None = None, threshold: float | None = None
+    ) -> list[FoundFunction]:
+        """Return the functions that fit a request, best first; arguments and errors as for `rank`.
+
+        A function's schema is made when it is found first.
+        """
+        return [
+            FoundFunction(
+                function=self._functions[hit.entry.id].given,
+                tool=self._tool(hit.entry.id),
+                score=hit.score,
+                confidence=hit.confidence,
+            )
+            for hit in await self._search(query, self._own, limit, threshold)
+        ]
+
     async def rank(
         self,
         query: str,
@@ -110,11 +150,22 @@ class ToolCorpus:
         Raises:
             DatabaseError: There is no room for the index in the folder for temporary files.
         """
+        held = identified(tools)
+        return [
+            held[hit.entry.id].name for hit in await self._search(query, held, limit, threshold)
+        ]
+
+    async def _search(
+        self,
+        query: str,
+        held: dict[ToolId, ToolDefinition],
+        limit: int | None,
+        threshold: float | None,
+    ) -> Sequence[FoundTool]:
         limit = self.settings.limit if limit is None else limit
         threshold = self.settings.threshold if threshold is None else threshold
-        held = identified(tools)
         if not held or limit < 1:
-            return []
+            return ()
         request = SearchRequest(
             text=cut_query(query), limit=min(limit, MAX_LIMIT), min_confidence=threshold
         )
@@ -122,7 +173,7 @@ class ToolCorpus:
         here = self._in_this_loop(store, searcher)
         # From the change to the answer: others may bring other tools meanwhile.
         async with here.lock, store.lease("corpus").turn(patience=_TURN_SECONDS):
-            if held != self._tools:
+            if held is not self._tools and held != self._tools:
                 await asyncio.to_thread(self._hold, store, held)
                 self._embeds_at = float("-inf")
             await self._embed(store)
@@ -131,8 +182,12 @@ class ToolCorpus:
             await here.recorder.aclose()
         for note in response.lost:
             _log.warning("%s", note)
-        names = {str(tool_id): tool.name for tool_id, tool in held.items()}
-        return [names[str(found.entry.id)] for found in response.tools]
+        return response.tools
+
+    def _tool(self, tool_id: ToolId) -> ToolFunction:
+        if tool_id not in self._callable:
+            self._callable[tool_id] = self._functions[tool_id].tool()
+        return self._callable[tool_id]
 
     def _open(self) -> tuple[SQLiteStore, Searcher]:
         with self._opening:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from toolscan import Parameter, ToolId, ToolRecord, embedding_text
+from toolscan import Docstring, Parameter, ToolId, ToolRecord, embedding_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,6 @@ _NAMESPACE = re.compile(r"__|[.:/]")
 _NO_CATEGORY = "_"
 # Neither part of an id nor of a row.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +58,21 @@ def to_record(tool_id: ToolId, tool: ToolDefinition) -> ToolRecord:
     """Return the record that a scan would return if the tool were a module."""
     description = _plain((tool.description or "").strip(), keep="\n\t")
     parameters = _parameters(tool.input_schema or {})
-    text = embedding_text(tool_id, description, (it.name for it in parameters))
+    docstring = Docstring(description)
+    tags = tuple(map(_plain, docstring.tags))
+    text = embedding_text(tool_id, description, (it.name for it in parameters), tags=tags)
     everything = repr((text, parameters))
     return ToolRecord(
         id=tool_id,
         path=f"{tool_id.category}/{tool_id.name}",
         entrypoint="run",
         signature=f"def run({', '.join(it.name for it in parameters)})",
-        summary=" ".join(_SENTENCE.split(description, maxsplit=1)[0].split()),
+        summary=docstring.summary,
         description=description,
         parameters=parameters,
         returns="",
+        tags=tags,
+        use_cases=docstring.use_cases,
         is_async=False,
         file_hash=_hash(everything),
         text_hash=_hash(text),
