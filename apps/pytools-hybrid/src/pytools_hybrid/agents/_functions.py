@@ -159,11 +159,10 @@ def _from_langchain(tool: Any, name: str) -> _TakenApart | None:  # noqa: ANN401
     properties, invoke = _attribute(tool, "args"), _attribute(tool, "ainvoke")
     if not (callable(invoke) and isinstance(properties, dict)):
         return None
-    schema = _attribute(tool, "tool_call_schema")
-    try:
-        schema = schema.model_json_schema()
-    except Exception:  # noqa: BLE001 - it may be a schema, or any object
-        schema = schema if isinstance(schema, dict) else {"properties": properties}
+    model = _attribute(tool, "tool_call_schema")
+    schema: object = model if isinstance(model, dict) else {"properties": properties}
+    with suppress(Exception):
+        schema = model.model_json_schema()
 
     async def call(**arguments: Any) -> Any:  # noqa: ANN401 - whatever it takes and gives
         return await tool.ainvoke(arguments)
