@@ -197,7 +197,9 @@ def test_each_request_in_the_guide_to_the_api_has_the_answer_that_it_shows(servi
 
 
 def test_the_guide_to_the_api_has_every_path_parameter_and_metric(serving):
-    with serving("--root", "examples/tools") as client:
+    arguments = ("--root", "examples/tools", "--tools", "call", "--token", "secret")
+    with serving(*arguments) as client:
+        client.headers["Authorization"] = "Bearer secret"
         client.get("/search", params={"q": "merge two pdf files"})
         paths = client.get("/openapi.json").json()["paths"]
         metrics = client.get("/metrics").text

@@ -6,12 +6,14 @@ import sys
 from contextlib import asynccontextmanager
 
 import anyio
+import httpx2
 import pytest
 from mcp.client.client import Client
+from mcp.types import ElicitResult
 from pytools_hybrid import SettingsError, ToolSearch
-from pytools_hybrid.calls import compact_form
+from pytools_hybrid.calls import compact_form, trust
 from pytools_hybrid.index import Follower
-from pytools_hybrid.serve.http import check_exposure
+from pytools_hybrid.serve.http import check_exposure, create_app
 from pytools_hybrid.serve.mcp import create_server
 from toolimport import ImportOptions, import_servers
 from toolimport.runtime import close
@@ -102,11 +104,19 @@ def imported(tmp_path_factory):
 
 
 @pytest.fixture
-def served(imported, settings):
+def trusted(imported, monkeypatch, tmp_path):
+    """Note what `pytools-hybrid import` notes of its user."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    trust(imported / "servers.json", imported / "tools")
+    return tmp_path / "config" / "pytools-hybrid"
+
+
+@pytest.fixture
+def served(imported, settings, trusted):
     """Talk to a server in this process: what goes through pipes is the same."""
 
     @asynccontextmanager
-    async def serve(**values):
+    async def serve(ask=None, mode="auto", **values):
         given = settings(root=imported / "tools", tools="call", watch=False, **values)
         async with ToolSearch(settings=given, refresh=False) as search:
             follower = Follower(search.index)
@@ -114,8 +124,9 @@ def served(imported, settings):
             try:
                 await follower.looked()
                 server = create_server(search, follower, settings=given, root=search.roots)
-                async with Client(server) as client:
+                async with Client(server, elicitation_callback=ask, mode=mode) as client:
                     client.index = search.index
+                    client.app = create_app(search, follower, server, given)
                     yield client
             finally:
                 working.cancel()
@@ -349,3 +360,60 @@ def test_what_is_pinned_is_named_by_its_id(settings, pin):
 )
 def test_a_schema_is_one_line(schema, form):
     assert compact_form(schema, length=30 if "p98" in str(schema) else 300) == form
+
+
+async def test_a_tree_that_this_user_has_not_imported_starts_nothing(
+    served, trusted, imported, monkeypatch
+):
+    for note in (trusted / "imported").iterdir():
+        note.unlink()
+    async with served() as client:
+        found = await client.call_tool("search_tools", {"query": "how long does tea brew"})
+        assert "was not imported" in found.structured_content["result"][0]["not_callable"]
+        assert "PYTOOLS_SERVERS" in await refusal(client, "brew_time", tea="green")
+
+        monkeypatch.setenv("PYTOOLS_SERVERS", str(imported / "servers.json"))
+        assert not (await call(client, "brew_time", tea="green")).is_error
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_user_is_asked_before_tools_are_called_that_are_to_be_confirmed(served, mode):
+    asked, actions = [], ["accept", "decline"]
+
+    async def ask(_, params):
+        asked.append(params.message)
+        return ElicitResult(action=actions[len(asked) - 1], content={})
+
+    async with served(ask, mode=mode, confirm="*:brew_*") as client:
+        assert not (await call(client, "brew_time", tea="green")).is_error
+        assert "the user did not agree" in await refusal(client, "brew_time", tea="green")
+        assert not (await call(client, "show_label")).is_error
+    assert asked == ['Call mcptools:shop:brew_time with {"tea": "green"}?'] * 2
+
+
+async def test_what_must_be_confirmed_is_refused_where_nobody_can_be_asked(served):
+    async with served(confirm="*:brew_*") as client:
+        assert "cannot ask its user" in await refusal(client, "brew_time", tea="green")
+
+
+async def test_the_json_api_calls_by_the_same_rules(served):
+    async with served(token="secret", transport="http", exclude="*:empty_*") as client:
+        transport = httpx2.ASGITransport(client.app, raise_app_exceptions=False)
+        headers = {"Authorization": "Bearer secret"}
+        async with httpx2.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1:8000", headers=headers
+        ) as api:
+
+            async def post(name, arguments, **headers):
+                path = f"/api/v1/tools/{name}/call"
+                return await api.post(path, json={"arguments": arguments}, headers=headers)
+
+            found = await post("shop__brew_time", {"tea": "green"})
+            assert found.json()["structuredContent"] == {"result": 3}
+            assert (await post("shop__brew_time", {"tea": "red"})).status_code == 422
+            assert (await post("shop__empty_shelf", {"shelf": "1"})).status_code == 404
+            assert (await post("shop__break_kettle", {})).status_code == 502
+            unknown = await post("shop__brew_time", {}, Authorization="Bearer wrong")
+            assert unknown.status_code == 401
+            paths = (await api.get("/openapi.json")).json()["paths"]
+            assert "post" in paths["/api/v1/tools/{id}/call"]

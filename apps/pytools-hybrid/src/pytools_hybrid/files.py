@@ -1,4 +1,4 @@
-"""Changing files so that a crash leaves either the old content or the new."""
+"""The user's own folder, and changing files so that a crash leaves the old content or the new."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["newline_of", "replace_file"]
+__all__ = ["newline_of", "own_folder", "replace_file"]
+
+
+def own_folder() -> Path:
+    """Return the folder for what the user has decided: `$XDG_CONFIG_HOME/pytools-hybrid`."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pytools-hybrid"
 
 
 def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:

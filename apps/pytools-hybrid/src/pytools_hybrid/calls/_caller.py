@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from dataclasses import dataclass, field, replace
@@ -11,14 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 import toolscan
 from toolimport import ToolCallError
 from toolimport.runtime import imported_tool
-from toolindex import OutcomeRecord
+from toolindex import OutcomeRecord, ToolFilter
 
 from pytools_hybrid.calls._forms import compact_form
+from pytools_hybrid.calls._trust import is_trusted
 from pytools_hybrid.errors import ToolRefusedError
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.types import CallToolResult
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import ToolSearch
 
+    Confirm = Callable[[str], Awaitable[bool | None]]
+
 _FORM_CHARACTERS = 1500
+_QUESTION_CHARACTERS = 2000
 _PROBLEM_CHARACTERS = 2000
 _READ_ONLY = "readOnlyHint"
 _SHOWN_HINTS = {
@@ -79,6 +84,7 @@ class ToolCaller:
 
     def __init__(self, search: ToolSearch) -> None:
         self._search = search
+        self._to_confirm = ToolFilter(include=search.settings.confirm)
 
     async def find(self, name: str) -> CallableTool:
         """Find a tool, as `ToolSearch.find` does, with what a call of it needs.
@@ -100,6 +106,7 @@ class ToolCaller:
         *,
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
+        confirm: Confirm | None = None,
     ) -> CallToolResult:
         """Call a tool, and record whether it worked and how long it took.
 
@@ -108,6 +115,8 @@ class ToolCaller:
             arguments: JSON values that match its schema.
             meta: What the client sent beside them.
             on_progress: Called with the progress that the tool reports.
+            confirm: Asks the user, where the settings want this tool's calls confirmed; None
+                where nobody can be asked.
 
         Returns:
             All that its server answered, also where it says that the tool failed.
@@ -115,7 +124,7 @@ class ToolCaller:
         Raises:
             UnknownToolError: No tool has that name, or it is hidden.
             AmbiguousToolError: Several have it.
-            ToolRefusedError: It is not called here, or the arguments do not fit.
+            ToolRefusedError: It is not called here, the arguments do not fit, or nobody agreed.
             ToolCallError: Its server could not be reached, or did not answer as it should.
         """
         tool = await self.find(name)
@@ -124,6 +133,8 @@ class ToolCaller:
             form = compact_form(imported.input_schema or {}, length=_FORM_CHARACTERS)
             problem = one_line(" ".join(problems), _PROBLEM_CHARACTERS)
             raise ToolRefusedError(str(tool.entry.id), f"{problem} It takes {form}.")
+        if self._to_confirm.include and self._to_confirm.passes_id(str(tool.entry.id)):
+            await _agreed(tool, arguments, confirm)
         started, success = time.perf_counter(), False
         try:
             result = await imported.call(arguments, meta=meta, on_progress=on_progress)
@@ -168,7 +179,13 @@ class ToolCaller:
         if imported.input_schema is None:
             imported = replace(imported, input_schema=_schema(module, root))
         refusal = ""
-        if settings.read_only and not imported.annotations.get(_READ_ONLY):
+        if not is_trusted(imported.servers_file, root):
+            refusal = (
+                f"its server is not started, for {imported.servers_file} was not imported into "
+                f"{root} by this user; if you trust both, run `pytools-hybrid import`, or set "
+                "PYTOOLS_SERVERS to the file that configures the server"
+            )
+        elif settings.read_only and not imported.annotations.get(_READ_ONLY):
             refusal = "this server only calls tools that are annotated as read-only"
         return CallableTool(
             entry=entry,
@@ -177,6 +194,21 @@ class ToolCaller:
             refusal=refusal,
             _imported=imported,
         )
+
+
+async def _agreed(
+    tool: CallableTool, arguments: Mapping[str, Any], confirm: Confirm | None
+) -> None:
+    given = one_line(json.dumps(arguments, ensure_ascii=False), _QUESTION_CHARACTERS)
+    answer = await confirm(f"Call {tool.entry.id} with {given}?") if confirm else None
+    if answer is None:
+        reason = (
+            "its calls must be confirmed (PYTOOLS_CONFIRM), and this client cannot ask its user; "
+            "use a client that supports elicitation"
+        )
+        raise ToolRefusedError(str(tool.entry.id), reason)
+    if not answer:
+        raise ToolRefusedError(str(tool.entry.id), "the user did not agree")
 
 
 def _is_inside(file: os.PathLike[str], root: os.PathLike[str]) -> bool:

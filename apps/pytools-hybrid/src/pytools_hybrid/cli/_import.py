@@ -11,7 +11,7 @@ import typer
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Model, Root
 from pytools_hybrid.cli._run import run, settings_from
-from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.errors import SettingsError, refusal
 from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_rich, printable, say
 
 if TYPE_CHECKING:
@@ -155,6 +155,8 @@ async def import_into(
                 board.done(report)
 
             reports = await _imported(file, into, options, on_stage=board.stage, on_done=done)
+            if options.runtime == "pytools":
+                _trust(file, into)
             index_error = (await tools.index.bring_up_to_date()).error
         if as_json:
             print_json(
@@ -199,6 +201,15 @@ async def _imported(
         raise SettingsError(f"--{error.option}", error.reason) from None
     except ServersFileError as error:
         raise SettingsError(error.place, error.reason) from None
+
+
+def _trust(file: Path, into: Path) -> None:
+    from pytools_hybrid.calls import trust
+
+    try:
+        trust(file, into)
+    except OSError as error:
+        say(f"serve --tools call will not start these servers: {refusal(error)}")
 
 
 def _problem_of(source: str) -> str:

@@ -54,6 +54,15 @@ def serve(
             "[env: PYTOOLS_READ_ONLY]",
         ),
     ] = None,
+    confirm: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="With --tools call: ask the user before calling tools whose id matches, such as "
+            "'*:delete_*'; refused where the client cannot ask. [env: PYTOOLS_CONFIRM, separated "
+            "by commas]",
+        ),
+    ] = None,
     alpha: Alpha = None,
     rerank: Rerank = None,
     include: Include = None,
@@ -107,6 +116,7 @@ def serve(
         tools=tools,
         pin=pin,
         read_only=read_only,
+        confirm=confirm,
         alpha=alpha,
         rerank_model=rerank,
         include=include,
@@ -120,7 +130,7 @@ def serve(
     given = [f"--{name}" for name, value in for_http.items() if value]
     if given and settings.transport == "stdio":
         raise SettingsError(" / ".join(given), "requires --transport http")
-    for name, value in {"--pin": pin, "--read-only": read_only}.items():
+    for name, value in {"--pin": pin, "--read-only": read_only, "--confirm": confirm}.items():
         if value and settings.tools != "call":
             raise SettingsError(name, "requires --tools call")
     serve_settings(settings)

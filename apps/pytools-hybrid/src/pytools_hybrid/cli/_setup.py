@@ -15,6 +15,7 @@ from pytools_hybrid.cli._import import GRACE_SECONDS, import_into
 from pytools_hybrid.cli._options import Root
 from pytools_hybrid.cli._run import run, settings_from
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.files import own_folder
 from pytools_hybrid.terminal import print_lines, say
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.jobs.setup import Change, Client
     from pytools_hybrid.settings import Settings
-
-_FOLDER = "pytools-hybrid"
 
 
 @app.command(
@@ -74,7 +73,7 @@ def setup(
     from pytools_hybrid.jobs.setup import NAME, Change, ServersFile, SetupError, own_entry
     from pytools_hybrid.settings import is_folder
 
-    file = Path(os.path.abspath((servers or _own_folder() / "servers.json").expanduser()))  # noqa: PTH100
+    file = Path(os.path.abspath((servers or own_folder() / "servers.json").expanduser()))  # noqa: PTH100
     settings = settings_from(root=root)
     roots = [it.absolute() for it in settings.root or (file.parent / "tools",)]
     if print_:
@@ -184,8 +183,3 @@ def _undo(clients: Sequence[Client]) -> None:
             say(f"{client.title}: {error}")
     if failed:
         raise typer.Exit(1)
-
-
-def _own_folder() -> Path:
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / _FOLDER

@@ -206,6 +206,10 @@ class SettingFields(BaseSettings):
         default=False,
         description="`serve --tools call` only calls tools that are annotated as read-only",
     )
+    confirm: _Names = Field(
+        (),
+        description="id patterns: `serve --tools call` asks the user before it calls these tools",
+    )
     transport: Literal["stdio", "http"] = Field(
         "stdio", description="how clients connect to `serve`"
     )
@@ -230,7 +234,7 @@ class SettingFields(BaseSettings):
     def _has_a_provider(cls, value: str) -> str:
         return check_model_name(value)
 
-    @field_validator("include", "exclude", "allowed_hosts", "pin", mode="before")
+    @field_validator("include", "exclude", "allowed_hosts", "pin", "confirm", mode="before")
     @classmethod
     def _with_commas(cls, value: object) -> object:
         if not isinstance(value, str):
@@ -261,7 +265,7 @@ class SettingFields(BaseSettings):
             raise ValueError("all fields have weight 0, so no word would count; give one a weight")
         return value
 
-    @field_validator("include", "exclude")
+    @field_validator("include", "exclude", "confirm")
     @classmethod
     def _can_match_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         from toolindex import FilterError, ToolFilter

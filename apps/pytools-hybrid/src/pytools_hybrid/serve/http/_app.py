@@ -57,7 +57,10 @@ def create_app(
     """
     metrics = Metrics()
     status = Status(search, metrics)
-    document = openapi_document(has_index=search is not None, has_token=settings.token is not None)
+    calls = search is not None and settings.tools == "call"
+    document = openapi_document(
+        has_index=search is not None, has_token=settings.token is not None, calls=calls
+    )
 
     async def openapi(request: Request) -> Response:
         read_query(NoQuery, request)
@@ -69,6 +72,8 @@ def create_app(
         Route("/openapi.json", openapi),
     ]
     if search is not None and follower is not None:
+        if calls:
+            routes.append(_calling(search, follower))
         routes += _over_the_index(search, follower, metrics)
     mcp = server.streamable_http_app(
         streamable_http_path=_MCP_PATH,
@@ -98,6 +103,15 @@ def create_app(
     )
     app.router.redirect_slashes = False
     return app
+
+
+def _calling(search: ToolSearch, follower: Follower) -> Route:
+    # Imported where it is needed: most servers call no tools.
+    from pytools_hybrid.calls import ToolCaller
+    from pytools_hybrid.serve.http._calls import Calls
+
+    calls = Calls(ToolCaller(search), follower)
+    return Route("/api/v1/tools/{id:path}/call", calls.call, methods=["POST"])
 
 
 def _over_the_index(search: ToolSearch, follower: Follower, metrics: Metrics) -> list[Route]:

@@ -130,3 +130,15 @@ class OutcomeModel(BaseModel):
             "written; pending while the index cannot be written; off or read-only: not recorded"
         )
     )
+
+
+class CallAnswerModel(BaseModel):
+    """What the tool's MCP server answered: a `CallToolResult` of the protocol."""
+
+    content: list[dict[str, Any]] = Field(description="Texts, images, audio, resources and links")
+    structured_content: Annotated[
+        Any, Field(alias="structuredContent", description="The result as JSON, if it has any")
+    ] = None
+    is_error: Annotated[
+        bool, Field(alias="isError", description="Whether the tool says that it failed")
+    ] = False

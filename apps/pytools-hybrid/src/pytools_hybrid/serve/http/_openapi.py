@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from pytools_hybrid.search import ToolDescription
 from pytools_hybrid.serve.http._models import (
+    CallAnswerModel,
     HealthModel,
     OutcomeModel,
     SearchAnswerModel,
@@ -17,6 +18,7 @@ from pytools_hybrid.serve.http._models import (
 )
 from pytools_hybrid.serve.http._parameters import (
     EXAMPLE_ID,
+    CallBody,
     DescribeQuery,
     NoQuery,
     OutcomeReport,
@@ -43,6 +45,7 @@ _PROBLEMS = {
     413: "The body is too large",
     415: "The body is not application/json",
     422: "The request is invalid; errors says where",
+    502: "The tool's MCP server could not be reached, or did not answer as it should",
     503: "Too many requests, or the index cannot be read; try again",
 }
 _ALWAYS = {
@@ -128,14 +131,31 @@ _OVER_THE_INDEX = {
 }
 
 
-def openapi_document(*, has_index: bool, has_token: bool) -> dict[str, Any]:
+_CALLING = {
+    ("/api/v1/tools/{id}/call", "post"): _Operation(
+        id="call_tool",
+        summary="Call a tool on its MCP server",
+        body=CallBody,
+        path_parameter="The tool's id, or another system's spelling, such as github__create_issue",
+        answers={200: ("The answer of its server, also where the tool failed", CallAnswerModel)},
+        problems=(400, 404, 408, 409, 413, 415, 422, 502, 503),
+    ),
+}
+
+
+def openapi_document(*, has_index: bool, has_token: bool, calls: bool = False) -> dict[str, Any]:
     """Describe the JSON API.
 
     Args:
         has_index: Whether there are the paths that need an index.
         has_token: Whether requests must carry the server's token.
+        calls: Whether tools can be called.
     """
-    operations = {**_STATUS, **(_OVER_THE_INDEX if has_index else {})}
+    operations = {
+        **_STATUS,
+        **(_OVER_THE_INDEX if has_index else {}),
+        **(_CALLING if calls else {}),
+    }
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
     for (path, method), operation in operations.items():

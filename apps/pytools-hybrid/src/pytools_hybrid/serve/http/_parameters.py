@@ -179,6 +179,14 @@ class OutcomeReport(BaseModel):
     ] = None
 
 
+class CallBody(BaseModel):
+    """What a tool is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    arguments: Annotated[dict[str, Any], Field(description="As its input schema says")] = Field({})
+
+
 def read_query(model: type[Q], request: Request) -> Q:
     """Read the query of a request.
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from toolembed import ToolEmbedError
+from toolimport import ToolImportError
 from toolindex import FilterError, ToolIndexError, UsageError
 from toolrank import ToolRankError
 
@@ -17,6 +18,7 @@ from pytools_hybrid.errors import (
     AmbiguousToolError,
     IndexNotReadyError,
     PytoolsError,
+    ToolRefusedError,
     UnknownCategoryError,
     UnknownToolError,
 )
@@ -108,7 +110,7 @@ class ProblemError(Exception):
 
 def exception_handlers() -> dict[Any, Callable[[Request, Exception], Response]]:
     """Return what makes a response of each exception that leaves an endpoint."""
-    of_libraries = (ToolEmbedError, ToolIndexError, ToolRankError)
+    of_libraries = (ToolEmbedError, ToolImportError, ToolIndexError, ToolRankError)
     kinds = (ProblemError, HTTPException, PytoolsError, *of_libraries, Exception)
     return dict.fromkeys(kinds, _respond)
 
@@ -137,6 +139,10 @@ def _problem(request: Request, error: Exception) -> ProblemError:
             return ProblemError(409, str(error), candidates=error.candidates)
         case IndexNotReadyError():
             return ProblemError(503, str(error), headers={"Retry-After": str(_RETRY_SECONDS)})
+        case ToolRefusedError():
+            return ProblemError(422, str(error))
+        case ToolImportError():
+            return ProblemError(502, str(error))
         case PytoolsError():
             # Also one that nobody thought of here: each says what to do.
             return ProblemError(409, str(error))

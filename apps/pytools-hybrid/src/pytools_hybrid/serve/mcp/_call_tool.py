@@ -147,6 +147,7 @@ async def _passed_on(
         arguments,
         meta=client.meta or None,
         on_progress=report,
+        confirm=client.confirmed,
     )
     # What its server says of itself is not what we say of ourselves.
     meta = {k: it for k, it in (result.meta or {}).items() if not k.startswith(PROTOCOL)}

@@ -29,7 +29,7 @@ WRITES_DOWN = ToolAnnotations(
 
 
 class Progress:
-    """Tells the client how far a call has come, and has what it sent beside the arguments.
+    """Talks to the client during a call: progress, questions, what it sent beside the arguments.
 
     Args:
         context: The client's request; None where nobody is to be told.
@@ -42,6 +42,18 @@ class Progress:
         """Report a number that grows, and what is being done."""
         if self._context is not None:
             await self._context.report_progress(done, total, message=doing)
+
+    async def confirmed(self, question: str) -> bool | None:
+        """Ask the user; return whether they agreed, None where the client cannot ask.
+
+        Raises:
+            InputRequired: The answer comes with the next call.
+        """
+        if self._context is None:
+            return None
+        from pytools_hybrid.serve.mcp._confirming import confirmed
+
+        return await confirmed(self._context, question)
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.serve.mcp._confirming import InputRequired
 from pytools_hybrid.serve.mcp._list_changes import ListChanges
 from pytools_hybrid.serve.mcp._offered import Progress
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
@@ -127,7 +128,7 @@ class ToolServer(MCPServer[None]):
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequiredResult:
         """Answer a call.
 
         Raises:
@@ -142,6 +143,8 @@ class ToolServer(MCPServer[None]):
 
         try:
             return await tool.call(arguments, Progress(context))
+        except InputRequired as asked:
+            return asked.result
         except ToolError:
             raise
         except _TOLD as error:
