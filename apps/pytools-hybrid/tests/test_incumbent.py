@@ -331,7 +331,7 @@ def read_only(incumbent):
 def test_where_nothing_can_be_written_the_error_says_what_to_do(read_only):
     with pytest.raises(DatabaseError, match=r"freeact.*choose another path") as raised:
         set_aside_incumbent(read_only)
-    assert raised.value.path == read_only
+    assert raised.value.where == read_only
     assert files_in(read_only.parent) == {"search.db"}
 
 

@@ -119,7 +119,7 @@ class MemoryStore:
     def bind(self, root: str) -> None:
         with self.changing() as state:
             if state.root not in (None, root) and Path(state.root).is_dir():
-                raise ForeignRootError(Path("memory"), root=state.root)
+                raise ForeignRootError("memory", root=state.root)
             self.change(root=root)
 
     def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:

@@ -251,7 +251,7 @@ class ConnectionPool:
         except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
             raise
         except DatabaseError as error:
-            if error.path != self._kept:
+            if error.where != self._kept:
                 raise
             # Nothing in it is needed for a search, and here nothing can be put in its place.
             self.kept_problem = str(error)

@@ -1,44 +1,21 @@
-"""Which tools a search may return, as a subquery that runs inside the search."""
+"""Which tools a search may return."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from toolindex._patterns import MAX_LENGTH, as_glob, has_wildcard, matches_any
+from toolindex._patterns import MAX_LENGTH, matches_any
 from toolindex.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from toolindex._statistics import ToolOutcomes
 
-    # A condition in SQL, and the values of its placeholders.
-    Condition = tuple[str, tuple[str | int | float, ...]]
-
-_LARGEST_INTEGER = 2**63 - 1
 _COLLECTIONS = "categories", "tags", "include", "exclude"
-
-# Each part is computed once for a search. Ids without wildcards are looked up; only the other
-# patterns are laid on every id.
-_BY_PATTERN = (
-    "(id IN (SELECT value FROM json_each(?)) OR rowid IN (SELECT tool.rowid FROM json_each(?) "
-    "AS pattern CROSS JOIN entries AS tool WHERE tool.id GLOB pattern.value))"
-)
-
-# Tools with enough observations, by whether they keep within the bound.
-_BY_SUCCESS = (
-    "SELECT tool_id FROM outcomes GROUP BY tool_id "
-    "HAVING count(*) >= ? AND (1.0 * sum(success) / count(*) >= ?) = {keeps}"
-)
-# The median is within a bound when at least half of the values are: nothing to sort.
-_BY_LATENCY = (
-    "SELECT tool_id FROM outcomes WHERE success AND latency_ms IS NOT NULL GROUP BY tool_id "
-    "HAVING count(*) >= ? AND (2 * sum(latency_ms <= ?) >= count(*)) = {keeps}"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,59 +118,3 @@ class ToolFilter:
         return (not self.include or matches_any(self.include, tool_id)) and not matches_any(
             self.exclude, tool_id
         )
-
-    def rowids(self) -> tuple[str, tuple[str | int | float, ...]] | None:
-        """Return a SELECT of the allowed rowids with its parameters, or None for all."""
-        conditions = list(self._conditions())
-        if not conditions:
-            return None
-        where = " AND ".join(sql for sql, _ in conditions)
-        return (
-            f"SELECT rowid FROM entries WHERE {where}",  # noqa: S608 - constants from below
-            tuple(value for _, values in conditions for value in values),
-        )
-
-    # Strings are bound as JSON: SQLite takes any string in it, even one that is not Unicode.
-
-    def _conditions(self) -> Iterator[Condition]:
-        if self.source is not None:
-            yield "source = ? ->> '$'", (json.dumps(self.source),)
-        if self.categories:
-            wanted = json.dumps(sorted(self.categories))
-            yield "category IN (SELECT value FROM json_each(?))", (wanted,)
-        if self.path_prefix is not None:
-            # A range instead of LIKE or GLOB: no character has a meaning in it, and it uses the
-            # index. "0" is the character after "/".
-            bounds = (self.path_prefix, f"{self.path_prefix}/", f"{self.path_prefix}0")
-            yield (
-                "(path = ? ->> '$' OR (path >= ? ->> '$' AND path < ? ->> '$'))",
-                tuple(map(json.dumps, bounds)),
-            )
-        if self.include:
-            yield _BY_PATTERN, _pattern_values(self.include)
-        if self.exclude:
-            yield f"NOT {_BY_PATTERN}", _pattern_values(self.exclude)
-        if self.min_success_rate is not None:
-            yield self._judged(_BY_SUCCESS, self.min_success_rate)
-        if self.max_latency_ms is not None:
-            yield self._judged(_BY_LATENCY, self.max_latency_ms)
-        if self.tags:
-            yield (
-                "(SELECT count(DISTINCT declared.value) FROM json_each(entries.tags) AS declared "
-                "WHERE declared.value IN (SELECT value FROM json_each(?))) = ?",
-                (json.dumps(sorted(self.tags)), len(self.tags)),
-            )
-
-    def _judged(self, tools: str, bound: float) -> Condition:
-        values = (min(self.min_observations, _LARGEST_INTEGER), bound)
-        if self.unknown == "exclude":
-            return f"id IN ({tools.format(keeps=1)})", values
-        return f"id NOT IN ({tools.format(keeps=0)})", values
-
-
-def _pattern_values(patterns: Collection[str]) -> tuple[str, str]:
-    names = sorted(pattern for pattern in patterns if not has_wildcard(pattern))
-    globs = sorted(
-        glob for pattern in patterns if has_wildcard(pattern) and (glob := as_glob(pattern))
-    )
-    return json.dumps(names), json.dumps(globs)

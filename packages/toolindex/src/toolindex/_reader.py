@@ -12,6 +12,7 @@ from toolscan import ToolScanError
 from toolindex._kept_ids import kept_dimensions, kept_id, model_of
 from toolindex._meta import generation, is_complete
 from toolindex._rows import ENTRY_COLUMNS, to_entry
+from toolindex._selection import rowids
 from toolindex._statistics import ToolOutcomes
 from toolindex._usage import usage_generation
 from toolindex._vectors import kept_vectors, vector_table
@@ -73,9 +74,13 @@ class IndexReader:
         except (ValueError, TypeError, KeyError, ToolScanError) as error:
             raise DamagedDatabaseError(Path(self.connection.filename)) from error
 
+    def rowids(self, where: ToolFilter) -> tuple[str, tuple[str | int | float, ...]] | None:
+        """Return a SELECT of a filter's rowids with its values, or None for all."""
+        return rowids(where)
+
     def ids(self, where: ToolFilter) -> tuple[str, ...]:
         """Return the ids that a filter lets pass, sorted."""
-        selection = where.rowids()
+        selection = self.rowids(where)
         allowed, values = (
             (f"WHERE rowid IN ({selection[0]})", selection[1]) if selection else ("", ())
         )
@@ -97,7 +102,7 @@ class IndexReader:
 
     def categories(self, where: ToolFilter) -> dict[tuple[str, str], int]:
         """Count the tools that a filter lets pass, by source and category, sorted by both."""
-        selection = where.rowids()
+        selection = self.rowids(where)
         # The plus keeps the order of the index by group, which holds all that is asked for: going
         # by rowid would read each row.
         allowed, values = (

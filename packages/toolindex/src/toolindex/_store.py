@@ -24,7 +24,7 @@ from toolindex._pruning import PruneReport, prune
 from toolindex._query_vectors import QueryVectors
 from toolindex._reader import IndexReader
 from toolindex._recovery import renew
-from toolindex._stored import StoredFiles, stored_files
+from toolindex._stored import StoredFiles, is_true, stored_files
 from toolindex._sync import SyncReport, apply_plan, plan_sync
 from toolindex._usage import UsageLog
 from toolindex._vectors import (
@@ -236,7 +236,7 @@ class ToolIndex:
             )
         with self._pool.write() as connection:
             self._bind(connection)
-            if stored is None or not stored.is_true(connection, reader_version, within):
+            if stored is None or not is_true(stored, connection, reader_version, within):
                 stored = stored_files(connection, reader_version=reader_version, within=within)
             reread = not stored.is_current
             plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
@@ -480,8 +480,9 @@ class ToolIndex:
         if not stored.is_exactly(scanned.unchanged):
             return False
         with self._pool.read() as connection:
-            is_true = stored.is_true(connection, reader_version, within)
-            return is_true and self._is_bound(connection)
+            return is_true(stored, connection, reader_version, within) and self._is_bound(
+                connection
+            )
 
     def _is_bound(self, connection: apsw.Connection) -> bool:
         """Return whether the database is the index of the root; that of another must not be."""

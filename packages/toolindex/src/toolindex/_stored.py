@@ -102,17 +102,6 @@ class StoredFiles:
         """Return whether these are the paths of all that is held."""
         return len(paths) == len(self._rows) and {row[0] for row in self._rows}.issubset(paths)
 
-    def is_true(
-        self, connection: apsw.Connection, reader_version: str, within: Collection[str] | None
-    ) -> bool:
-        """Return whether this is what would be read now for these paths and this reader."""
-        return (
-            self.generation == generation(connection)
-            and self.is_current == is_current(connection, reader_version)
-            and self.is_complete == is_complete(connection)
-            and self.within == _normal(within)
-        )
-
 
 def stored_files(
     connection: apsw.Connection, *, reader_version: str, within: Collection[str] | None
@@ -143,6 +132,21 @@ def stored_files(
         is_current=is_current(connection, reader_version),
         is_complete=is_complete(connection),
         _rows=cast("list[_Row]", rows.fetchall()),
+    )
+
+
+def is_true(
+    stored: StoredFiles,
+    connection: apsw.Connection,
+    reader_version: str,
+    within: Collection[str] | None,
+) -> bool:
+    """Return whether this is what would be read now for these paths and this reader."""
+    return (
+        stored.generation == generation(connection)
+        and stored.is_current == is_current(connection, reader_version)
+        and stored.is_complete == is_complete(connection)
+        and stored.within == _normal(within)
     )
 
 

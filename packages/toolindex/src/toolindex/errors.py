@@ -29,19 +29,23 @@ class ToolIndexError(Exception):
 
 
 class DatabaseError(ToolIndexError):
-    """The database file cannot be opened, read or written.
+    """The database cannot be opened, read or written.
 
     Attributes:
-        path: The database file.
+        where: Its file, or its address without the password.
     """
 
-    def __init__(self, path: Path, message: str) -> None:
-        super().__init__(f"{path}: {message}")
-        self.path = path
+    def __init__(self, where: Path | str, message: str) -> None:
+        super().__init__(f"{where}: {message}")
+        self.where = where
 
 
 class DamagedDatabaseError(DatabaseError):
-    """The database is an index, and broken; `ToolIndex.set_aside` makes room for a new one."""
+    """The file is an index, and broken; `ToolIndex.set_aside` makes room for a new one.
+
+    Attributes:
+        path: The file.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -49,14 +53,15 @@ class DamagedDatabaseError(DatabaseError):
             "the file is damaged; open it where it can be written, and it will be renamed and "
             "rebuilt",
         )
+        self.path = path
 
 
 class DatabaseBusyError(DatabaseError):
     """Another process holds the database locked; nothing is wrong with it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, where: Path | str) -> None:
         super().__init__(
-            path, "another process holds the index locked; wait until it is done, and run it again"
+            where, "another process holds the index locked; wait until it is done, and run it again"
         )
 
 
@@ -71,9 +76,9 @@ class ForeignRootError(DatabaseError):
         root: The tree that it mirrors.
     """
 
-    def __init__(self, path: Path, *, root: str) -> None:
+    def __init__(self, where: Path | str, *, root: str) -> None:
         super().__init__(
-            path,
+            where,
             f"this is the index of {root}; choose another path for this tree, or delete the file",
         )
         self.root = root
@@ -96,9 +101,9 @@ class NewerSchemaError(DatabaseError):
         supported: The newest version this package reads.
     """
 
-    def __init__(self, path: Path, *, found: int, supported: int) -> None:
+    def __init__(self, where: Path | str, *, found: int, supported: int) -> None:
         super().__init__(
-            path,
+            where,
             f"the index has schema {found}, this version reads up to {supported}; "
             "upgrade, or choose another path",
         )
@@ -109,8 +114,8 @@ class NewerSchemaError(DatabaseError):
 class ReadOnlyIndexError(DatabaseError):
     """A change was asked of an index that was opened for reading only."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "the index is open read-only")
+    def __init__(self, where: Path | str) -> None:
+        super().__init__(where, "the index is open read-only")
 
 
 class TooManyFilesError(DatabaseError):

@@ -156,7 +156,7 @@ class SQLiteReader(IndexReader):
 
     def _filter(self, tools: ToolFilter) -> Filter | None:
         """Ask once what a filter lets through: every channel and part of a request wants it."""
-        selection = tools.rowids()
+        selection = self.rowids(tools)
         if selection is None:
             return None
         sql, parameters = selection
