@@ -29,7 +29,7 @@ import random
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,7 @@ from toolrank import (
     Contribution,
     Evidence,
     Filter,
+    FullTextTable,
     FuzzyRetriever,
     HybridRanker,
     NameRetriever,
@@ -156,6 +157,14 @@ class Tree:
         near = (unit @ unit[right].T).max(axis=1) if right else np.zeros(len(rowids))
         return [row for row, cosine in zip(rowids, near, strict=True) if cosine <= _NEAR]
 
+    def _table_with(self, weights: Mapping[str, float]) -> FullTextTable:
+        return FullTextTable(
+            self._connection,
+            table=FTS_TABLE,
+            weights=[weights.get(column, 1.0) for column in FTS_COLUMNS],
+            content=_CONTENT,
+        )
+
     def first(
         self, query: Query, rows: Sequence[int] | None, mode: str
     ) -> tuple[list[str], Evidence | None]:
@@ -171,20 +180,9 @@ class Tree:
         names = NameRetriever(self._connection, keys=("name_key", "qualified_key"), **common)
         if named := names.retrieve(query, depth=3):
             return [hit.id for hit in named], Evidence(is_exact=True)
-        read = {"postings": self._postings, "common": 0.3, "evenness": 0.75, **common}
-        words = BM25Retriever(
-            self._connection,
-            table=FTS_TABLE,
-            weights=[_WEIGHTS.get(column, 1.0) for column in FTS_COLUMNS],
-            similar_weight=0.7,
-            **read,
-        )
-        alike = FuzzyRetriever(
-            self._connection,
-            table=FTS_TABLE,
-            weights=[_FUZZY_WEIGHTS.get(column, 1.0) for column in FTS_COLUMNS],
-            **read,
-        )
+        read = {"postings": self._postings, "common": 0.3, "evenness": 0.75, "where": where}
+        words = BM25Retriever(self._table_with(_WEIGHTS), similar_weight=0.7, **read)
+        alike = FuzzyRetriever(self._table_with(_FUZZY_WEIGHTS), **read)
         vectors = NumpyVectorRetriever(
             self._connection, table=self._table, matrix=self._matrix, unit_length=True, **common
         )
@@ -376,7 +374,9 @@ async def collect(
         index.use_model(embedder.model_id)
         with index.reading() as reader:
             searched = Tree(reader, embedder.model_id)
-            spelling = BM25Retriever(reader.connection, table=FTS_TABLE, similar_weight=0.7)
+            spelling = BM25Retriever(
+                FullTextTable(reader.connection, table=FTS_TABLE), similar_weight=0.7
+            )
             for name, file in files:
                 asked = await embedded(embedder, read(file, at_most=at_most), spelling)
                 for mode, examples_ in found.items():

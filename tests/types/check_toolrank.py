@@ -15,6 +15,7 @@ from toolrank import (
     Explanation,
     Filter,
     Fingerprint,
+    FullTextTable,
     FusedScores,
     FuzzyRetriever,
     Hit,
@@ -64,10 +65,10 @@ class Untouched:
 
 
 def both_drivers_will_do(standard: sqlite3.Connection, other: apsw.Connection) -> None:
-    BM25Retriever(standard, table="docs_fts", weights=(3, 1), postings=Postings())
-    BM25Retriever(other, table="docs_fts", content=Content(table="docs", column="slug"))
-    FuzzyRetriever(standard, table="docs_fts", where=Filter(sql="SELECT 1"))
-    FuzzyRetriever(other, table="docs_fts")
+    words = FullTextTable(standard, table="docs_fts", weights=(3, 1))
+    BM25Retriever(words, postings=Postings())
+    FuzzyRetriever(words, where=Filter(sql="SELECT 1"))
+    FullTextTable(other, table="docs_fts", content=Content(table="docs", column="slug"))
     VectorRetriever(standard, table="docs_vec")
     VectorRetriever(other, table="docs_vec", column="embedding")
     matrix = NumpyVectorRetriever(other, table="docs_vec").read_matrix()
@@ -78,7 +79,7 @@ def both_drivers_will_do(standard: sqlite3.Connection, other: apsw.Connection) -
 
 
 def a_path_is_no_connection() -> None:
-    BM25Retriever("db", table="t")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    FullTextTable("db", table="t")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     VectorRetriever(table="docs")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 

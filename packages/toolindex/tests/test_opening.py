@@ -40,7 +40,7 @@ def refuses(tmp_path):
         for read_only in (False, True):
             with pytest.raises(error, match=match) as caught:
                 ToolIndex(path, read_only=read_only)
-            assert caught.value.path == path
+            assert caught.value.where == path
             assert isinstance(caught.value, ToolIndexError)
             after = {
                 name: hash_ for name, hash_ in snapshot(tmp_path).items() if name not in ignored

@@ -143,7 +143,7 @@ def test_an_error_names_the_file_beside_the_index_where_that_is_another_users(fi
         with another_user():
             with pytest.raises(DatabaseError, match=what) as caught:
                 ToolIndex(path)
-            assert caught.value.path == kept
+            assert caught.value.where == kept
             with ToolIndex(path, read_only=True) as index, index.reading() as reader:
                 assert reader.coverage("m").vectors == 1
                 assert (kept.name in index.kept_problem) == (mode == 0)

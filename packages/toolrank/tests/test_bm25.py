@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from toolrank import (
-    BM25Retriever,
     Content,
     Filter,
     Postings,
@@ -25,11 +24,13 @@ from toolrank import (
     quoted_phrases,
 )
 
+from .lexical import bm25
+
 CONTENT = Content(table="docs", column="id")
 
 
 def find(connection, text, *, depth=10, **options):
-    retriever = BM25Retriever(connection, table="docs_fts", **options)
+    retriever = bm25(connection, table="docs_fts", **options)
     return retriever.retrieve(Query(text=text), depth=depth)
 
 
@@ -137,7 +138,7 @@ def test_a_filter_never_starves_the_result(connection):
 )
 def test_names_that_are_not_plain_identifiers_are_refused(documents, name):
     with pytest.raises(RankingArgumentError, match="plain SQL identifier"):
-        BM25Retriever(documents, table=name)
+        bm25(documents, table=name)
     with pytest.raises(RankingArgumentError, match="plain SQL identifier"):
         Content(table=name, column="id")
     with pytest.raises(RankingArgumentError, match="plain SQL identifier"):
@@ -146,7 +147,7 @@ def test_names_that_are_not_plain_identifiers_are_refused(documents, name):
 
 @pytest.mark.parametrize("table", ["missing", "docs"])
 def test_a_table_that_is_missing_or_no_full_text_table_is_a_retrieval_error(documents, table):
-    retriever = BM25Retriever(documents, table=table, name="words")
+    retriever = bm25(documents, table=table, name="words")
     with pytest.raises(RetrievalError, match="Check that its table exists") as caught:
         retriever.retrieve(Query(text="merge"), depth=5)
     assert caught.value.retriever == "words"
@@ -155,10 +156,10 @@ def test_a_table_that_is_missing_or_no_full_text_table_is_a_retrieval_error(docu
 
 
 def test_it_is_a_retriever_with_a_name(documents):
-    retriever = BM25Retriever(documents, table="docs_fts")
+    retriever = bm25(documents, table="docs_fts")
     assert isinstance(retriever, Retriever)
     assert retriever.name == "bm25"
-    assert BM25Retriever(documents, table="docs_fts", name="titles").name == "titles"
+    assert bm25(documents, table="docs_fts", name="titles").name == "titles"
 
 
 WORDS = ["merge", "pdf", "files", "send", "mail", "issue", "issues", "create", "list", "open"]
@@ -370,11 +371,11 @@ class TestMisspeltWords:
         "text", ["open Isue", "ISUE", "isue2", "create xIsue", "open 名前isue2"]
     )
     def test_names_identifiers_and_acronyms_are_taken_as_they_are(self, documents, text):
-        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         assert retriever.corrections(text) == {}
 
     def test_the_first_word_may_have_a_capital(self, documents):
-        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         assert retriever.corrections("Isue please") == {"isue": "issue"}
 
     def test_a_request_in_another_language_is_not_corrected(self, documents):
@@ -397,11 +398,11 @@ class TestMisspeltWords:
         assert find(connection, "gerosaxll", similar_weight=0.7) == []
 
     def test_a_correction_is_a_word_as_the_rows_spell_it(self, documents):
-        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         found = retriever.corrections("list isues in my repositry")
         assert found == {"isues": "issues", "repositry": "repository"}
         assert retriever.corrections("list issues") == {}
-        assert BM25Retriever(documents, table="docs_fts").corrections("isue") == {}
+        assert bm25(documents, table="docs_fts").corrections("isue") == {}
 
     def test_a_correction_is_the_word_with_the_fewest_slips_however_common_others_are(
         self, connection
@@ -410,7 +411,7 @@ class TestMisspeltWords:
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
         for text in ("create", "chat", "chat", "chat", *"vwxyz"):
             connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
-        retriever = BM25Retriever(connection, table="docs_fts", similar_weight=0.7)
+        retriever = bm25(connection, table="docs_fts", similar_weight=0.7)
         assert retriever.corrections("crate") == {"crate": "create"}
 
     def test_a_correction_of_a_table_without_its_texts_is_a_stem(self, connection):
@@ -418,7 +419,7 @@ class TestMisspeltWords:
             "CREATE VIRTUAL TABLE docs_fts USING fts5 (text, content = '', tokenize = porter)"
         )
         connection.execute("INSERT INTO docs_fts (rowid, text) VALUES (1, 'issues'), (2, 'x')")
-        retriever = BM25Retriever(connection, table="docs_fts", similar_weight=0.7)
+        retriever = bm25(connection, table="docs_fts", similar_weight=0.7)
         assert retriever.corrections("isue") == {"isue": "issu"}
 
     def test_a_vocabulary_that_cannot_be_read_is_a_retrieval_error(self, documents):
@@ -438,14 +439,14 @@ class TestMisspeltWords:
     @example("isue " + "x" * 100_000)
     def test_no_text_makes_a_correction_fail(self, text):
         with closing(table_of([("create issue", "x"), ("x", "y"), ("y", "z")])) as connection:
-            retriever = BM25Retriever(connection, table="docs_fts", similar_weight=0.7)
+            retriever = bm25(connection, table="docs_fts", similar_weight=0.7)
             retriever.retrieve(Query(text=text), depth=3)
             retriever.corrections(text)
             retriever.statistics(text)
 
 
 def test_the_statistics_of_a_request_tell_what_the_table_knows(documents):
-    retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+    retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
     misspelt, *others = retriever.statistics("mergge listIssue zzzz")
     assert [(each.term, each.documents) for each in misspelt.similar] == [("merg", 1)]
     assert [(each.term, each.documents, each.similar) for each in others] == [
@@ -489,7 +490,7 @@ def test_a_table_without_positions_is_searched_without_phrases(detail):
 class TestMatches:
     def test_what_the_terms_add_is_the_score_of_the_row(self, documents):
         text = 'list "issues" isues createIssue repository'
-        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7, evenness=0.75)
+        retriever = bm25(documents, table="docs_fts", similar_weight=0.7, evenness=0.75)
         hits = retriever.retrieve(Query(text=text), depth=10)
 
         matches = retriever.matches(text, [hit.id for hit in hits])
@@ -503,7 +504,7 @@ class TestMatches:
         )
 
     def test_a_misspelt_term_is_told_with_the_one_that_the_row_holds(self, documents):
-        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         (hit, *_) = retriever.retrieve(Query(text="repositry"), depth=1)
 
         ((match,),) = retriever.matches("repositry", [hit.id]).values()
@@ -512,13 +513,13 @@ class TestMatches:
         assert match.held.startswith("repositor")
 
     def test_a_row_without_the_terms_and_one_that_is_not_there_have_none(self, documents):
-        retriever = BM25Retriever(documents, table="docs_fts")
+        retriever = bm25(documents, table="docs_fts")
         assert retriever.matches("zzzz", ["1"]) == {}
         assert retriever.matches("issue", ["999999", "no number", "²"]) == {}
 
     def test_rows_are_named_as_hits_are(self, documents):
         content = Content(table="docs", column="id")
-        retriever = BM25Retriever(documents, table="docs_fts", content=content)
+        retriever = bm25(documents, table="docs_fts", content=content)
         (hit, *_) = retriever.retrieve(Query(text="issue"), depth=1)
 
         assert list(retriever.matches("issue", [hit.id, "not there"])) == [hit.id]
@@ -526,9 +527,7 @@ class TestMatches:
 
 class TestCoverage:
     def test_it_is_the_share_of_the_idf_of_the_terms_that_a_row_holds(self, documents):
-        retriever = BM25Retriever(
-            documents, table="docs_fts", content=Content(table="docs", column="id")
-        )
+        retriever = bm25(documents, table="docs_fts", content=Content(table="docs", column="id"))
         text = "merge zebra issue"
         rows = 100  # Of fewer, how many hold a word says little about it.
         held = {
@@ -550,7 +549,7 @@ class TestCoverage:
         assert 0 < max(found.values()) < 1
 
     def test_a_slip_is_covered_by_what_it_stands_for(self, documents):
-        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         (first, *_) = retriever.retrieve(Query(text="isues"), depth=5)
 
         assert retriever.coverage("isues", [first.id]) == {first.id: 1.0}
@@ -563,12 +562,12 @@ class TestCoverage:
         for _ in range(rows):
             connection.execute("INSERT INTO few_fts VALUES ('count the words of a text')")
 
-        found = BM25Retriever(connection, table="few_fts").coverage("count words quickly", ["1"])
+        found = bm25(connection, table="few_fts").coverage("count words quickly", ["1"])
 
         assert 0.5 < found["1"] < 2 / 3
 
     @pytest.mark.parametrize("text", ["", "the of", "qwzxplorf", "喂企鹅", '"', "a" * 10_000])
     def test_of_any_request_it_is_a_share(self, documents, text):
-        retriever = BM25Retriever(documents, table="docs_fts", similar_weight=0.7)
+        retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
 
         assert all(0 <= share <= 1 for share in retriever.coverage(text, ["1", "2"]).values())

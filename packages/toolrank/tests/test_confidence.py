@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from toolrank import (
     EXACT_CONFIDENCE,
     RECOMMENDED_CONFIDENCE,
-    BM25Retriever,
     Content,
     Evidence,
     Query,
@@ -16,6 +15,8 @@ from toolrank import (
     lexical_strength,
 )
 from toolrank._confidence import _MODELS
+
+from .lexical import bm25
 
 features = st.none() | st.floats(-1e6, 1e6)
 
@@ -98,9 +99,7 @@ def test_any_evidence_has_a_confidence_in_0_to_1(coverage, terms, named, strengt
 
 
 def test_the_strength_of_words_is_their_score_by_root_of_terms_and_log_of_rows(documents):
-    retriever = BM25Retriever(
-        documents, table="docs_fts", content=Content(table="docs", column="id")
-    )
+    retriever = bm25(documents, table="docs_fts", content=Content(table="docs", column="id"))
     text = "merge pdf zebra"
     statistics = retriever.statistics(text)
     assert [term.documents for term in statistics] == [1, 1, 0]
@@ -115,5 +114,5 @@ def test_a_request_without_terms_has_no_strength():
 
 def test_a_table_without_rows_has_no_strength(connection):
     connection.execute("CREATE VIRTUAL TABLE none_fts USING fts5 (text)")
-    statistics = BM25Retriever(connection, table="none_fts").statistics("merge")
+    statistics = bm25(connection, table="none_fts").statistics("merge")
     assert lexical_strength(0.0, statistics) == 0.0

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import (
     STOP_WORDS,
-    BM25Retriever,
     Content,
     Filter,
-    FuzzyRetriever,
     Postings,
     Query,
     RankingArgumentError,
@@ -19,6 +17,8 @@ from toolrank import (
 from toolrank._approximate import approximate_terms
 from toolrank._spelling import osa_distance
 from toolrank._vocabulary import Vocabulary
+
+from .lexical import bm25, fuzzy
 
 CONTENT = Content(table="docs", column="id")
 NAMES = {
@@ -50,8 +50,8 @@ def named(connection):
 
 
 def ask(connection, text, *, depth=5, **options):
-    fuzzy = FuzzyRetriever(connection, table="docs_fts", weights=(5, 1), content=CONTENT, **options)
-    return [hit.id for hit in fuzzy.retrieve(Query(text=text), depth=depth)]
+    retriever = fuzzy(connection, table="docs_fts", weights=(5, 1), content=CONTENT, **options)
+    return [hit.id for hit in retriever.retrieve(Query(text=text), depth=depth)]
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_what_a_row_calls_by_the_word_itself_comes_before_what_is_like_it(named)
 
 
 def test_a_row_is_found_once_for_a_word_however_many_terms_it_stands_for(named):
-    fuzzy = FuzzyRetriever(named, table="docs_fts")
-    (one, *_) = fuzzy.retrieve(Query(text="form"), depth=1)
-    (plain, *_) = BM25Retriever(named, table="docs_fts").retrieve(Query(text="form"), depth=1)
+    retriever = fuzzy(named, table="docs_fts")
+    (one, *_) = retriever.retrieve(Query(text="form"), depth=1)
+    (plain, *_) = bm25(named, table="docs_fts").retrieve(Query(text="form"), depth=1)
     assert math.isclose(one.score, plain.score)
 
 
@@ -99,10 +99,10 @@ def test_a_word_that_most_rows_hold_is_left_out_unless_there_is_no_other(connect
     for row in range(1, 201):
         words = "tool special" if row == 7 else "tool"
         connection.execute("INSERT INTO docs_fts (rowid, name) VALUES (?, ?)", (row, words))
-    fuzzy = FuzzyRetriever(connection, table="docs_fts")
+    retriever = fuzzy(connection, table="docs_fts")
 
     def found(text):
-        return [hit.id for hit in fuzzy.retrieve(Query(text=text), depth=500)]
+        return [hit.id for hit in retriever.retrieve(Query(text=text), depth=500)]
 
     assert found("tool specal") == ["7"]
     assert found("tols specal") == ["7"]
@@ -123,7 +123,7 @@ def test_what_is_remembered_changes_no_answer(named):
 
 def test_a_table_that_is_none_is_told(connection):
     with pytest.raises(RetrievalError, match="'fuzzy' failed"):
-        FuzzyRetriever(connection, table="nothing").retrieve(Query(text="isue"), depth=1)
+        fuzzy(connection, table="nothing").retrieve(Query(text="isue"), depth=1)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_table_that_is_none_is_told(connection):
 )
 def test_settings_that_cannot_work_are_refused(connection, wrong):
     with pytest.raises(RankingArgumentError):
-        FuzzyRetriever(connection, **{"table": "docs_fts", **wrong})
+        fuzzy(connection, **{"table": "docs_fts", **wrong})
 
 
 # The terms that a word stands for.

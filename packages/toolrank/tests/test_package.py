@@ -55,11 +55,11 @@ def test_importing_it_loads_its_errors_and_nothing_that_takes_long():
 def test_ranking_loads_neither_asyncio_nor_what_asks_language_models():
     loaded = loaded_by(
         "import sqlite3\n"
-        "from toolrank import BM25Retriever, Channel, HybridRanker, Query\n"
+        "from toolrank import BM25Retriever, Channel, FullTextTable, HybridRanker, Query\n"
         "connection = sqlite3.connect(':memory:')\n"
         "connection.execute('CREATE VIRTUAL TABLE docs USING fts5(text)')\n"
         "connection.execute('INSERT INTO docs VALUES (?)', ('merge pdf files',))\n"
-        "words = BM25Retriever(connection, table='docs', weights=(1.0,))\n"
+        "words = BM25Retriever(FullTextTable(connection, table='docs', weights=(1.0,)))\n"
         "ranker = HybridRanker([Channel(words)])\n"
         "assert ranker.rank(Query(text='merge pdf'), limit=1)"
     )

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import (
-    BM25Retriever,
     Channel,
     Content,
     Contribution,
@@ -21,6 +20,8 @@ from toolrank import (
     linear_fusion,
     reciprocal_rank_fusion,
 )
+
+from .lexical import bm25
 
 
 class FixedList:
@@ -61,7 +62,7 @@ def test_words_and_meaning_are_ranked_together(documents, store_vectors, fuse):
     content = Content(table="docs", column="id")
     ranker = HybridRanker(
         [
-            Channel(BM25Retriever(connection, table="docs_fts", content=content)),
+            Channel(bm25(connection, table="docs_fts", content=content)),
             Channel(VectorRetriever(connection, table="docs_vec", content=content)),
         ],
         fuse=fuse,
@@ -76,7 +77,7 @@ def test_a_query_without_a_vector_is_still_answered_by_its_words(documents, stor
     connection = store_vectors({1: (1, 0)})
     ranker = HybridRanker(
         [
-            Channel(BM25Retriever(connection, table="docs_fts")),
+            Channel(bm25(connection, table="docs_fts")),
             Channel(VectorRetriever(connection, table="docs_vec")),
         ]
     )
@@ -444,7 +445,7 @@ def test_two_channels_of_one_name_are_refused():
 
 def test_a_broken_source_is_not_hidden(connection):
     with pytest.raises(RetrievalError, match="'bm25' failed"):
-        rank(Channel(BM25Retriever(connection, table="missing")))
+        rank(Channel(bm25(connection, table="missing")))
 
 
 lists = st.dictionaries(st.sampled_from("abcdef"), st.floats(-1e9, 1e9), max_size=6).map(

@@ -5,7 +5,6 @@ from toolrank import (
     BM25Retriever,
     Content,
     Filter,
-    FuzzyRetriever,
     NameRetriever,
     NumpyVectorRetriever,
     Postings,
@@ -14,6 +13,8 @@ from toolrank import (
     name_key,
 )
 from toolrank.testing import check_retriever
+
+from .lexical import bm25, fuzzy
 
 CONTENT = Content(table="docs", column="id")
 SOME = Filter(sql="SELECT rowid FROM docs WHERE id LIKE ?", parameters=("github:%",))
@@ -30,23 +31,19 @@ options = pytest.mark.parametrize(
 
 @options
 def test_the_retriever_of_words_keeps_the_contract(documents, options):
-    check_retriever(
-        BM25Retriever(documents, table="docs_fts", weights=(3.0, 1.0), **options), QUERIES
-    )
+    check_retriever(bm25(documents, table="docs_fts", weights=(3.0, 1.0), **options), QUERIES)
 
 
 def test_the_retriever_of_words_keeps_the_contract_with_what_it_remembers(documents):
     postings = Postings()
-    check_retriever(BM25Retriever(documents, table="docs_fts", postings=postings), QUERIES)
+    check_retriever(bm25(documents, table="docs_fts", postings=postings), QUERIES)
 
 
 @options
 @pytest.mark.parametrize("remembered", [lambda: None, Postings], ids=["forgets", "remembers"])
 def test_the_fuzzy_retriever_keeps_the_contract(documents, options, remembered):
     queries = [*QUERIES, Query(text="creat isu"), Query(text="repo"), Query(text="sendmail")]
-    check_retriever(
-        FuzzyRetriever(documents, table="docs_fts", postings=remembered(), **options), queries
-    )
+    check_retriever(fuzzy(documents, table="docs_fts", postings=remembered(), **options), queries)
 
 
 @pytest.mark.parametrize("where", [None, SOME])
@@ -89,8 +86,8 @@ class Watched:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda c, **o: BM25Retriever(c, table="docs_fts", **o),
-        lambda c, **o: FuzzyRetriever(c, table="docs_fts", **o),
+        lambda c, **o: bm25(c, table="docs_fts", **o),
+        lambda c, **o: fuzzy(c, table="docs_fts", **o),
         lambda c, **o: NameRetriever(c, keys=["id"], **o),
         lambda c, **o: NumpyVectorRetriever(c, table="docs_vec", **o),
     ],

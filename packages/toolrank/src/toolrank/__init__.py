@@ -5,14 +5,15 @@ a ranker, and search::
 
     ranker = HybridRanker(
         [
-            Channel(BM25Retriever(connection, table="docs_fts", weights=(3.0, 1.0))),
+            Channel(BM25Retriever(FullTextTable(connection, table="docs_fts", weights=(3, 1)))),
             Channel(VectorRetriever(connection, table="docs_vec", column="embedding")),
         ]
     )
     hits = ranker.rank(Query(text="merge two pdf files", vector=query_vector), limit=5)
 
-Retrieval: `BM25Retriever` (with `Postings`, each a `Posting`), `FuzzyRetriever`, `NameRetriever`,
-`VectorRetriever`, `NumpyVectorRetriever`, and the `Retriever` protocol for anything else.
+Retrieval: `BM25Retriever` and `FuzzyRetriever` over a `FullTextTable` or another `Lexicon` (with
+`Postings`, each a `Posting`), `NameRetriever`, `VectorRetriever`, `NumpyVectorRetriever`, and the
+`Retriever` protocol for anything else.
 Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which return `FusedScores`.
 Besides the channels: parts of a request (`Query.parts`), groups, pinned hits, past use
 (`usage_prior`), and the verbs of request and name (`verb_prior`), all of them steps of
@@ -26,7 +27,7 @@ Second opinions: `LLMReranker` (extra `rerank`), and the `Reranker` protocol.
 from typing import TYPE_CHECKING
 
 from toolrank.errors import RankingArgumentError, RetrievalError, ToolRankError
-from toolrank.protocols import Connection, Ranker, Reranker, Retriever
+from toolrank.protocols import Connection, Lexicon, Ranker, Reranker, Retriever
 
 if TYPE_CHECKING:
     from toolrank._bm25 import BM25Retriever
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         lexical_strength,
     )
     from toolrank._duplicates import Fingerprint, group_duplicates
+    from toolrank._full_text import FullTextTable
     from toolrank._fusion import (
         PART_DEPTH,
         FusedScores,
@@ -109,12 +111,14 @@ __all__ = [
     "Explanation",
     "Filter",
     "Fingerprint",
+    "FullTextTable",
     "FusedScores",
     "Fusion",
     "FuzzyRetriever",
     "Hit",
     "HybridRanker",
     "LLMReranker",
+    "Lexicon",
     "ModelUsage",
     "NameRetriever",
     "NumpyVectorRetriever",
@@ -160,6 +164,7 @@ _HOMES = {
         "_confidence": "EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Evidence confidence "
         "lexical_strength",
         "_duplicates": "Fingerprint group_duplicates",
+        "_full_text": "FullTextTable",
         "_fusion": "PART_DEPTH FusedScores Fusion linear_fusion reciprocal_rank_fusion",
         "_fuzzy": "FuzzyRetriever",
         "_language_model": "ModelUsage",

@@ -1,27 +1,25 @@
-"""Lexical retrieval: BM25 over a full-text table, term by term."""
+"""Lexical retrieval: BM25, term by term."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from toolrank._full_text import FEW_ROWS, FullTextTable
+from toolrank._lexicon import FEW_ROWS, Reading
 from toolrank._postings import Posting, Postings, idf
 from toolrank._query import Term, quoted_phrases, request_terms
 from toolrank._spelling import osa_distance
-from toolrank._sql import Content, identifier
 from toolrank._terms import TermMatch, TermStatistics
 from toolrank._weights import check_scoring, check_weight
 from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from toolrank._records import Filter, Hit, Query
     from toolrank._vocabulary import SimilarTerm
-    from toolrank.protocols import Connection
+    from toolrank.protocols import Lexicon
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +32,21 @@ class _Found:
 
 
 class BM25Retriever:
-    """Rank the rows of an FTS5 table by BM25.
+    """Rank rows by BM25.
 
     The formula is that of Robertson & Zaragoza (2009) with SQLite's k1 = 1.2, b = 0.75.
     Any query string is safe: its terms are quoted and OR-ed, so that a request in plain
     language finds rows that hold only some of its words. A phrase in quotation marks counts as
     a term of its own besides its words.
 
-    A score is a sum over terms, and each term is read from the table on its own, so that it can
+    A score is a sum over terms, and each term is read on its own, so that it can
     be cached (`postings`): requests with the same words then read nothing.
 
     Args:
-        connection: An open `sqlite3` or `apsw` connection.
-        table: The FTS5 table.
-        weights: One weight per column, in the table's order; empty weights all equally.
-        content: Where hits get their ids; without it an id is the rowid in digits.
+        lexicon: Where the words are, such as a `FullTextTable`.
         where: The rows to search among.
         name: What to call this retriever in contributions.
-        postings: A cache of what was read, valid only while the table does not change. Without
+        postings: A cache of what was read, valid only while the lexicon does not change. Without
             it everything is read anew for each request.
         common: The share of rows above which a term is left out, unless the request has no
             rarer one; 1 leaves none out. A term of at most 100 rows is never left out.
@@ -62,17 +57,14 @@ class BM25Retriever:
             1 for a word that rows hold; 0 looks for none.
 
     Raises:
-        RankingArgumentError: A table name that is not plain, a weight that is negative or
-            not finite, or a share that is not from 0 to 1.
+        RankingArgumentError: A weight that is negative or not finite, or a share that is not from
+            0 to 1.
     """
 
     def __init__(
         self,
-        connection: Connection,
+        lexicon: Lexicon,
         *,
-        table: str,
-        weights: Sequence[float] = (),
-        content: Content | None = None,
         where: Filter | None = None,
         name: str = "bm25",
         postings: Postings | None = None,
@@ -80,17 +72,10 @@ class BM25Retriever:
         evenness: float = 1.0,
         similar_weight: float = 0.0,
     ) -> None:
-        check_scoring(weights, common=common, evenness=evenness)
+        check_scoring(common=common, evenness=evenness)
         check_weight(similar_weight, of="a term spelt alike", argument="similar_weight")
-        self._table = partial(
-            FullTextTable,
-            connection,
-            table=identifier(table, argument="table"),
-            weights=tuple(weights),
-            evenness=evenness,
-            content=content,
-            name=name,
-        )
+        self._lexicon = lexicon
+        self._evenness = evenness
         self._where = where
         self._name = name
         self._postings = postings
@@ -108,31 +93,31 @@ class BM25Retriever:
         Scores are BM25 scores, zero or more, higher is better.
 
         Raises:
-            RetrievalError: The table is missing or is no FTS5 table.
+            RetrievalError: The lexicon cannot be read.
         """
-        table = self._open()
+        reading = self._open()
         weighted = [
-            (posting, weight) for _, _, posting, weight in self._weighted(table, query.text)
+            (posting, weight) for _, _, posting, weight in self._weighted(reading, query.text)
         ]
-        return table.hits(weighted, where=self._where, depth=depth)
+        return reading.hits(weighted, where=self._where, depth=depth)
 
     def statistics(self, text: str) -> tuple[TermStatistics, ...]:
-        """Return the table's statistics of a request's terms, in their order.
+        """Return the statistics of a request's terms, in their order.
 
         For a word that is split into parts, the whole is left out unless a row holds it.
 
         Raises:
-            RetrievalError: The table is missing or is no FTS5 table.
+            RetrievalError: The lexicon cannot be read.
         """
-        table = self._open()
+        reading = self._open()
         return tuple(
             TermStatistics(
                 term=found.term.text,
                 documents=found.posting.documents,
-                idf=idf(table.size(), found.posting.documents),
+                idf=idf(reading.size(), found.posting.documents),
                 similar=tuple(similar for similar, _ in found.similar),
             )
-            for found in self._find(table, text)
+            for found in self._find(reading, text)
             if not _is_only_whole(found)
         )
 
@@ -149,15 +134,15 @@ class BM25Retriever:
             Shares in [0, 1] by id; a row that is not there has none.
 
         Raises:
-            RetrievalError: The table is missing or is no FTS5 table.
+            RetrievalError: The lexicon cannot be read.
         """
-        table = self._open()
-        rows = table.rows_of(ids)
-        # In a table of a few rows, those that a word is in say nothing of how rare it is.
-        size = max(table.size(), FEW_ROWS)
+        reading = self._open()
+        rows = reading.rows_of(ids)
+        # Of a few rows, those that a word is in say nothing of how rare it is.
+        size = max(reading.size(), FEW_ROWS)
         held = dict.fromkeys(rows, 0.0)
         total = 0.0
-        for found in self._find(table, text):
+        for found in self._find(reading, text):
             if _is_only_whole(found):
                 continue
             weight = idf(size, found.posting.documents)
@@ -180,12 +165,12 @@ class BM25Retriever:
             By id, the terms that add most first; a row that holds none, or is not there, has none.
 
         Raises:
-            RetrievalError: The table is missing or is no FTS5 table.
+            RetrievalError: The lexicon cannot be read.
         """
-        table = self._open()
-        rows = table.rows_of(ids)
+        reading = self._open()
+        rows = reading.rows_of(ids)
         matches: dict[str, list[TermMatch]] = {id_: [] for id_ in rows}
-        for term, held, posting, weight in self._weighted(table, text):
+        for term, held, posting, weight in self._weighted(reading, text):
             scores = dict(zip(posting.rows, posting.scores, strict=True))
             for id_, row in rows.items():
                 if row in scores:
@@ -200,58 +185,63 @@ class BM25Retriever:
         """Return the corrections of a request's misspelt words, spelt as in the rows.
 
         Returns:
-            The closest word of the table, by unknown word in lower case.
+            The closest word of the rows, by unknown word in lower case.
 
         Raises:
-            RetrievalError: The table is missing or is no FTS5 table.
+            RetrievalError: The lexicon cannot be read.
         """
-        table = self._open()
+        reading = self._open()
         corrections: dict[str, str] = {}
-        for found in self._find(table, text):
+        for found in self._find(reading, text):
             if found.similar:
                 word = found.term.text
                 spellings = [
                     spelling
                     for alike, _ in found.similar
-                    for spelling in table.spellings(alike.term) or [alike.term]
+                    for spelling in reading.spellings(alike.term) or [alike.term]
                 ]
                 corrections[word] = min(
                     spellings, key=lambda spelling: osa_distance(word, spelling, limit=len(word))
                 )
         return corrections
 
-    def _open(self) -> FullTextTable:
-        return self._table(postings=self._postings or Postings())
+    def _open(self) -> Reading:
+        return Reading(
+            self._lexicon,
+            evenness=self._evenness,
+            name=self._name,
+            postings=self._postings or Postings(),
+        )
 
-    def _weighted(self, table: FullTextTable, text: str) -> list[tuple[str, str, Posting, float]]:
+    def _weighted(self, reading: Reading, text: str) -> list[tuple[str, str, Posting, float]]:
         """Return the request's terms, their postings, the matching rows, and a factor for them."""
         weighted: list[tuple[str, str, Posting, float]] = []
-        for found in self._find(table, text):
+        for found in self._find(reading, text):
             term = found.term.text
             weighted.append((term, term, found.posting, 1.0))
             total = sum(similar.similarity for similar, _ in found.similar)
             for similar, posting in found.similar:
                 share = similar.similarity / max(total, 1.0)
                 weighted.append((term, similar.term, posting, self._similar_weight * share))
-        # After the words, so that an error is one of phrases: a table without positions has none.
+        # After the words, so that an error is one of phrases: an index without positions has none.
         with suppress(RetrievalError):
             weighted += [
-                (phrase, phrase, table.posting(phrase), 1.0) for phrase in quoted_phrases(text)
+                (phrase, phrase, reading.posting(phrase), 1.0) for phrase in quoted_phrases(text)
             ]
         return weighted
 
-    def _find(self, table: FullTextTable, text: str) -> list[_Found]:
+    def _find(self, reading: Reading, text: str) -> list[_Found]:
         """Return the request's terms, looked up once per request."""
         if self._postings is None:
-            return self._look_up(table, text)
-        key = table.key, self._common, self._similar_weight, text
-        return self._postings.lately(key, lambda: self._look_up(table, text))
+            return self._look_up(reading, text)
+        key = reading.key, self._common, self._similar_weight, text
+        return self._postings.lately(key, lambda: self._look_up(reading, text))
 
-    def _look_up(self, table: FullTextTable, text: str) -> list[_Found]:
+    def _look_up(self, reading: Reading, text: str) -> list[_Found]:
         """Look the request's terms up, and leave out those that are too common."""
         terms = request_terms(text)
-        limit = table.too_common(self._common) if terms else 0
-        postings = [table.posting(term.text, up_to=limit) for term in terms]
+        limit = reading.too_common(self._common) if terms else 0
+        postings = [reading.posting(term.text, up_to=limit) for term in terms]
         if any(0 < posting.documents <= limit for posting in postings):
             found = [
                 _Found(term, posting)
@@ -259,17 +249,17 @@ class BM25Retriever:
                 if posting.documents <= limit
             ]
         else:
-            found = [_Found(term, table.posting(term.text)) for term in terms]
-        return self._with_similar(table, found, limit) if self._similar_weight else found
+            found = [_Found(term, reading.posting(term.text)) for term in terms]
+        return self._with_similar(reading, found, limit) if self._similar_weight else found
 
-    def _with_similar(self, table: FullTextTable, found: list[_Found], limit: int) -> list[_Found]:
+    def _with_similar(self, reading: Reading, found: list[_Found], limit: int) -> list[_Found]:
         plain = [each for each in found if each.term.is_plain]
         unknown = [each.term.text for each in plain if not each.posting.documents]
         # Most of the words unknown: another language, or nothing that is here.
         if not unknown or len(unknown) > max(3, len(plain) // 2):
             return found
         return [
-            replace(each, similar=tuple(table.similar(each.term.text, up_to=limit)))
+            replace(each, similar=tuple(reading.similar(each.term.text, up_to=limit)))
             if each.term.text in unknown
             else each
             for each in found

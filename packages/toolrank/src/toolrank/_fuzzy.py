@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from functools import partial
 from itertools import repeat
 from operator import mul
 from typing import TYPE_CHECKING
 
 from toolrank._approximate import MAX_LETTERS, approximate_terms
-from toolrank._full_text import NOWHERE, FullTextTable
+from toolrank._lexicon import NOWHERE, Reading
 from toolrank._postings import Posting, Postings, idf
 from toolrank._query import query_terms
-from toolrank._sql import Content, identifier
 from toolrank._weights import check_scoring
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from toolrank._records import Filter, Hit, Query
-    from toolrank.protocols import Connection
+    from toolrank.protocols import Lexicon
 
 # These two were chosen by measurement: docs/decisions/0010.
 _SHARPNESS = 2.0
@@ -27,9 +25,9 @@ _BESIDES_A_KNOWN_WORD = 0.4
 
 
 class FuzzyRetriever:
-    """Rank the rows of an FTS5 table by words that may be misspelt, cut short or run together.
+    """Rank rows by words that may be misspelt, cut short or run together.
 
-    Each word of a request, known or not, stands for the terms of the table that
+    Each word of a request, known or not, stands for the terms of the rows that
     are like it (a slip or two away, longer, holding it, or the two that make it up) besides
     itself. In each row it counts once: as the best of
     similarity² · BM25 over its terms, as though each were at least as common as the most similar
@@ -37,10 +35,7 @@ class FuzzyRetriever:
     score. A request without misspellings is answered a little worse than by `BM25Retriever`.
 
     Args:
-        connection: An open `sqlite3` or `apsw` connection.
-        table: The FTS5 table, in the schema `main`.
-        weights: One weight a column, in the table's order; empty weighs all alike.
-        content: Where hits get their ids; without it an id is the rowid in digits.
+        lexicon: As for `BM25Retriever`.
         where: The rows to search among.
         name: What to call this retriever in contributions.
         postings: Where to remember what was read, as for `BM25Retriever`. Without it the
@@ -49,33 +44,22 @@ class FuzzyRetriever:
         evenness: As for `BM25Retriever`.
 
     Raises:
-        RankingArgumentError: A table name that is not plain, a weight that is negative or
-            not finite, or a share that is not from 0 to 1.
+        RankingArgumentError: A share that is not from 0 to 1.
     """
 
     def __init__(
         self,
-        connection: Connection,
+        lexicon: Lexicon,
         *,
-        table: str,
-        weights: Sequence[float] = (),
-        content: Content | None = None,
         where: Filter | None = None,
         name: str = "fuzzy",
         postings: Postings | None = None,
         common: float = 0.3,
         evenness: float = 1.0,
     ) -> None:
-        check_scoring(weights, common=common, evenness=evenness)
-        self._table = partial(
-            FullTextTable,
-            connection,
-            table=identifier(table, argument="table"),
-            weights=tuple(weights),
-            evenness=evenness,
-            content=content,
-            name=name,
-        )
+        check_scoring(common=common, evenness=evenness)
+        self._lexicon = lexicon
+        self._evenness = evenness
         self._where = where
         self._name = name
         self._postings = postings
@@ -92,36 +76,36 @@ class FuzzyRetriever:
         Scores are sums of reduced BM25 scores, zero or more, higher is better.
 
         Raises:
-            RetrievalError: The table is missing or is no FTS5 table.
+            RetrievalError: The lexicon cannot be read.
         """
         words = query_terms(query.text)
         if not words:
             return []
         postings = self._postings or Postings()
-        table = self._table(postings=postings)
-        limit = table.too_common(self._common)
-        found = [self._standing_for(word, table, postings, limit) for word in words]
+        reading = Reading(
+            self._lexicon, evenness=self._evenness, name=self._name, postings=postings
+        )
+        limit = reading.too_common(self._common)
+        found = [self._standing_for(word, reading, postings, limit) for word in words]
         if not any(posting.rows for posting in found):
-            found = [self._standing_for(word, table, postings, table.size()) for word in words]
-        return table.hits([(it, 1.0) for it in found], where=self._where, depth=depth)
+            found = [self._standing_for(word, reading, postings, reading.size()) for word in words]
+        return reading.hits([(it, 1.0) for it in found], where=self._where, depth=depth)
 
-    def _standing_for(
-        self, word: str, table: FullTextTable, postings: Postings, limit: int
-    ) -> Posting:
+    def _standing_for(self, word: str, reading: Reading, postings: Postings, limit: int) -> Posting:
         """Return the rows that hold a word or terms like it, each with the best of their scores."""
-        exact = table.posting(word, up_to=limit)
+        exact = reading.posting(word, up_to=limit)
         if len(word) > MAX_LETTERS or exact.documents > limit:
             return exact if exact.is_read else NOWHERE
-        key: Hashable = ("like", table.key, limit, word)
+        key: Hashable = ("like", reading.key, limit, word)
         posting = postings.get(key)
         if posting is None:
             alike = [(exact, 1.0)] if exact.rows else []
             others = _BESIDES_A_KNOWN_WORD if exact.rows else 1.0
-            for term in approximate_terms(table.vocabulary(), word):
-                read = table.stem_posting(term, up_to=limit)
+            for term in approximate_terms(reading.vocabulary(), word):
+                read = reading.stem_posting(term, up_to=limit)
                 if read is not None:
                     alike.append((read[1], others * term.similarity**_SHARPNESS))
-            posting = _best_of(alike, size=table.size())
+            posting = _best_of(alike, size=reading.size())
             postings.put(key, posting)
         return posting
 

@@ -180,11 +180,11 @@ class Vocabulary:
                         yield term
 
 
-def read_vocabulary(connection: Connection, table: str) -> Vocabulary:
-    """Read the terms of an FTS5 table of `main`, through a temporary table that is removed again.
+def read_vocabulary(connection: Connection, table: str) -> dict[str, int]:
+    """Read the terms of an FTS5 table of `main` with the number of rows that hold each.
 
-    A connection that is set to `query_only` is let write, to its temporary database only, for
-    that moment.
+    They are read through a temporary table that is removed again. A connection that is set to
+    `query_only` is let write, to its temporary database only, for that moment.
     """
     identifier(table, argument="table")
     # Threads may share a connection, and with it its temporary tables.
@@ -206,4 +206,4 @@ def read_vocabulary(connection: Connection, table: str) -> Vocabulary:
     finally:
         if query_only:
             list(connection.execute("PRAGMA query_only = 1", ()))
-    return Vocabulary(dict(rows))
+    return dict(rows)

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from toolrank.errors import RankingArgumentError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-
-def check_scoring(weights: Sequence[float], *, common: float, evenness: float) -> None:
+def check_scoring(*, common: float, evenness: float) -> None:
     """Refuse arguments that a lexical retriever cannot score with.
 
     Args:
-        weights: One weight a column.
         common: The share of rows above which a term is too common.
         evenness: How much a repeated term counts over a single one.
 
     Raises:
-        RankingArgumentError: A weight is negative or not finite, or a number out of its range.
+        RankingArgumentError: A number is out of its range.
     """
-    for position, weight in enumerate(weights):
-        check_weight(weight, of=f"column {position}", argument="weights")
     if not 0 < evenness <= 1:
         raise RankingArgumentError("evenness", f"{evenness} is not above 0 and at most 1")
     if not 0 <= common <= 1:

@@ -1,16 +1,17 @@
-"""Protocols: a database connection, retrievers, rankers, rerankers."""
+"""Protocols: a database connection, lexicons, retrievers, rankers, rerankers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 
-    from toolrank._records import Hit, Query, RankedHit
+    from toolrank._postings import Posting
+    from toolrank._records import Filter, Hit, Query, RankedHit
     from toolrank._rerank import Candidate, RerankOutcome
 
-__all__ = ["Connection", "Ranker", "Reranker", "Retriever"]
+__all__ = ["Connection", "Lexicon", "Ranker", "Reranker", "Retriever"]
 
 
 class Connection(Protocol):
@@ -21,6 +22,59 @@ class Connection(Protocol):
 
     def execute(self, sql: str, parameters: Any, /) -> Iterable[Any]:  # noqa: ANN401 - drivers differ
         """Run one statement and return its rows as tuples."""
+        ...
+
+
+class Lexicon(Protocol):
+    """The words of some rows in one state, wherever they are: `FullTextTable` reads an FTS5 table.
+
+    A row is a number. What is read is cached in `Postings` by those who read, so nothing needs to
+    be kept here. Every string is safe as a term. What a method raises reaches users as the cause of
+    a `RetrievalError`.
+    """
+
+    @property
+    def source(self) -> Hashable:
+        """What is read: equal where the rows and their ids are the same."""
+        ...
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weights of the columns, on which scores depend."""
+        ...
+
+    def size(self) -> int:
+        """Return the number of rows."""
+        ...
+
+    def posting(self, term: str, *, up_to: int | None = None) -> Posting:
+        """Return the rows that hold a term, or a phrase of several words, with their BM25 scores.
+
+        Args:
+            term: The term as a request has it, to be stemmed as the rows are.
+            up_to: If more rows hold it, they need not be read: their number, or any above `up_to`,
+                is enough.
+        """
+        ...
+
+    def vocabulary(self) -> Mapping[str, int]:
+        """Return the terms as they are held, stemmed, with the number of rows that hold each."""
+        ...
+
+    def spellings(self, term: str) -> Sequence[str]:
+        """Return words behind a term, as rows spell them, in lower case; or none."""
+        ...
+
+    def ids(self, rows: Collection[int]) -> Mapping[int, str]:
+        """Return the ids of rows; one that has none is left out."""
+        ...
+
+    def rows_of(self, ids: Collection[str]) -> Mapping[str, int]:
+        """Return the rows that have some ids; an id that no row has is left out."""
+        ...
+
+    def allowed(self, where: Filter) -> Set[int]:
+        """Return the rows that a filter without known rows lets pass."""
         ...
 
 

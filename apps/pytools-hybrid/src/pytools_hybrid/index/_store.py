@@ -20,6 +20,7 @@ from toolrank import (
     BM25Retriever,
     Content,
     Filter,
+    FullTextTable,
     FuzzyRetriever,
     NameRetriever,
     NumpyVectorRetriever,
@@ -130,10 +131,7 @@ class SQLiteReader(IndexReader):
     def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Return the tools whose words are like those of a query, best first; names count most."""
         retriever = FuzzyRetriever(
-            self.connection,
-            table=FTS_TABLE,
-            weights=self._weights.fuzzy,
-            content=_CONTENT,
+            self._table(self._weights.fuzzy),
             where=self._filter(where),
             postings=self._remembered(),
             common=COMMON,
@@ -143,16 +141,16 @@ class SQLiteReader(IndexReader):
 
     def _words(self, where: Filter | None = None) -> BM25Retriever:
         return BM25Retriever(
-            self.connection,
-            table=FTS_TABLE,
-            weights=self._weights.words,
-            content=_CONTENT,
+            self._table(self._weights.words),
             where=where,
             postings=self._remembered(),
             common=COMMON,
             evenness=EVENNESS,
             similar_weight=SIMILAR_WEIGHT,
         )
+
+    def _table(self, weights: Sequence[float]) -> FullTextTable:
+        return FullTextTable(self.connection, table=FTS_TABLE, weights=weights, content=_CONTENT)
 
     def _filter(self, tools: ToolFilter) -> Filter | None:
         """Ask once what a filter lets through: every channel and part of a request wants it."""

@@ -1,0 +1,158 @@
+"""A lexicon as retrievers read it: once, with its errors named."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from toolrank._postings import Posting, Postings, best_sums
+from toolrank._records import Hit
+from toolrank._spelling import forms
+from toolrank._vocabulary import SimilarTerm, Vocabulary
+from toolrank.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+
+    from toolrank._records import Filter
+    from toolrank.protocols import Lexicon
+
+_T = TypeVar("_T")
+
+_LEAST_IDF = 1e-6
+# So few rows cost nothing to read, and in a small table common words are worth having.
+FEW_ROWS = 100
+# Nothing is called that, and to remember it takes as much memory as a thousand terms.
+_MAX_TERM = 1000
+NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
+
+
+class Reading:
+    """What one request reads of a lexicon.
+
+    Args:
+        lexicon: The lexicon.
+        evenness: As `BM25Retriever` has it.
+        name: The retriever to name in errors.
+        postings: Where what was read is looked up first.
+    """
+
+    def __init__(self, lexicon: Lexicon, *, evenness: float, name: str, postings: Postings) -> None:
+        self._lexicon = lexicon
+        self._source = lexicon.source
+        self._evenness = evenness
+        self._name = name
+        self._postings = postings
+        self.key: Hashable = self._source, lexicon.weights, evenness
+        """A key of everything that the scores of the terms depend on."""
+
+    def size(self) -> int:
+        """Return the number of rows."""
+        return self._postings.once(("size", self._source), lambda: self._read(self._lexicon.size))
+
+    def posting(self, term: str, *, up_to: int | None = None) -> Posting:
+        """Return the rows that hold a term, or a phrase of several words.
+
+        Args:
+            term: Any string.
+            up_to: Read no rows of a term that more rows hold.
+        """
+        if len(term) > _MAX_TERM:
+            return NOWHERE
+        key = self.key, term
+        posting = self._postings.get(key)
+        if posting is None or not (
+            posting.is_read or (up_to is not None and posting.documents > up_to)
+        ):
+            limit = up_to if up_to is not None and self.size() > up_to else None
+            posting = self._read(lambda: self._lexicon.posting(term, up_to=limit))
+            if self._evenness != 1:
+                posting = replace(posting, scores=array("d", self._evened(posting.scores)))
+            self._postings.put(key, posting)
+        return posting
+
+    def vocabulary(self) -> Vocabulary:
+        """Return the terms of all columns."""
+        return self._postings.once(
+            ("vocabulary", self._source), lambda: Vocabulary(self._read(self._lexicon.vocabulary))
+        )
+
+    def similar(self, word: str, *, up_to: int) -> list[tuple[SimilarTerm, Posting]]:
+        """Return the terms that an unknown word may stand for, with their postings."""
+        found = (self.stem_posting(term, up_to=up_to) for term in self.vocabulary().similar(word))
+        return [each for each in found if each is not None]
+
+    def stem_posting(self, term: SimilarTerm, *, up_to: int) -> tuple[SimilarTerm, Posting] | None:
+        """Return a term of the vocabulary in a form that is searched for, with its posting.
+
+        Returns:
+            None for a term that no form was found of, or that more rows hold.
+        """
+        for form in forms(term.term):
+            posting = self.posting(form, up_to=up_to)
+            # A stem may have a shorter stem of its own; another form leads to the term.
+            if posting.documents == term.documents and posting.rows:
+                return replace(term, term=form), posting
+        return None
+
+    def spellings(self, term: str) -> Sequence[str]:
+        """Return the words behind a stemmed term, as rows spell them, in lower case."""
+        return self._read(lambda: self._lexicon.spellings(term))
+
+    def rows_of(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return the rows that have some ids; an id that no row has is left out."""
+        known = self._postings.once(("rows", self._source), dict[str, int])
+        ids = [*ids]
+        if missing := [id_ for id_ in ids if id_ not in known]:
+            known.update(self._read(lambda: self._lexicon.rows_of(missing)))
+        return {id_: known[id_] for id_ in ids if id_ in known}
+
+    def too_common(self, share: float) -> int:
+        """Return the number of rows above which a term is too common."""
+        return max(int(share * self.size()), FEW_ROWS)
+
+    def hits(
+        self, weighted: Sequence[tuple[Posting, float]], *, where: Filter | None, depth: int
+    ) -> list[Hit]:
+        """Return the best rows by the sum of their postings' scores, best first.
+
+        Args:
+            weighted: Postings, each with a factor for its scores.
+            where: The rows to search among.
+            depth: How many.
+
+        Raises:
+            RetrievalError: The filter is refused.
+        """
+        allowed = self._allowed(where) if weighted else None
+        best = best_sums(weighted, depth=depth, allowed=allowed)
+        ids = self._ids([*best])
+        ranked = sorted((-best[row], id_) for row, id_ in ids.items())
+        return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
+
+    def _ids(self, rows: Sequence[int]) -> dict[int, str]:
+        known = self._postings.once(("ids", self._source), dict[int, str])
+        if missing := [row for row in rows if row not in known]:
+            known.update(self._read(lambda: self._lexicon.ids(missing)))
+        return {row: known[row] for row in rows if row in known}
+
+    def _allowed(self, where: Filter | None) -> Set[int] | None:
+        if where is None or where.rows is not None:
+            return where.rows if where else None
+        return self._read(lambda: self._lexicon.allowed(where))
+
+    def _evened(self, scores: Sequence[float]) -> list[float]:
+        documents = len(scores)
+        # The IDF of FTS5's bm25(), which has a floor for terms in more than half of the rows.
+        rarity = (self.size() - documents + 0.5) / (documents + 0.5)
+        idf = math.log(rarity) if rarity > 1 else _LEAST_IDF
+        return [idf * (score / idf) ** self._evenness for score in scores]
+
+    def _read(self, read: Callable[[], _T]) -> _T:
+        try:
+            return read()
+        except Exception as error:
+            # Each driver has errors of its own, with no common root below Exception.
+            raise RetrievalError(self._name, error) from error
