@@ -158,6 +158,7 @@ def test_a_root_whose_name_is_not_ascii_has_an_index_too(tmp_path):
         ("fusion", "magic", "PYTOOLS_FUSION"),
         ("log_level", "LOUD", "--log-level / PYTOOLS_LOG_LEVEL"),
         ("db_path", Path("\udcff.db"), "--db / PYTOOLS_DB_PATH"),
+        ("db_path", "postgresql://me:secret@host/tools", "--db / PYTOOLS_DB_PATH"),
         ("root", Path("~nobody-of-this-name/x"), "--root / PYTOOLS_DIR"),
         ("no_such_setting", 1, "PYTOOLS_NO_SUCH_SETTING"),
     ],
@@ -167,6 +168,7 @@ def test_a_value_that_cannot_work_is_named_with_its_flag_and_variable(field, val
         Settings.from_flags({field: value})
 
     assert str(caught.value).startswith(f"{name}: ")
+    assert "secret" not in str(caught.value)
 
 
 def test_two_channels_that_are_both_off_are_refused():

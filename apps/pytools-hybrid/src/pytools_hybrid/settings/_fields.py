@@ -344,6 +344,9 @@ class SettingFields(BaseSettings):
     def _can_be_opened(cls, value: Path | None) -> Path | None:
         if value is not None and not _is_utf8(str(value)):
             raise ValueError("SQLite can only open UTF-8 paths")
+        if value is not None and value.parts[:1] in {("postgres:",), ("postgresql:",)}:
+            # A folder would else be made of it, named after the password.
+            raise ValueError("an index cannot be on a PostgreSQL server yet; give a path")
         return value
 
     @model_validator(mode="after")
