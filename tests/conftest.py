@@ -63,6 +63,8 @@ def environment(home: Path) -> dict[str, str]:
     }
     closed = "http://127.0.0.1:9"
     return kept | {
+        # The weights of the accurate model are installed here; most tests need none.
+        "PYTOOLS_EMBEDDING_MODEL": "static",
         "HOME": str(home),
         "USERPROFILE": str(home),
         "LOCALAPPDATA": str(home),

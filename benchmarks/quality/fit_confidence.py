@@ -12,10 +12,11 @@ same weight, and so have its answerable and its other requests. What is marked a
 
 (benchmarks/quality/README.md has the whole command) prints, for each mode, how well what no tool
 answers is told from what one does, where each tree is judged by a model of the others; then the
-coefficients for `toolrank._confidence`. Their intercept is the one at which
-`RECOMMENDED_CONFIDENCE` loses 3 % of the good answers to the everyday requests (by vectors alone
-10 %).
-Last comes what `toolrank.confidence` doubts there as it is now. Trees of one path are held out
+coefficients: those of words for `toolrank._confidence`, those of vectors for its `Calibration`, or,
+of another model than the default, for `pytools_hybrid.search._confidence`. Their intercept is the
+one at which `RECOMMENDED_CONFIDENCE` loses 3 % of the good answers to the everyday requests (by
+vectors alone 10 %).
+Last comes what searches doubt there as they are now. Trees of one path are held out
 together. A hit that the request names is certain and not looked at.
 """
 
@@ -36,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pytools_hybrid.search import calibration_of
 from toolembed import Embedder, StaticEmbedder, create_embedder, embed_pending
 from toolembed.providers import OFFLINE
 from toolindex import (
@@ -48,6 +50,7 @@ from toolindex import (
 from toolrank import (
     RECOMMENDED_CONFIDENCE,
     BM25Retriever,
+    Calibration,
     Channel,
     Content,
     Contribution,
@@ -336,8 +339,8 @@ def table(mode: str, found: Sequence[Example], everyday: str) -> None:
     print(f"\nmodel: {intercept:.2f}, {named}")
 
 
-def doubted(found: dict[str, list[Example]]) -> None:
-    """Print what `toolrank.confidence` doubts, by file and split."""
+def doubted(found: dict[str, list[Example]], calibration: Calibration) -> None:
+    """Print what is doubted, by file and split."""
     print(f"\n## Doubted as it is now (confidence below {RECOMMENDED_CONFIDENCE})\n")
     print("| requests | split | " + " | ".join(FEATURES) + " |")
     print("| --- | --- |" + " --: |" * len(FEATURES))
@@ -348,7 +351,7 @@ def doubted(found: dict[str, list[Example]]) -> None:
         cells = []
         for examples_ in found.values():
             sure = [
-                0.0 if each.evidence is None else confidence(each.evidence)
+                0.0 if each.evidence is None else confidence(each.evidence, calibration=calibration)
                 for each in examples_
                 if each.whole and (each.name, each.split, each.good) == (name, split, good)
             ]
@@ -420,7 +423,7 @@ def main() -> None:
             found[mode] += examples_
     for mode, examples_ in found.items():
         table(mode, examples_, options.everyday)
-    doubted(found)
+    doubted(found, calibration_of(options.model))
 
 
 if __name__ == "__main__":

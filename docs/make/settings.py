@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.settings import ALIASES, Settings, flag, variable
+from toolembed.providers import OFFLINE
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -113,7 +114,8 @@ def _aliases() -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    value = field.default
+    # Of the model, where no extra is installed.
+    value = OFFLINE if field.default_factory else field.default
     if value is None or value in ((), {}):
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

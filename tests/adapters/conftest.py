@@ -29,8 +29,10 @@ def anyio_backend():
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch, home):
     """No settings, keys or caches from outside of the test."""
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PYTOOLS_EMBEDDING_MODEL"):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+    # The weights of the accurate model are installed here; no test needs them.
+    monkeypatch.setenv("PYTOOLS_EMBEDDING_MODEL", "static")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("LANGSMITH_TRACING", "false")
     monkeypatch.chdir(home)

@@ -57,8 +57,16 @@ def _no_settings_from_outside(monkeypatch, tmp_path):
     for name in list(os.environ):
         if name.startswith(("PYTOOLS_", "OPENAI_")):
             monkeypatch.delenv(name)
+    # The weights of the accurate model are installed here; most tests need none.
+    monkeypatch.setenv("PYTOOLS_EMBEDDING_MODEL", "static")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def no_model_set(monkeypatch):
+    """No embedding model in the environment: it is that of a file, or the default."""
+    monkeypatch.delenv("PYTOOLS_EMBEDDING_MODEL")
 
 
 @pytest.fixture

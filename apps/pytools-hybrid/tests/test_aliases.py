@@ -23,6 +23,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.usefixtures("no_model_set")
 @pytest.mark.parametrize("alias", GIVEN)
 def test_an_alias_is_taken_from_the_environment_a_file_a_flag_and_a_program(
     alias, monkeypatch, tmp_path

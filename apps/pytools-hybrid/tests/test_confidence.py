@@ -4,8 +4,15 @@ import asyncio
 
 import pytest
 from pytools_hybrid import MatchType, SearchMode, ToolFilter, ToolSearch
+from pytools_hybrid.search import calibration_of
 from toolembed import StaticEmbedder
-from toolrank import EXACT_CONFIDENCE, RECOMMENDED_CONFIDENCE
+from toolrank import (
+    EXACT_CONFIDENCE,
+    RECOMMENDED_CONFIDENCE,
+    Calibration,
+    Evidence,
+    confidence,
+)
 
 CLEAR = {
     "merge several PDF documents into one file": "mcptools:pdf:merge_pdfs",
@@ -32,9 +39,10 @@ DOUBT = "none of these may do this; they are only the nearest"
 def ask(settings, toolbox):
     """Search for each of some texts; return the responses."""
 
-    def search_all(texts, **values):
+    def search_all(texts, model="static", **values):
         async def main():
-            async with ToolSearch(toolbox, settings(), refresh=False) as search:
+            with_model = settings(embedding_model=model)
+            async with ToolSearch(toolbox, with_model, refresh=False) as search:
                 await search.index.refresh()
                 await search.index.embed_pending()
                 return [await search.search(text, **values) for text in texts]
@@ -55,6 +63,18 @@ def answers(ask):
         }
 
     return search_all
+
+
+@pytest.mark.parametrize("model", ["static", "accurate"])
+def test_meaning_is_worth_what_it_is_for_the_model_that_answers(ask, model):
+    (response,) = ask(UNANSWERABLE[:1], model=model, mode=SearchMode.VECTOR)
+    (found,) = response.tools[0].contributions
+    contrast = Evidence(contrast=found.score - max(found.rivals, 0.0))
+
+    assert response.model.startswith(f"{model}:")
+    calibration = calibration_of(response.model)
+    assert response.tools[0].confidence == confidence(contrast, calibration=calibration)
+    assert (calibration == Calibration()) == (model == "static")
 
 
 @pytest.mark.parametrize("mode", SearchMode)

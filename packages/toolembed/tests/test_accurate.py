@@ -12,8 +12,8 @@ from toolembed import (
     FailureKind,
     StaticEmbedder,
     create_embedder,
-    has_accurate_weights,
 )
+from toolembed.providers import has_accurate_weights
 from toolembed.testing import check_embedder
 
 

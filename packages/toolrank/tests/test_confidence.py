@@ -1,6 +1,7 @@
 """Confidence: a logistic model of what speaks for a hit."""
 
 import math
+from operator import mul
 
 import pytest
 from hypothesis import given
@@ -8,42 +9,46 @@ from hypothesis import strategies as st
 from toolrank import (
     EXACT_CONFIDENCE,
     RECOMMENDED_CONFIDENCE,
+    Calibration,
     Content,
     Evidence,
     Query,
     confidence,
     lexical_strength,
 )
-from toolrank._confidence import _MODELS
+from toolrank._confidence import _LIKENESS, _WORDS
 
 from .lexical import bm25
 
 features = st.none() | st.floats(-1e6, 1e6)
 
 
-def judged(features, **values):
-    intercept, coefficients = _MODELS[frozenset(features)]
-    return 1 / (1 + math.exp(-intercept - sum(coefficients[it] * values[it] for it in features)))
+def judged(model, *values):
+    intercept, *coefficients = model
+    return 1 / (1 + math.exp(-intercept - sum(map(mul, coefficients, values))))
 
 
 def test_words_are_judged_by_the_share_covered_by_how_many_there_are_and_by_the_name():
-    values = {"coverage": 0.7, "terms": math.log(1 + 4), "named": 0.5}
     given = Evidence(coverage=0.7, terms=4, named=0.5)
-    assert confidence(given) == pytest.approx(judged(values, **values))
+    assert confidence(given) == pytest.approx(judged(_WORDS, 0.7, math.log(1 + 4), 0.5))
 
 
 def test_the_score_of_words_judges_where_no_coverage_is_told():
-    assert confidence(Evidence(strength=0.7)) == pytest.approx(judged(["strength"], strength=0.7))
+    assert confidence(Evidence(strength=0.7)) == pytest.approx(judged(_LIKENESS, 0.7))
 
 
-def test_vectors_are_judged_by_their_contrast():
-    assert confidence(Evidence(contrast=0.2)) == pytest.approx(judged(["contrast"], contrast=0.2))
+@pytest.mark.parametrize(
+    "calibration", [Calibration(), Calibration(alone=(-1, 9), with_words=(-3, 3, 1, 9))]
+)
+def test_vectors_are_judged_by_their_contrast_and_by_what_their_model_is_worth(calibration):
+    alone, both = Evidence(contrast=0.2), Evidence(coverage=0.7, terms=4, contrast=0.2)
 
-
-def test_words_and_vectors_are_judged_together():
-    values = {"coverage": 0.7, "terms": math.log(1 + 4), "contrast": 0.2}
-    given = Evidence(coverage=0.7, terms=4, contrast=0.2)
-    assert confidence(given) == pytest.approx(judged(values, **values))
+    assert confidence(alone, calibration=calibration) == pytest.approx(
+        judged(calibration.alone, 0.2)
+    )
+    assert confidence(both, calibration=calibration) == pytest.approx(
+        judged(calibration.with_words, 0.7, math.log(1 + 4), 0.2)
+    )
 
 
 def test_a_pasted_document_is_no_surer_an_answer_than_a_long_request():
@@ -53,7 +58,8 @@ def test_a_pasted_document_is_no_surer_an_answer_than_a_long_request():
 
 
 def test_every_feature_speaks_for_a_hit():
-    assert all(value > 0 for _, model in _MODELS.values() for value in model.values())
+    models = _WORDS, _LIKENESS, Calibration().alone, Calibration().with_words
+    assert all(value > 0 for model in models for value in model[1:])
 
 
 @pytest.mark.parametrize("evidence", [Evidence(), Evidence(strength=math.nan)])

@@ -5,8 +5,8 @@ A name becomes an embedder, and whatever has texts without a vector is embedded 
     embedder = create_embedder("static")
     await embed_pending(store, embedder, limits=embedder.limits)
 
-Embedders: `create_embedder`, `StaticEmbedder`, `AccurateEmbedder` (`has_accurate_weights`),
-`stand_in`; the `Embedder` protocol, and `LimitedEmbedder` for one that has `EmbeddingLimits`.
+Embedders: `create_embedder`, `StaticEmbedder`, `AccurateEmbedder`, `stand_in`;
+the `Embedder` protocol, and `LimitedEmbedder` for one that has `EmbeddingLimits`.
 `toolembed.testing.check_embedder` checks one,
 `toolembed.pydantic_ai` has the offline model for pydantic-ai's own `Embedder`.
 Embedding a store: `embed_pending`, `EmbeddingReport`, `RefusedText`; what it asks of a store,
@@ -32,7 +32,7 @@ from toolembed.errors import (
 )
 
 if TYPE_CHECKING:
-    from toolembed._accurate import AccurateEmbedder, has_accurate_weights
+    from toolembed._accurate import AccurateEmbedder
     from toolembed._backoff import Backoff, CircuitBreaker
     from toolembed._create import create_embedder, stand_in
     from toolembed._downloads import DownloadedModel, download_model, downloaded_models
@@ -84,7 +84,6 @@ __all__ = [
     "download_model",
     "downloaded_models",
     "embed_pending",
-    "has_accurate_weights",
     "ollama_address",
     "stand_in",
     "without_keys",
@@ -93,7 +92,7 @@ __all__ = [
 _HOMES = {
     name: module
     for module, names in {
-        "_accurate": "AccurateEmbedder has_accurate_weights",
+        "_accurate": "AccurateEmbedder",
         "_backoff": "Backoff CircuitBreaker",
         "_create": "create_embedder stand_in",
         "_downloads": "DownloadedModel download_model downloaded_models",

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import threading
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from toolembed._static import DIMENSIONS as STATIC_DIMENSIONS
 from toolembed._static import StaticEmbedder
 from toolembed.errors import EmbeddingError, FailureKind
 from toolembed.protocols import EmbeddingLimits
-from toolembed.providers import ACCURATE, Remedies
+from toolembed.providers import ACCURATE, ACCURATE_WEIGHTS, Remedies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 
     from toolembed._transformer import Transformer
 
-__all__ = ["AccurateEmbedder", "has_accurate_weights"]
+__all__ = ["AccurateEmbedder"]
 
-_PACKAGE = "toolembed_accurate"
 _VERSION = f"{ACCURATE}:1"
 _WIDTH = 384
 # Of a cosine of both, what the transformer's counts; chosen on development sets (decision 23).
@@ -33,11 +31,6 @@ _SHARE = 0.7
 # A fifth of a second of one core: what a kill costs, and what a search may have to wait for.
 _LIMITS = EmbeddingLimits(texts_per_request=16)
 _REMEDIES = Remedies()
-
-
-def has_accurate_weights() -> bool:
-    """Return whether the package of the accurate model's weights is installed."""
-    return find_spec(_PACKAGE) is not None
 
 
 class AccurateEmbedder:
@@ -53,6 +46,10 @@ class AccurateEmbedder:
         weights: Weights of one's own, as benchmarks/quality/train makes them; None for ours.
         remedies: What its errors tell people to do.
 
+    Attributes:
+        static: The embedder of the static part. Its vectors are there a hundred times sooner, and
+            can serve until these are.
+
     Raises:
         EmbeddingError: (on first use) The weights are not installed, or are not the ones expected.
         OSError: `weights` cannot be read.
@@ -62,7 +59,7 @@ class AccurateEmbedder:
         self._given = None if weights is None else weights.read_bytes()
         self._remedies = remedies
         self._lock = threading.Lock()
-        self._static = StaticEmbedder()
+        self.static: StaticEmbedder = StaticEmbedder()
 
     @property
     def model_id(self) -> str:
@@ -91,11 +88,11 @@ class AccurateEmbedder:
 
     def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that will be searched for: one list of 640 floats for each."""
-        return self._joined(texts, self._static.encode_documents(texts))
+        return self._joined(texts, self.static.encode_documents(texts))
 
     def encode_queries(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts that search: one list of 640 floats for each."""
-        return self._joined(texts, self._static.encode_queries(texts))
+        return self._joined(texts, self.static.encode_queries(texts))
 
     def _joined(self, texts: Sequence[str], static: list[list[float]]) -> list[list[float]]:
         if not texts:
@@ -118,7 +115,7 @@ class AccurateEmbedder:
             weights = _installed() if self._given is None else self._given
             transformer = Transformer(weights)
         except ModuleNotFoundError as error:
-            if error.name != _PACKAGE:
+            if error.name != ACCURATE_WEIGHTS:
                 raise self._failure(f"{error}; reinstall it") from error
             what = f"its weights are not installed; {self._remedies.to_install(ACCURATE)}"
             raise self._failure(what) from error

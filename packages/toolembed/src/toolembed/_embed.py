@@ -59,6 +59,7 @@ async def embed_pending(
     retry: Backoff = _DEFAULT_RETRY,
     progress: Callable[[int, int], object] | None = None,
     first: Set[str] = frozenset(),
+    at_most: int | None = None,
     lease_poll: float = 0.25,
 ) -> EmbeddingReport:
     """Embed every text that has no vector of this model yet.
@@ -82,6 +83,7 @@ async def embed_pending(
         progress: Called with the number of texts embedded so far, and of all that are to be.
         first: Hashes of texts that go before the others. It is read before each request, so that
             what is added while this runs is embedded next.
+        at_most: How many texts to embed, and then no other process is waited for; None for all.
         lease_poll: Seconds between two tries to get the lease.
 
     Returns:
@@ -102,15 +104,17 @@ async def embed_pending(
     turn = _Turn(index, f"embed-{model_id}")
     try:
         # Looked at only when it is this process's turn: what was pending before may be done.
-        if await turn.got(lambda: bool(look(1)), poll=lease_poll):
+        poll = None if at_most is not None else lease_poll
+        if await turn.got(lambda: bool(look(1)), poll=poll):
             page = max(_PAGE_TEXTS, limits.texts_per_request * limits.concurrency)
             page -= page % limits.texts_per_request
+            page = page if at_most is None else min(page, at_most)
             texts = await finish_in_thread(look, page)
             if texts and progress is not None:
                 requests.report_to(progress, await finish_in_thread(index.count_pending, model_id))
             while texts:
                 await requests.embed(texts)
-                if len(texts) < page:
+                if len(texts) < page or at_most is not None:
                     # All there were; what comes meanwhile is for whoever brings it.
                     break
                 previous, texts = texts, await finish_in_thread(look, page)
@@ -137,12 +141,16 @@ class _Turn:
         self._lease: WorkLease | None = None
         self._held = False
 
-    async def got(self, is_needed: Callable[[], bool], *, poll: float) -> bool:
-        """Wait until it is this process's turn, or until nothing is left to do."""
+    async def got(self, is_needed: Callable[[], bool], *, poll: float | None) -> bool:
+        """Wait until it is this process's turn, or until nothing is left to do.
+
+        Without `poll`, the seconds between two looks, it is this process's turn now or not at all.
+        """
         asked = 0
         # Noted in the thread that gets it: a cancellation must not lose a lease just got.
         while not await finish_in_thread(self._ask):
-            if asked % _ASKS_PER_LOOK == 0 and not await finish_in_thread(is_needed):
+            is_time = asked % _ASKS_PER_LOOK == 0
+            if poll is None or (is_time and not await finish_in_thread(is_needed)):
                 return False
             asked += 1
             await asyncio.sleep(poll)

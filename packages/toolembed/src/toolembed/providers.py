@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACCURATE",
+    "ACCURATE_WEIGHTS",
     "OFFLINE",
     "PROVIDERS",
     "TEST_MODEL",
@@ -27,6 +28,7 @@ __all__ = [
     "check_provider",
     "current_name",
     "did_you_mean",
+    "has_accurate_weights",
     "has_pydantic_ai",
     "is_provider",
     "limits_of",
@@ -38,6 +40,9 @@ OFFLINE = "static"
 
 ACCURATE = "accurate"
 """The model whose weights come with the extra of this name; it works offline, too."""
+
+ACCURATE_WEIGHTS = "toolembed_accurate"
+"""The package that they are in."""
 
 TEST_MODEL = "test"
 """pydantic-ai's own model for tests."""
@@ -289,6 +294,11 @@ def limits_of(model_id: str, *, requests_per_minute: float | None = None) -> Emb
 def has_pydantic_ai() -> bool:
     """Return whether pydantic-ai is installed; it is not imported for that."""
     return find_spec("pydantic_ai") is not None
+
+
+def has_accurate_weights() -> bool:
+    """Return whether the weights of the accurate model are installed; nothing is loaded."""
+    return find_spec(ACCURATE_WEIGHTS) is not None
 
 
 def is_provider(name: str) -> bool:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from toolrank._confidence import (
         EXACT_CONFIDENCE,
         RECOMMENDED_CONFIDENCE,
+        Calibration,
         Evidence,
         confidence,
         lexical_strength,
@@ -102,6 +103,7 @@ __all__ = [
     "VERB_PENALTY",
     "BM25Retriever",
     "ByteMatrix",
+    "Calibration",
     "Candidate",
     "Channel",
     "Connection",
@@ -161,8 +163,8 @@ _HOMES = {
     for module, names in {
         "_bm25": "BM25Retriever",
         "_byte_matrix": "ByteMatrix",
-        "_confidence": "EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Evidence confidence "
-        "lexical_strength",
+        "_confidence": "EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Calibration Evidence "
+        "confidence lexical_strength",
         "_duplicates": "Fingerprint group_duplicates",
         "_full_text": "FullTextTable",
         "_fusion": "PART_DEPTH FusedScores Fusion linear_fusion reciprocal_rank_fusion",

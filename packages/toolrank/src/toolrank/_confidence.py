@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
+from operator import mul
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from toolrank._terms import TermStatistics
 
@@ -49,47 +49,67 @@ class Evidence:
     is_exact: bool = False
 
 
-# The intercept and the coefficients for each set of features, as printed by
-# benchmarks/quality/fit_confidence.py.
-_MODELS: Mapping[frozenset[str], tuple[float, Mapping[str, float]]] = MappingProxyType(
-    {
-        frozenset({"coverage", "terms", "named"}): (
-            -3.33,
-            {"coverage": 3.73, "terms": 1.25, "named": 1.18},
-        ),
-        frozenset({"strength"}): (-1.68, {"strength": 3.47}),
-        frozenset({"contrast"}): (-1.92, {"contrast": 11.67}),
-        frozenset({"coverage", "terms", "contrast"}): (
-            -5.23,
-            {"coverage": 3.4, "terms": 1.51, "contrast": 11.19},
-        ),
-    }
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What the vectors of a model say of a hit: the coefficients of two logistic models.
+
+    The defaults are those of toolembed's static vectors. Cosines of another model are spread
+    differently: benchmarks/quality/fit_confidence.py fits these to it.
+
+    Attributes:
+        alone: The intercept and the coefficient of `contrast`, where only vectors were searched.
+        with_words: The intercept and the coefficients of `coverage`, `terms` and `contrast`.
+    """
+
+    alone: tuple[float, float] = (-1.92, 11.67)
+    with_words: tuple[float, float, float, float] = (-5.23, 3.4, 1.51, 11.19)
 
 
-def confidence(evidence: Evidence) -> float:
+_STATIC = Calibration()
+# Those of words, of `coverage`, `terms` and `named`, and of likeness alone.
+_WORDS = (-3.33, 3.73, 1.25, 1.18)
+_LIKENESS = (-1.68, 3.47)
+
+
+def confidence(evidence: Evidence, *, calibration: Calibration = _STATIC) -> float:
     """Return the probability that a hit answers the request, in [0, 1].
 
     A logistic model of the evidence, one for words alone, one for vectors alone and one for
     both, so that a threshold means about the same for each of them. Without any evidence it is 0.
+
+    Args:
+        evidence: What speaks for the hit.
+        calibration: What the vectors say that its contrast is of.
     """
     if evidence.is_exact:
         return EXACT_CONFIDENCE
-    features = {
-        name: value
-        for name in ("coverage", "strength", "contrast")
-        if (value := getattr(evidence, name)) is not None and math.isfinite(value)
-    }
-    if "coverage" in features:
-        features["terms"] = math.log1p(min(max(evidence.terms, 0), _MOST_TERMS))
-        if "contrast" not in features:
-            features["named"] = min(max(evidence.named, 0.0), 1.0)
-    if frozenset(features) not in _MODELS:
-        return 0.0
-    intercept, coefficients = _MODELS[frozenset(features)]
-    logit = intercept + sum(coefficients[name] * value for name, value in features.items())
+    coverage, strength, contrast = map(
+        _known, (evidence.coverage, evidence.strength, evidence.contrast)
+    )
+    terms = math.log1p(min(max(evidence.terms, 0), _MOST_TERMS))
+    match coverage, strength, contrast:
+        case float(), None, None:
+            named = min(max(evidence.named, 0.0), 1.0)
+            logit = _logit(_WORDS, coverage, terms, named)
+        case float(), None, float():
+            logit = _logit(calibration.with_words, coverage, terms, contrast)
+        case None, None, float():
+            logit = _logit(calibration.alone, contrast)
+        case None, float(), None:
+            logit = _logit(_LIKENESS, strength)
+        case _:
+            return 0.0
     # Beyond these there is nothing to tell, and exp() would overflow.
     return min(EXACT_CONFIDENCE, 1 / (1 + math.exp(-min(max(logit, -30.0), 30.0))))
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _logit(model: Sequence[float], *features: float) -> float:
+    intercept, *coefficients = model
+    return intercept + math.fsum(map(mul, coefficients, features))
 
 
 def lexical_strength(score: float, statistics: Sequence[TermStatistics]) -> float:

@@ -55,7 +55,8 @@ def evaluate(
             "--model",
             "--embedding-model",
             help="The embedding model, as for search; several can be given, and are compared. "
-            "[env: PYTOOLS_EMBEDDING_MODEL; default: static]",
+            "[env: PYTOOLS_EMBEDDING_MODEL; default: "
+            "accurate if it is installed, else static]",
         ),
     ] = None,
     mode: Annotated[

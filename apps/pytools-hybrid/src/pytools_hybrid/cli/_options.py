@@ -40,7 +40,8 @@ Model = Annotated[
         "--model",
         metavar="MODEL",
         help="'static' or 'accurate' (offline), 'none', or a pydantic-ai model such as "
-        "'openai:text-embedding-3-small'. [env: PYTOOLS_EMBEDDING_MODEL; default: static]",
+        "'openai:text-embedding-3-small'. [env: PYTOOLS_EMBEDDING_MODEL; default: accurate if it "
+        "is installed, else static]",
     ),
 ]
 

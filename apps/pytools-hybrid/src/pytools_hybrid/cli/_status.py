@@ -80,6 +80,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         usage = await tools.index.statistics()
         tuning, _ = await asyncio.to_thread(tools.tuning.current)
         is_tuned = tuning is not None and tuning.model_id == probe.model
+        sooner = tools.index.vectors.sooner
+        is_taking_over = sooner is not None and probe.model == sooner.model_id
     model = settings.embedding_model
     notes = (*await _limit_notes(settings, roots), *probe.notes)
     values = {
@@ -113,6 +115,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         rows.append(("model", "none: words only"))
     else:
         share = f"{coverage.vectors} of {coverage.tools} tools have vectors"
+        if is_taking_over:
+            share += ", which answer once all have; pytools-hybrid index embeds the rest"
         used = f"{probe.model} and words" if probe.model else "words alone"
         rows += [("model", f"{model}: {share}"), ("searched by", used)]
     if is_tuned:

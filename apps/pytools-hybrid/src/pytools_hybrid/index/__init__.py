@@ -10,7 +10,7 @@ from pytools_hybrid.index._capabilities import (
     read_text,
 )
 from pytools_hybrid.index._catch_up import CatchUp, IndexState
-from pytools_hybrid.index._embed import configured_embedder
+from pytools_hybrid.index._embed import configured_embedder, sooner_than
 from pytools_hybrid.index._follow import Follower
 from pytools_hybrid.index._index import Index
 from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
@@ -47,4 +47,5 @@ __all__ = [
     "refresh",
     "scan_roots",
     "set_aside_incumbent",
+    "sooner_than",
 ]

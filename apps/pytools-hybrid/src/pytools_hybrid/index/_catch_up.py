@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index._sync import SYNC_ERRORS
@@ -66,6 +66,7 @@ async def catch_up(
     *,
     patience: float | None = None,
     trusts_stamps: bool = True,
+    at_once: bool = False,
     progress: Callable[[str, int, int | None], object] | None = None,
 ) -> CatchUp:
     """Scan the files, then embed new texts; failures are returned, not raised.
@@ -75,6 +76,7 @@ async def catch_up(
         vectors: What embeds; None leaves that.
         patience: How many seconds to wait for a model without any new vector.
         trusts_stamps: Whether to skip files with unchanged size and times.
+        at_once: As for `VectorWork.embed`.
         progress: Called with what is being done, how much of it is done, and of how much if that
             is known; from any thread.
     """
@@ -83,7 +85,7 @@ async def catch_up(
         report, files_error = await _look_at_files(sync, trusts_stamps, progress)
     embedded, vectors_error = 0, None
     if vectors is not None:
-        embedded, vectors_error = await _embed(vectors, patience, progress)
+        embedded, vectors_error = await _embed(vectors, patience, at_once, progress)
     return CatchUp(
         report=report, embedded=embedded, files_error=files_error, vectors_error=vectors_error
     )
@@ -110,6 +112,7 @@ async def _look_at_files(
 async def _embed(
     vectors: VectorWork,
     patience: float | None,
+    at_once: bool,
     progress: Callable[[str, int, int | None], object] | None,
 ) -> tuple[int, Exception | None]:
     loop = asyncio.get_running_loop()
@@ -126,12 +129,12 @@ async def _embed(
 
     try:
         async with limit:
-            return await vectors.embed(note), None
+            return await vectors.embed(note, at_once=at_once), None
     except Exception as error:  # noqa: BLE001 - a model may fail with anything
         return embedded, None if limit.expired() else error
 
 
-async def stop(task: asyncio.Task[None]) -> None:
+async def stop(task: asyncio.Task[Any]) -> None:
     """Cancel some work, and wait until it has ended, also when the caller is cancelled."""
     task.cancel()
     cancelled: asyncio.CancelledError | None = None

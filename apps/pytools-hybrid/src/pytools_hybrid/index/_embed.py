@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
-from toolembed import DimensionsError, create_embedder, embed_pending
+from toolembed import AccurateEmbedder, DimensionsError, create_embedder, embed_pending
 from toolindex import DamagedDatabaseError, ToolIndexError, VectorError
 
 from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection
 
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder, LimitedEmbedder, StaticEmbedder
     from toolindex import Coverage, ToolStore
 
     from pytools_hybrid.index._sync import TreeSync
     from pytools_hybrid.settings import Settings
 
-__all__ = ["VectorWork", "configured_embedder"]
+__all__ = ["VectorWork", "configured_embedder", "sooner_than"]
 
 _log = logging.getLogger("pytools_hybrid")
 
 _PROBE = "tool"
+# A tenth of a second of the accurate model: a search can wait for that.
+_FEW = 8
 
 
 def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
@@ -38,6 +41,14 @@ def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
     )
 
 
+def sooner_than(embedder: Embedder | None) -> StaticEmbedder | None:
+    """Return the embedder whose vectors answer until another has embedded all tools, if any.
+
+    At no moment is a search worse for a model that finds more and takes longer.
+    """
+    return embedder.static if isinstance(embedder, AccurateEmbedder) else None
+
+
 class VectorWork:
     """Embeds what a model has not embedded yet.
 
@@ -47,11 +58,15 @@ class VectorWork:
         sync: What repairs a store that turns out to be damaged.
 
     Attributes:
+        sooner: The model whose vectors answer until all tools have one of the wanted model.
+        embedded_sooner: Set when that one has embedded all tools.
         failure: Why some tools have no vector, or an empty string.
         is_done: Whether all texts have their vectors; otherwise some are asked for later.
     """
 
     def __init__(self, store: ToolStore, embedder: LimitedEmbedder | None, sync: TreeSync) -> None:
+        self.sooner: StaticEmbedder | None = sooner_than(embedder)
+        self.embedded_sooner: asyncio.Event = asyncio.Event()
         self.failure: str = ""
         self.is_done: bool = True
         self._store = store
@@ -62,27 +77,62 @@ class VectorWork:
         self._dimensions: int | None = None
         self._had_refused = True
 
-    async def embed(self, progress: Callable[[int, int], object] | None = None) -> int:
+    async def embed(
+        self,
+        progress: Callable[[int, int], object] | None = None,
+        *,
+        at_once: bool = False,
+    ) -> int:
         """Embed what is new, storing each batch as it comes; `ToolSearch.embed_pending` says more.
+
+        Args:
+            progress: As for `ToolSearch.embed_pending`.
+            at_once: Whether a search waits for it. Where another model answers sooner, the wanted
+                one then embeds only a few tools, and those of the other are counted.
 
         Raises:
             EmbeddingError: The model returned no vectors; earlier ones are stored.
             ToolIndexError: Its vectors cannot be stored.
         """
+        sooner = await self.embed_sooner()
         embedder = self._embedder
         if embedder is None or self._store.read_only:
             return 0
+        at_most = _FEW if at_once and self.sooner is not None else None
         async with self._lock:
+            embedded = await self._repairing(
+                partial(self._embed, embedder, progress, at_most=at_most)
+            )
+        return embedded if at_most is None else sooner
+
+    async def embed_sooner(self) -> int:
+        """Embed what is new with the model that answers sooner, if there is one; count it.
+
+        Raises:
+            EmbeddingError: As for `embed`.
+            ToolIndexError: As for `embed`.
+        """
+        if self.sooner is None or self._store.read_only:
+            return 0
+        embedded = await self._repairing(partial(self._embed_sooner, self.sooner))
+        self.embedded_sooner.set()
+        return embedded
+
+    async def _repairing(self, embed: Callable[[], Awaitable[int]]) -> int:
+        try:
             try:
-                try:
-                    return await self._embed(embedder, progress)
-                except DamagedDatabaseError:
-                    await self._sync.mend()
-                    await self._sync.refresh()
-                    return await self._embed(embedder, progress)
-            except Exception as error:
-                self.failure = str(error)
-                raise
+                return await embed()
+            except DamagedDatabaseError:
+                await self._sync.mend()
+                await self._sync.refresh()
+                return await embed()
+        except Exception as error:
+            self.failure = str(error)
+            raise
+
+    async def _embed_sooner(self, embedder: StaticEmbedder) -> int:
+        await asyncio.to_thread(self._store.use_model, embedder.model_id)
+        return (await embed_pending(self._store, embedder, limits=embedder.limits)).embedded
 
     async def _prune(self) -> None:
         """Delete vectors that the last changes left unused: a busy server has no quiet hour."""
@@ -144,7 +194,11 @@ class VectorWork:
         return dict(await asyncio.to_thread(self._store.refused, self._embedder.model_id))
 
     async def _embed(
-        self, embedder: LimitedEmbedder, progress: Callable[[int, int], object] | None
+        self,
+        embedder: LimitedEmbedder,
+        progress: Callable[[int, int], object] | None,
+        *,
+        at_most: int | None,
     ) -> int:
         embedded = 0
         for is_last in (False, False, True):
@@ -157,6 +211,7 @@ class VectorWork:
                     limits=embedder.limits,
                     progress=progress,
                     first=self._wanted,
+                    at_most=at_most,
                 )
             except (DimensionsError, VectorError):
                 # Another length than that of the batch before: then all texts are pending.
@@ -166,6 +221,8 @@ class VectorWork:
             embedded += report.embedded
             if embedder.dimensions == before:
                 break
+        if at_most is not None:
+            return embedded
         self._wanted.clear()
         await self._prune()
         refused = await self.refused()

@@ -13,6 +13,7 @@ from toolembed import Backoff, EmbeddingError, FailureKind
 from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import IndexNotReadyError, innermost
+from pytools_hybrid.index._catch_up import stop
 from pytools_hybrid.index._sync import SYNC_ERRORS
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ class Follower:
             # What is embedded during the first look is not all there is to embed.
             is_all = self._synced.is_set()
             try:
-                await self._index.embed_pending()
+                await self._embed(is_all=is_all)
                 failures, told = 0, ""
                 delay = None if self._index.has_all_vectors else _REFUSED_SECONDS
             except Exception as error:  # noqa: BLE001 - a model may fail with anything
@@ -292,6 +293,32 @@ class Follower:
             if is_all:
                 self._embedded.set()
 
+    async def _embed(self, *, is_all: bool) -> None:
+        vectors, changed = self._index.vectors, self._index.sync.changed
+        if vectors.sooner is None:
+            await vectors.embed()
+            return
+        await vectors.embed_sooner()
+        if is_all:
+            self._embedded.set()
+        work, is_news = asyncio.create_task(vectors.embed()), False
+        try:
+            while not work.done():
+                news = asyncio.create_task(_wait_for(changed))
+                await asyncio.wait({work, news}, return_when=asyncio.FIRST_COMPLETED)
+                await stop(news)
+                if changed.is_set() and not work.done():
+                    changed.clear()
+                    self.refreshed.set()
+                    is_news = True
+                    await vectors.embed_sooner()
+            await work
+        finally:
+            await stop(work)
+        if is_news:
+            # It may have come too late for the wanted model.
+            changed.set()
+
     async def _tidy(self) -> None:
         """Now and then, when nothing else is likely to be done."""
         await asyncio.sleep(_TIDY_AFTER)
@@ -301,6 +328,10 @@ class Follower:
             except ToolIndexError as error:
                 _log.info("the index could not be tidied: %s", error)
             await asyncio.sleep(_TIDY_EVERY)
+
+
+async def _wait_for(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 def _is_news(report: SyncReport) -> bool:

@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolindex import ToolFilter, ToolIndexError, remove_index
 
@@ -164,7 +164,10 @@ class Index:
         if error := (await catch_up(self.sync, None)).error:
             _log.warning("the index could not be brought up to date: %s", error)
         embedding = self._background = asyncio.create_task(self._embed_in_background())
-        await asyncio.wait({embedding}, timeout=_ENTERING_SECONDS)
+        enough = asyncio.create_task(self.vectors.embedded_sooner.wait())
+        both: set[asyncio.Task[Any]] = {embedding, enough}
+        await asyncio.wait(both, timeout=_ENTERING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        enough.cancel()
         return embedding
 
     async def _embed_in_background(self) -> None:
@@ -261,7 +264,9 @@ class Index:
 
         Args:
             vectors: Whether anything is embedded.
-            patience: How many seconds to wait for the model without any new vector.
+            patience: How many seconds to wait for the model without any new vector; None for a
+                caller who wants all vectors. With it somebody waits for an answer: where another
+                model answers sooner, that one embeds all that is new, and the wanted one a few.
             trusts_stamps: As for `refresh`.
             progress: Called with what is being done, how much of it is done, and of how much if
                 that is known; from any thread.
@@ -270,6 +275,7 @@ class Index:
             self.sync,
             self.vectors if vectors else None,
             patience=patience,
+            at_once=patience is not None,
             trusts_stamps=trusts_stamps,
             progress=progress,
         )
@@ -414,8 +420,8 @@ class Index:
         """
         if self.store.read_only:
             return
-        if self.embedder is not None:
-            await asyncio.to_thread(self.store.use_model, self.embedder.model_id)
+        for used in filter(None, (self.vectors.sooner, self.embedder)):
+            await asyncio.to_thread(self.store.use_model, used.model_id)
         await asyncio.to_thread(self.store.prune)
         usage = self.store.usage
         if self.settings.usage_log:

@@ -1,5 +1,6 @@
 """Searching an index: from a request to ranked tools, with reasons."""
 
+from pytools_hybrid.search._confidence import calibration_of
 from pytools_hybrid.search._describe import DetailLevel, ToolDescription, short
 from pytools_hybrid.search._engine import Searcher
 from pytools_hybrid.search._explain import ChannelScore, Placement, breakdown, reason
@@ -52,6 +53,7 @@ __all__ = [
     "Tuning",
     "TuningFile",
     "breakdown",
+    "calibration_of",
     "check_categories",
     "cut_query",
     "hybrid_ranker",

@@ -7,7 +7,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolrank import Evidence, Fingerprint, confidence, name_key, name_share, query_terms
+from toolembed.providers import ACCURATE
+from toolrank import (
+    Calibration,
+    Evidence,
+    Fingerprint,
+    confidence,
+    name_key,
+    name_share,
+    query_terms,
+)
 
 from pytools_hybrid.search._types import MatchType
 
@@ -20,6 +29,13 @@ if TYPE_CHECKING:
 # "Get details" says too little to tell that two tools are the same.
 _TELLING_WORDS = 5
 _WORD = re.compile(r"[^\W_]+")
+_DEFAULT = Calibration()
+_ACCURATE = Calibration(alone=(-1.27, 10.83), with_words=(-3.75, 3.16, 0.99, 9.6))
+
+
+def calibration_of(model_id: str) -> Calibration:
+    """Return what the vectors of a model say; those of one that was not fitted, as the default."""
+    return _ACCURATE if model_id.partition(":")[0] == ACCURATE else _DEFAULT
 
 
 def fingerprints(entries: Mapping[str, ToolEntry]) -> Callable[[str], Fingerprint | None]:
@@ -68,7 +84,12 @@ class _Asked:
 
 
 def confidences(
-    hits: Sequence[RankedHit], query: Query, channels: Set[str], reader: StoreReader
+    hits: Sequence[RankedHit],
+    query: Query,
+    channels: Set[str],
+    reader: StoreReader,
+    *,
+    model_id: str,
 ) -> list[float]:
     """Return the confidence in each hit as an answer to the request, or to the part it answers.
 
@@ -78,7 +99,9 @@ def confidences(
         channels: The channels that ran; one that did not give a hit says that it is far off,
             unless it could not judge it.
         reader: The state of the store that was searched.
+        model_id: The model whose vectors were searched, or an empty string.
     """
+    calibration = calibration_of(model_id)
     of_parts: list[list[str]] = [[] for _ in query.parts]
     for hit in hits:
         if hit.explanation is not None and hit.explanation.part is not None:
@@ -89,7 +112,7 @@ def confidences(
             (query, *query.parts), ([hit.id for hit in hits], *of_parts), strict=True
         )
     ]
-    return [_confidence(hit, channels, asked) for hit in hits]
+    return [_confidence(hit, channels, asked, calibration) for hit in hits]
 
 
 def match_type(hit: RankedHit) -> MatchType:
@@ -105,7 +128,9 @@ def match_type(hit: RankedHit) -> MatchType:
     return MatchType.MEANING
 
 
-def _confidence(hit: RankedHit, channels: Set[str], asked: Sequence[_Asked]) -> float:
+def _confidence(
+    hit: RankedHit, channels: Set[str], asked: Sequence[_Asked], calibration: Calibration
+) -> float:
     explanation = hit.explanation
     is_exact = explanation is not None and explanation.pinned
     if explanation is not None:
@@ -126,7 +151,8 @@ def _confidence(hit: RankedHit, channels: Set[str], asked: Sequence[_Asked]) -> 
                 strength=None if words.scale is None else _strength(contributions, words.scale),
                 contrast=_contrast(contributions) if has_meaning else None,
                 is_exact=is_exact,
-            )
+            ),
+            calibration=calibration,
         )
         for contributions, words in given
     )

@@ -222,7 +222,8 @@ class Searcher:
                 break
             depth *= 4
         ran = {channel.retriever.name for channel in channels}
-        sureness = confidences(distinct, query, ran, reader)
+        model_id = "" if vector is None else vector.model_id
+        sureness = confidences(distinct, query, ran, reader, model_id=model_id)
         # The best fused score is 1 for every request, so alone it only orders an answer.
         unit = sureness[0] / distinct[0].score if distinct and distinct[0].score else 0.0
         found = (

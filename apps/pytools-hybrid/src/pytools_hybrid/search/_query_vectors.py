@@ -16,6 +16,7 @@ from toolembed import Backoff, CircuitBreaker, EmbeddingError, FailureKind, Stat
 from toolindex import ToolIndexError, VectorError, check_dimensions
 from toolrank import query_terms, split_request
 
+from pytools_hybrid.index import sooner_than
 from pytools_hybrid.search._types import QueryVector, SearchMode
 from pytools_hybrid.settings import REMEDIES
 
@@ -229,6 +230,7 @@ class Answering:
         # Of many at once, two after two end earlier than all of them together: they share one
         # interpreter, and while one of the two waits for the database the other computes.
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._sooner = sooner_than(embedder)
         self._queries: dict[str, QueryEmbedder] = {}
         self._stand_ins: dict[str, Embedder | None] = {}
 
@@ -248,10 +250,12 @@ class Answering:
             is_missed = request.mode is SearchMode.VECTOR
             why = "vectors are turned off: embedding model 'none'" if is_missed else ""
             return await self._looked_up(request, None, why, None)
+        if not self.searcher.uses_vectors(request.mode):
+            return await self._looked_up(request, None, "", wanted)
+        if self._sooner is not None:
+            return await self._answered_at_once(request, wanted, self._sooner, failure)
         vector, why = await self._vector(request, wanted)
-        uses_vectors = self.searcher.uses_vectors(request.mode)
-        told = why or (failure if uses_vectors else "")
-        response = await self._looked_up(request, vector, told, wanted)
+        response = await self._looked_up(request, vector, why or failure, wanted)
         if response.misfit and vector is not None:
             # Neither remembered nor kept: the model may give the right one the next time.
             for text in (vector.text, *(part for part, _ in vector.parts)):
@@ -267,6 +271,27 @@ class Answering:
                 return replace(instead, unembedded=response.unembedded)
         return response
 
+    async def _answered_at_once(
+        self, request: SearchRequest, wanted: Embedder, sooner: Embedder, failure: str
+    ) -> SearchResponse:
+        """Answer with the wanted model if all tools have its vectors, else with the other one."""
+        if await asyncio.to_thread(self._has_all, wanted.model_id):
+            vector, failure = await self._vector(request, wanted)
+            if not failure:
+                response = await self._looked_up(request, vector, "", wanted)
+                # A tool may have changed since.
+                if response.coverage.vectors >= response.coverage.tools:
+                    return response
+        vector, why = await self._vector(request, sooner)
+        # That the wanted model has not come that far needs no word; that it fails does.
+        model_id = wanted.model_id if failure else sooner.model_id
+        return await self._looked_up(request, vector, why or failure, sooner, model_id=model_id)
+
+    def _has_all(self, model_id: str) -> bool:
+        with self._store.reading() as reader:
+            coverage = reader.coverage(model_id)
+        return coverage.vectors >= coverage.tools
+
     async def _stand_in(self, model_id: str, wanted: str) -> Embedder | None:
         if model_id not in self._stand_ins:
             # In a thread: it may import what knows the providers.
@@ -281,8 +306,11 @@ class Answering:
         vector: QueryVector | None,
         why: str,
         embedder: Embedder | None,
+        *,
+        model_id: str | None = None,
     ) -> SearchResponse:
-        model_id = None if self._embedder is None else self._embedder.model_id
+        if model_id is None and self._embedder is not None:
+            model_id = self._embedder.model_id
         encode = None
         if isinstance(embedder, StaticEmbedder) and embedder.is_instant:
             encode = embedder.encode_documents
@@ -299,8 +327,7 @@ class Answering:
     async def _vector(
         self, request: SearchRequest, embedder: Embedder
     ) -> tuple[QueryVector | None, str]:
-        has_words = query_terms(request.text, stop_words=())
-        if not has_words or not self.searcher.uses_vectors(request.mode):
+        if not query_terms(request.text, stop_words=()):
             return None, ""
         queries = self._queries.get(embedder.model_id)
         if queries is None:

@@ -15,7 +15,7 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
-from toolembed.providers import OFFLINE, check_model_name
+from toolembed.providers import ACCURATE, OFFLINE, check_model_name, has_accurate_weights
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.settings import _language_models as language_models
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
     _GivenPaths = os.PathLike[str] | tuple[object, ...]
 
-__all__ = ["DEFAULT_MODEL", "PREFIX", "SettingFields"]
-
-DEFAULT_MODEL = OFFLINE
-"""The embedding model that comes with the installation and works offline."""
+__all__ = ["PREFIX", "SettingFields"]
 
 PREFIX = "PYTOOLS_"
 """What the environment variables of settings begin with."""
@@ -104,11 +101,11 @@ class SettingFields(BaseSettings):
         "(`.freeact/search.db` for freeact's root)",
     )
     embedding_model: str = Field(
-        DEFAULT_MODEL,
+        default_factory=lambda: ACCURATE if has_accurate_weights() else OFFLINE,
         description="`static` (comes with the installation, offline), `accurate` (larger, "
-        "offline, an extra), `none`, `test` (for tests only: its vectors mean nothing), or a "
-        "pydantic-ai model: `openai:…`, `google:…`, `cohere:…`, `voyageai:…`, `ollama:…`, "
-        "`sentence-transformers:…`",
+        "offline, an extra; the default where it is installed), `none`, `test` (for tests only: "
+        "its vectors mean nothing), or a pydantic-ai model: `openai:…`, `google:…`, `cohere:…`, "
+        "`voyageai:…`, `ollama:…`, `sentence-transformers:…`",
     )
     embedding_dim: int | None = Field(
         None, ge=1, le=8192, description="length of the vectors, if the model supports it"

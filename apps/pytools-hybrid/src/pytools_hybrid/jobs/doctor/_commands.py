@@ -26,9 +26,7 @@ class Commands:
         flags = [part for root in self._roots for part in ("--root", str(root))]
         if self._settings.db_path is not None:
             flags += ["--db", str(self._settings.db_path)]
-        if (
-            self._settings.embedding_model
-            != type(self._settings).model_fields["embedding_model"].default
-        ):
+        # What a variable or a file says holds for the command, too.
+        if self._settings.origins.get("embedding_model", "").startswith("--"):
             flags += ["--embedding-model", self._settings.embedding_model]
         return shlex.join(["pytools-hybrid", "index", *flags])

@@ -1,0 +1,209 @@
+"""The accurate model takes over when it has embedded all tools; until then the static one answers.
+
+At no moment is a search worse than with the static model alone.
+"""
+
+import asyncio
+import threading
+
+import pytest
+from pytools_hybrid import SearchMode, Settings, ToolSearch
+from toolembed import AccurateEmbedder, EmbeddingError, FailureKind
+
+STATIC, ACCURATE = "static:tools2", "accurate:1"
+QUERY = "several documents into one"
+MERGE = "mcptools:pdf:merge_pdfs"
+
+
+class Slow(AccurateEmbedder):
+    """The accurate model, which waits before it embeds any tool, and may fail."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_work = threading.Event()
+        self.fails = False
+
+    def encode_documents(self, texts):
+        self.may_work.wait(30)
+        return super().encode_documents(texts)
+
+    def encode_queries(self, texts):
+        if self.fails:
+            raise EmbeddingError(self.model_id, "broken", kind=FailureKind.UNAVAILABLE)
+        return super().encode_queries(texts)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return AccurateEmbedder()
+
+
+@pytest.fixture
+def slow(loaded):
+    """An embedder whose weights are loaded already."""
+    embedder = Slow()
+    embedder.__dict__["_transformer"] = loaded._transformer
+    yield embedder
+    embedder.may_work.set()
+
+
+def searching(settings, root, embedder=None, **how):
+    return ToolSearch(root, settings(), embedder=embedder, **how)
+
+
+async def asked(search):
+    response = await search.search(QUERY)
+    return response.model, [tool.id for tool in response.tools], response.notes
+
+
+async def until(search, model):
+    """Search until a model answers."""
+    async with asyncio.timeout(20):
+        while (answer := await asked(search))[0] != model:
+            await asyncio.sleep(0.01)
+    return answer
+
+
+def test_where_its_weights_are_installed_and_no_model_is_set_it_is_the_default(
+    monkeypatch, no_model_set
+):
+    assert Settings().embedding_model == "accurate"
+    monkeypatch.setattr("toolembed.providers.find_spec", lambda name: None)
+    assert Settings().embedding_model == "static"
+
+
+def test_the_static_model_answers_as_if_it_were_alone_until_the_other_has_all(
+    settings, toolbox, slow
+):
+    async def main():
+        async with searching(settings, toolbox) as search:
+            alone = await asked(search)
+        async with searching(settings, toolbox, slow) as search:
+            before = await asked(search)
+            counted = (await search.index.coverage()).vectors
+            slow.may_work.set()
+            return alone, before, counted, await until(search, ACCURATE)
+
+    alone, before, counted, after = asyncio.run(main())
+
+    assert (before, counted) == (alone, 0)
+    assert (before[0], before[1][0]) == (STATIC, MERGE)
+    assert (after[1][0], after[2]) == (MERGE, ())
+
+
+def test_what_changes_while_it_takes_over_is_found_at_once_and_then_by_it_too(
+    settings, toolbox, slow, write_tool
+):
+    async def main():
+        async with searching(settings, toolbox, slow, follow=True) as search:
+            await until(search, STATIC)
+            write_tool("mcptools/zoo/feed.py", "Give the penguins their fish.")
+            search.index.sync.changed.clear()
+            await search.index.refresh()
+            async with asyncio.timeout(20):
+                while await vectors(search, STATIC) < len(await search.entries()):
+                    await asyncio.sleep(0.01)
+            animals = await search.search("nourish aquatic birds", mode=SearchMode.VECTOR)
+            slow.may_work.set()
+            async with asyncio.timeout(20):
+                while await vectors(search, ACCURATE) < len(await search.entries()):
+                    await asyncio.sleep(0.01)
+            return animals, await asked(search)
+
+    animals, after = asyncio.run(main())
+
+    assert (animals.model, animals.tools[0].id) == (STATIC, "mcptools:zoo:feed")
+    assert after[0] == ACCURATE
+
+
+def test_a_tool_that_is_new_is_no_reason_to_leave_others_out(settings, toolbox, slow, write_tool):
+    """Until it has its vector, the static model answers again."""
+    slow.may_work.set()
+
+    async def main():
+        async with searching(settings, toolbox, slow) as search:
+            await until(search, ACCURATE)
+            write_tool("mcptools/zoo/feed.py", "Give the penguins their fish.")
+            await search.index.refresh()
+            between = await search.search("nourish penguins with fish")
+            await search.index.embed_pending()
+            return between, await search.search("nourish penguins with fish")
+
+    between, after = asyncio.run(main())
+
+    assert (between.model, between.tools[0].id) == (STATIC, "mcptools:zoo:feed")
+    assert (after.model, after.tools[0].id) == (ACCURATE, "mcptools:zoo:feed")
+
+
+def test_one_that_is_stopped_in_the_middle_goes_on_from_there_in_any_process(
+    settings, toolbox, slow
+):
+    class Stopped(Slow):
+        batches = 0
+
+        def encode_documents(self, texts):
+            self.batches += 1
+            if self.batches > 1:
+                raise EmbeddingError(self.model_id, "out of memory", kind=FailureKind.UNAVAILABLE)
+            return super().encode_documents(texts)
+
+    stopped = Stopped()
+    stopped.__dict__["_transformer"] = slow._transformer
+    stopped.may_work.set()
+    slow.may_work.set()
+
+    async def main():
+        async with searching(settings, toolbox, stopped, refresh=False) as search:
+            await search.index.refresh()
+            with pytest.raises(EmbeddingError):
+                await search.index.embed_pending()
+            half, done = await asked(search), await vectors(search, ACCURATE)
+        async with searching(settings, toolbox, slow, refresh=False) as search:
+            rest = await search.index.embed_pending()
+            return half, done, rest, await asked(search)
+
+    half, done, rest, after = asyncio.run(main())
+
+    assert half[0] == STATIC
+    assert any("out of memory" in note for note in half[2]), "what fails is said"
+    assert 0 < done < 27
+    assert (done + rest, after[0]) == (27, ACCURATE)
+
+
+def test_where_it_cannot_embed_a_request_the_static_model_answers_and_says_why(
+    settings, toolbox, slow
+):
+    slow.may_work.set()
+    slow.fails = True
+
+    async def main():
+        async with searching(settings, toolbox, slow, refresh=False) as search:
+            await search.index.refresh()
+            await search.index.embed_pending()
+            return await asked(search)
+
+    model, ids, notes = asyncio.run(main())
+
+    assert (model, ids[0]) == (STATIC, MERGE)
+    assert notes == (f"searched with vectors of {STATIC} (embedding model '{ACCURATE}': broken)",)
+
+
+def test_who_waits_for_an_answer_waits_for_a_few_tools_of_it_at_most(settings, toolbox, slow):
+    slow.may_work.set()
+
+    async def main():
+        async with searching(settings, toolbox, slow, refresh=False) as search:
+            counts = []
+            for _ in range(5):
+                await search.index.bring_up_to_date(patience=20.0)
+                counts.append(await vectors(search, ACCURATE))
+            return counts, await asked(search)
+
+    counts, after = asyncio.run(main())
+
+    assert counts == [8, 16, 24, 27, 27]
+    assert after[0] == ACCURATE
+
+
+async def vectors(search, model):
+    return (await search.index.look(lambda reader: reader.coverage(model))).vectors
