@@ -286,6 +286,7 @@ def test_misspelt_variables_are_known_with_what_they_may_be_meant_for(monkeypatc
     assert set(unknown) == {"PYTOOLS_EXCLUDES", "PYTOOLS_DB", "PYTOOLS_XYZZY"}
 
 
+@pytest.mark.usefixtures("no_model_set")
 def test_the_name_that_people_guess_for_the_root_works_too(monkeypatch):
     monkeypatch.setenv("PYTOOLS_ROOT", "guessed")
 

@@ -36,6 +36,7 @@ def test_flags_come_before_variables_before_the_file_before_the_defaults(write, 
     assert settings.vec_weight == 1.0
 
 
+@pytest.mark.usefixtures("no_model_set")
 def test_each_setting_tells_where_it_is_from(write, monkeypatch):
     file = write("pytools.toml", "limit = 7\nthreshold = 0.5\n")
     monkeypatch.setenv("PYTOOLS_THRESHOLD", "0.25")
@@ -104,6 +105,7 @@ def test_a_home_folder_in_a_file_is_the_users(write, monkeypatch, tmp_path):
     assert Settings.from_flags({}).root == (tmp_path / "tools",)
 
 
+@pytest.mark.usefixtures("no_model_set")
 def test_names_may_have_hyphens(write):
     write("pytools.toml", 'embedding-model = "none"')
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from toolembed._blas import one_thread
 from toolembed._safetensors import read_header
 from toolembed._wordpieces import WordPieces
 
@@ -64,7 +65,8 @@ class Transformer:
         while waiting:
             count = max(1, _PIECES_TOGETHER // len(numbers[waiting[0]]))
             group, waiting = waiting[:count], waiting[count:]
-            rows[group] = self._batch([numbers[row] for row in group])
+            with one_thread():
+                rows[group] = self._batch([numbers[row] for row in group])
         return rows
 
     def _batch(self, numbers: Sequence[Sequence[int]]) -> Array:
