@@ -109,6 +109,8 @@ def taken(shot: Shot, home: Path) -> str:
     path = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     environment |= {"HOME": str(home), "PATH": path, "COLORTERM": "truecolor"}
     environment["PYTOOLS_DIR"] = "examples/tools"
+    # Without extras, as most readers have it.
+    environment["PYTOOLS_EMBEDDING_MODEL"] = "static"
 
     def tmux(*arguments: str) -> str:
         return subprocess.run(

@@ -57,7 +57,9 @@ async def main() -> None:
         subprocess.run(
             [*program, "index", *tools],
             cwd=REPOSITORY,
-            env={name: it for name, it in os.environ.items() if not name.startswith("PYTOOLS_")},
+            env={name: it for name, it in os.environ.items() if not name.startswith("PYTOOLS_")}
+            # Without extras, as most readers have it.
+            | {"PYTOOLS_EMBEDDING_MODEL": "static"},
             capture_output=True,
             check=True,
         )
