@@ -159,10 +159,11 @@ def _from_langchain(tool: Any, name: str) -> _TakenApart | None:  # noqa: ANN401
     properties, invoke = _attribute(tool, "args"), _attribute(tool, "ainvoke")
     if not (callable(invoke) and isinstance(properties, dict)):
         return None
+    schema = cast("dict[str, Any]", {"properties": properties})
     model = _attribute(tool, "tool_call_schema")
-    schema: object = model if isinstance(model, dict) else {"properties": properties}
+    generate = _attribute(model, "model_json_schema")
     with suppress(Exception):
-        schema = model.model_json_schema()
+        schema = dict[str, Any](model if generate is None else generate())
 
     async def call(**arguments: Any) -> Any:  # noqa: ANN401 - whatever it takes and gives
         return await tool.ainvoke(arguments)
@@ -171,7 +172,7 @@ def _from_langchain(tool: Any, name: str) -> _TakenApart | None:  # noqa: ANN401
         function=call,
         name=name,
         description=_attribute(tool, "description"),
-        schema=cast("dict[str, Any]", schema),
+        schema=schema,
     )
 
 
