@@ -59,7 +59,6 @@ def test_the_path_of_an_id_gives_the_id_back(category, name):
     "pattern",
     [
         "tools/{name}.py",
-        "tools/{category}/x.py",
         "tools/{category}/{name}/{name}.py",
         "tools/{category}/{name}/{other}.py",
         "/tools/{category}/{name}.py",

@@ -670,18 +670,19 @@ def test_scans_in_threads_agree(tree):
 
 @given(st.text())
 def test_any_text_is_a_record_or_a_rejection(text):
-    from toolscan._extract import extract
-    from toolscan._layout import ToolId
+    from toolscan._extract import ReadModule
+    from toolscan._layout import LAYOUTS, ToolId
     from toolscan._records import Rejection
     from toolscan._source import Source
 
     tool = ToolId(source="s", category="c", name="n")
+    layout = LAYOUTS["modules"]
     for data in (
         text.encode("utf-8", "surrogatepass"),
         f"def run({text}):\n 'D.'".encode("utf-8", "ignore"),
     ):
         try:
-            record = extract(Source(data=data, stamp=None), tool, "p")
+            record = ReadModule(Source(data=data, stamp=None), "p").tool(layout, tool)
         except Rejection:
             continue
         toolscan.input_schema(record)

@@ -100,7 +100,7 @@ class StoredFiles:
 
     def is_exactly(self, paths: Collection[str]) -> bool:
         """Return whether these are the paths of all that is held."""
-        return len(paths) == len(self._rows) and {row[0] for row in self._rows}.issubset(paths)
+        return {row[0] for row in self._rows} == set(paths)
 
 
 def stored_files(

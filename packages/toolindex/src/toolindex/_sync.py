@@ -85,7 +85,8 @@ def plan_sync(
         The plan; applying it twice is the same as once.
     """
     in_scope = _scope(within)
-    passed_over = set(scanned.unchanged)
+    passed_over = frozenset(scanned.unchanged)
+    rescan = set(passed_over)
     records = {str(record.id): record for record in scanned.records}
     added: list[ToolRecord] = []
     updated: list[ToolRecord] = []
@@ -114,7 +115,7 @@ def plan_sync(
                 touched[id_] = stamp
             # What another reader made of the file in the meantime is not what was known.
             if not reread:
-                passed_over.discard(entry.path)
+                rescan.discard(entry.path)
         elif id_ not in records and in_scope(entry.path):
             removed.append(id_)
     return SyncPlan(
@@ -125,20 +126,30 @@ def plan_sync(
         removed=tuple(sorted(removed)),
         moved=_moved(stored, removed, scanned.records),
         unchanged=unchanged,
-        rescan=tuple(sorted(passed_over)),
+        rescan=tuple(sorted(rescan)),
     )
 
 
 def _moved(
     stored: Mapping[str, StoredEntry], removed: Collection[str], records: Collection[ToolRecord]
 ) -> tuple[tuple[str, str], ...]:
-    """Pair the tools whose files are gone with those that were read from the same bytes."""
-    gone = {stored[id_].file_hash: id_ for id_ in removed}
-    return tuple(
-        (gone[record.file_hash], record.text_hash)
-        for record in (records if gone else ())
-        if record.file_hash in gone
-    )
+    """Pair the tools whose files are gone with those that were read from the same bytes.
+
+    Where one file holds several tools, those of one name are a pair.
+    """
+    gone: dict[str, list[str]] = {}
+    for id_ in removed:
+        gone.setdefault(stored[id_].file_hash, []).append(id_)
+    pairs: list[tuple[str, str]] = []
+    for record in records if gone else ():
+        ids = gone.get(record.file_hash, [])
+        named = ids if len(ids) == 1 else [id_ for id_ in ids if _name(id_) == record.id.name]
+        pairs += [(id_, record.text_hash) for id_ in named[-1:]]
+    return tuple(pairs)
+
+
+def _name(id_: str) -> str:
+    return id_.rpartition(":")[2]
 
 
 def _scope(within: Collection[str] | None) -> Callable[[str], bool]:

@@ -7,7 +7,8 @@
 - **For an agent**: `input_schema` and `output_schema` return JSON Schema, `stub` a few lines of
   Python that show how to call the tool, `docstring_examples` the examples in the docstring.
 - **Functions in memory**: a `Docstring` is read by the same rules as those in files.
-- **Layouts**: a `Layout` says where tools are, and turns a path into an id.
+- **Layouts**: a `Layout` says where tools are, and turns a path into an id; `LAYOUTS` has those
+  with a name.
 - **Text**: `embedding_text` is the text that is embedded for a tool, `split_identifier` splits a
   name into words.
 """
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from toolscan._examples import docstring_examples
     from toolscan._find import find_tools
     from toolscan._hashing import TEXT_VERSION, embedding_text, split_identifier
-    from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
+    from toolscan._layout import DEFAULT_LAYOUTS, LAYOUTS, Layout, ToolId
     from toolscan._records import (
         RECORD_VERSION,
         FileStamp,
@@ -82,6 +83,7 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     # Layouts
     "Layout",
     "DEFAULT_LAYOUTS",
+    "LAYOUTS",
     # Text
     "embedding_text",
     "split_identifier",
@@ -101,7 +103,7 @@ _HOMES = {
         "_examples": "docstring_examples",
         "_find": "find_tools",
         "_hashing": "TEXT_VERSION embedding_text split_identifier",
-        "_layout": "DEFAULT_LAYOUTS Layout ToolId",
+        "_layout": "DEFAULT_LAYOUTS LAYOUTS Layout ToolId",
         "_records": "RECORD_VERSION FileStamp Parameter Reason ScanIssue ScanReport ToolRecord",
         "_scan": "read_tool scan",
         "_schema": "input_schema output_schema",

@@ -1,170 +1,137 @@
-"""Turn the bytes of a module into the record of its tool.
-
-Agents call its function `run_parsed` or `run`, at the top level.
-"""
+"""Turn the bytes of a module into the records of its tools."""
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import constant
-from toolscan._docstrings import combine, listed, summary_of_both
+from toolscan._docstrings import listed
+from toolscan._entrypoints import ENTRYPOINTS, any_entrypoint, find_entrypoint, tool_functions
 from toolscan._hashing import embedding_text, hash_bytes, hash_text
 from toolscan._namespace import Assigned, Namespace, Scope
 from toolscan._parameters import arguments, parameters, params_class
 from toolscan._records import Reason, Rejection, ToolRecord
 from toolscan._source import decode, parse, refuse_surrogates
-from toolscan._syntax import Function, ModuleText, docstring, top_level
+from toolscan._syntax import ModuleText, docstring, top_level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from toolscan._layout import ToolId
+    from toolscan._entrypoints import Entrypoint
+    from toolscan._layout import Layout, ToolId
     from toolscan._source import Source
-    from toolscan._syntax import Statement
-
-ENTRYPOINTS = frozenset({"run", "run_parsed"})
+    from toolscan._syntax import Function
 
 
-class Entrypoint(NamedTuple):
-    """The chosen function and the description that the module gives of it."""
+class ReadModule:
+    """A module that may be a tool, or hold several.
 
-    name: Literal["run", "run_parsed"]
-    function: Function
-    description: str
-    summary: str
-
-
-def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
-    """Choose between `run_parsed` and `run`, and join their docstrings.
-
-    `run_parsed` is preferred where it has a docstring.
+    Args:
+        source: Its bytes.
+        path: Posix path relative to the root.
 
     Raises:
-        Rejection: If there is neither, or neither has a docstring.
+        Rejection: It cannot be parsed.
     """
-    functions = _candidates(statements)
-    if not functions:
-        raise Rejection(Reason.NO_ENTRYPOINT, _why_none(statements))
-    parsed, run = (
-        docstring(functions[name].body) if name in functions else ""
-        for name in ("run_parsed", "run")
-    )
-    description = combine(parsed, run)
-    if not description:
-        found = " and ".join(f"{name}()" for name in sorted(functions))
-        raise Rejection(Reason.NO_DOCSTRING, f"No docstring in {found} says what it does.")
-    name: Literal["run", "run_parsed"] = "run_parsed" if parsed else "run"
-    return Entrypoint(name, functions[name], description, summary_of_both(parsed, run, tool))
+
+    def __init__(self, source: Source, path: str) -> None:
+        self._path = path
+        self._stamp = source.stamp
+        self._file_hash = hash_bytes(source.data)
+        with _bounded():
+            text = decode(source.data)
+            self._tree = parse(text)
+            self._statements = top_level(self._tree.body)
+            self._written = ModuleText(text)
+            self._namespace = Namespace(self._statements)
+
+    def functions(self) -> tuple[list[str], Rejection | None]:
+        """Return the names of the functions that are tools, where a file holds several.
+
+        Returns:
+            The names, and why others that the module declares to be tools are none.
+
+        Raises:
+            Rejection: There is none.
+        """
+        with _bounded():
+            exported = _declared(self._namespace, "__all__")
+            found, undocumented = tool_functions(self._statements, exported)
+            refuse_surrogates([it.name for it in found])
+        return [it.name for it in found], undocumented
+
+    def tool(self, layout: Layout, tool: ToolId, *, definitions: bool = True) -> ToolRecord:
+        """Return the record of a tool, with or without its definitions.
+
+        Raises:
+            Rejection: The module does not hold it.
+        """
+        with _bounded():
+            record = self._record(self._entrypoint(layout, tool), layout, tool, definitions)
+            refuse_surrogates(_texts(record))
+        return record
+
+    def _entrypoint(self, layout: Layout, tool: ToolId) -> Entrypoint:
+        if layout.holds_several:
+            exported = _declared(self._namespace, "__all__")
+            for found in tool_functions(self._statements, exported)[0]:
+                if found.name == tool.name:
+                    return found
+            detail = f"It holds no tool {tool.name}() any more."
+            raise Rejection(Reason.NO_ENTRYPOINT, detail)
+        if layout.any_function:
+            return any_entrypoint(self._statements, tool)
+        return find_entrypoint(self._statements, tool)
+
+    def _record(
+        self, entrypoint: Entrypoint, layout: Layout, tool: ToolId, definitions: bool
+    ) -> ToolRecord:
+        function, written, namespace = entrypoint.function, self._written, self._namespace
+        scope = Scope(namespace, namespace.end, None, namespace.lazy)
+        refuse_surrogates([entrypoint.description])
+        held = params_class(function, scope)
+        params = parameters(function, held, scope, written, entrypoint.description)
+        signature = _signature(function, written)
+        documents = entrypoint.description
+        tags, use_cases = _declared(namespace, "__tags__"), tuple[str, ...]()
+        if not layout.holds_several:
+            documents += f"\n\n{docstring(self._tree.body)}"
+            use_cases = _declared(namespace, "__use_cases__")
+        tags = tags or listed(documents, "Tags")
+        use_cases = use_cases or listed(documents, "Use[ -][Cc]ases")
+        description = _with_use_cases(entrypoint.description, use_cases)
+        embedded = embedding_text(tool, description, (p.alias or p.name for p in params), tags=tags)
+        refuse_surrogates([embedded])
+        return ToolRecord(
+            id=tool,
+            path=self._path,
+            entrypoint=entrypoint.name,
+            signature=signature,
+            summary=entrypoint.summary,
+            description=description,
+            parameters=params,
+            returns=written.written(function.returns) if function.returns else "",
+            tags=tags,
+            use_cases=use_cases,
+            is_async=isinstance(function, ast.AsyncFunctionDef),
+            file_hash=self._file_hash,
+            text_hash=hash_text(embedded),
+            stamp=self._stamp,
+            params_class=held.node.name if held else "",
+            definitions=_definitions(self._tree, function.name, signature, written)
+            if definitions
+            else "",
+        )
 
 
-def _candidates(statements: list[Statement]) -> dict[str, Function]:
-    """Return the definition of each entry point that is in effect.
-
-    A later definition replaces an earlier one, as it does when the module runs. Among those of
-    different branches the first that has a docstring is taken. A name that is deleted
-    defines nothing.
-    """
-    found: dict[str, list[Function]] = {}
-    for node, conditional, for_type_checkers in statements:
-        if isinstance(node, ast.Delete) and not conditional:
-            for name in _names(node.targets):
-                found.pop(name, None)
-        if (
-            not isinstance(node, Function)
-            or node.name not in ENTRYPOINTS
-            or for_type_checkers
-            or _is_overload(node)
-        ):
-            continue
-        if conditional:
-            found.setdefault(node.name, []).append(node)
-        else:
-            found[node.name] = [node]
-    return {
-        name: next((node for node in nodes if docstring(node.body)), nodes[0])
-        for name, nodes in found.items()
-    }
-
-
-def _is_overload(node: Function) -> bool:
-    names = (getattr(mark, "attr", getattr(mark, "id", None)) for mark in node.decorator_list)
-    return "overload" in names
-
-
-def _why_none(statements: list[Statement]) -> str:
-    for node, _, _ in statements:
-        match node:
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                bound = {alias.asname or alias.name for alias in aliases}
-            case ast.Assign(targets=targets):
-                bound = _names(targets)
-            case ast.AnnAssign(target=target):
-                bound = _names([target])
-            case ast.ClassDef(name=name):
-                bound = {name}
-            case _:
-                continue
-        if named := bound & ENTRYPOINTS:
-            return f"It defines no function {min(named)}(): the name is imported or assigned."
-    return "It defines no function run() or run_parsed() at its top level."
-
-
-def _names(targets: Iterable[ast.expr]) -> set[str]:
-    return {target.id for target in targets if isinstance(target, ast.Name)}
-
-
-def extract(source: Source, tool: ToolId, path: str, *, definitions: bool = True) -> ToolRecord:
-    """Return the record of the tool in a file, with or without its definitions.
-
-    Raises:
-        Rejection: If the file holds no usable tool.
-    """
+@contextmanager
+def _bounded() -> Iterator[None]:
     try:
-        record = _record(source, decode(source.data), tool, path, definitions)
-        refuse_surrogates(_texts(record))
+        yield
     except (RecursionError, MemoryError) as error:
         raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.") from error
-    return record
-
-
-def _record(source: Source, text: str, tool: ToolId, path: str, definitions: bool) -> ToolRecord:
-    module = parse(text)
-    statements = top_level(module.body)
-    entrypoint = find_entrypoint(statements, tool)
-    function = entrypoint.function
-    written = ModuleText(text)
-    namespace = Namespace(statements)
-    scope = Scope(namespace, namespace.end, None, namespace.lazy)
-    refuse_surrogates([entrypoint.description])
-    held = params_class(function, scope)
-    params = parameters(function, held, scope, written, entrypoint.description)
-    signature = _signature(function, written)
-    documents = f"{entrypoint.description}\n\n{docstring(module.body)}"
-    tags = _declared(namespace, "__tags__") or listed(documents, "Tags")
-    use_cases = _declared(namespace, "__use_cases__") or listed(documents, "Use[ -][Cc]ases")
-    description = _with_use_cases(entrypoint.description, use_cases)
-    embedded = embedding_text(tool, description, (p.alias or p.name for p in params), tags=tags)
-    refuse_surrogates([embedded])
-    return ToolRecord(
-        id=tool,
-        path=path,
-        entrypoint=entrypoint.name,
-        signature=signature,
-        summary=entrypoint.summary,
-        description=description,
-        parameters=params,
-        returns=written.written(function.returns) if function.returns else "",
-        tags=tags,
-        use_cases=use_cases,
-        is_async=isinstance(function, ast.AsyncFunctionDef),
-        file_hash=hash_bytes(source.data),
-        text_hash=hash_text(embedded),
-        stamp=source.stamp,
-        params_class=held.node.name if held else "",
-        definitions=_definitions(module, signature, written) if definitions else "",
-    )
 
 
 def _signature(function: Function, written: ModuleText) -> str:
@@ -209,7 +176,7 @@ def _with_use_cases(description: str, use_cases: tuple[str, ...]) -> str:
     return f"{description}\n\nUse cases: {'; '.join(missing)}" if missing else description
 
 
-def _definitions(module: ast.Module, signature: str, written: ModuleText) -> str:
+def _definitions(module: ast.Module, own: str, signature: str, written: ModuleText) -> str:
     """Return the source of what the schemas are built from.
 
     Of functions only their names are kept, which may hide imported ones, and of expressions the
@@ -219,7 +186,7 @@ def _definitions(module: ast.Module, signature: str, written: ModuleText) -> str
     for node in module.body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                if name not in ENTRYPOINTS:
+                if name not in {own, *ENTRYPOINTS}:
                     blocks.append(f"def {name}(): ...")
             case ast.Expr(value=ast.Call(func=ast.Attribute())):
                 blocks.append(written.block(node))

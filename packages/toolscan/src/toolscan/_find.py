@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from toolscan._layout import DEFAULT_LAYOUTS
 from toolscan._records import Rejection
-from toolscan._scan import identify, issue_of, refuse_duplicate, scope_of
+from toolscan._scan import function_names, identify, issue_of, refuse_duplicate, scope_of
+from toolscan._source import read_source
 from toolscan._walk import Found, Trouble, walk
 from toolscan.errors import RootNotFoundError, ToolReadError
 
@@ -27,11 +28,12 @@ def find_tools(
     within: Iterable[_Path] | _Path | None = None,
     outside_links: bool = True,
 ) -> dict[ToolId, str]:
-    """List the tools of a tree by their paths alone; no file is opened.
+    """List the tools of a tree by their paths alone.
 
-    It lists every tool that `scan` reads, and files that `scan` refuses for what is in them: one
-    without a documented `run`, one with a syntax error. What has no valid name, and folders that
-    cannot be listed, are left out; `scan` gives the reasons.
+    No file is opened, except by layouts whose files hold several tools. It lists every tool that
+    `scan` reads, and files that `scan` refuses for what is in them: one without a documented
+    `run`, one with a syntax error. What has no valid name, and folders that cannot be listed, are
+    left out; `scan` gives the reasons.
 
     Args:
         root: The folder that the layouts' patterns start from.
@@ -62,8 +64,11 @@ def find_tools(
         if isinstance(item, Found) and stat.S_ISREG(item.status.st_mode):
             try:
                 refuse_duplicate(item.layout, item.values, base, layouts)
-                tool = identify(item.path, item.layout, item.values)
+                names = [item.values.get("name", "")]
+                if item.layout.holds_several:
+                    names = function_names(read_source(f"{base}/{item.path}", inside=inside))
+                tools = [identify(item.path, item.layout, item.values, name) for name in names]
             except Rejection:
                 continue
-            paths[tool] = item.path
+            paths |= dict.fromkeys(tools, item.path)
     return dict(sorted(paths.items()))

@@ -1,7 +1,8 @@
 """Where tools are in a tree; no other module knows.
 
 A layout is a path pattern with `{category}` and `{name}` in it. It turns a path into a tool's id
-without reading the file, and an id into a path.
+without reading the file, and an id into a path. Without `{name}`, a file holds several tools, which
+have the names of their functions.
 """
 
 from __future__ import annotations
@@ -92,7 +93,11 @@ class Layout:
     Args:
         source: First part of the ids.
         pattern: Posix path relative to the root, in which `{category}` and `{name}` each appear
-            once, in any part: `scripts/{category}/{name}.py`.
+            once, in any part: `scripts/{category}/{name}.py`. Without `{name}`, every public
+            function of a file is a tool; where some have the decorator `@tool`, or there is an
+            `__all__`, only those are.
+        any_function: Whether a file with `{name}` need not define `run()`: its tool is then the
+            function that is called as the file is, or else its only public function.
 
     Raises:
         InvalidLayoutError: If the pattern is not such a path.
@@ -100,6 +105,7 @@ class Layout:
 
     source: str
     pattern: str
+    any_function: bool = False
     parts: tuple[PathPart, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -108,26 +114,37 @@ class Layout:
                 self.pattern, f"its source {self.source!r} cannot be: {problem}"
             )
         names = _PLACEHOLDER.findall(self.pattern)
-        if sorted(names) != ["category", "name"]:
-            raise InvalidLayoutError(self.pattern, "it needs {category} and {name}, each once")
+        if sorted(names) not in (["category"], ["category", "name"]):
+            raise InvalidLayoutError(
+                self.pattern, "it needs {category} once, and {name} at most once"
+            )
         parts = self.pattern.split("/")
         if not all(parts) or {".", ".."} & set(parts):
             raise InvalidLayoutError(self.pattern, "it must be a plain path relative to the root")
         object.__setattr__(self, "parts", tuple(_path_part(part) for part in parts))
 
+    @property
+    def holds_several(self) -> bool:
+        """Whether a file holds several tools."""
+        return "{name}" not in self.pattern
+
     def match(self, path: str) -> ToolId | None:
-        """Return the id of the tool that a path holds; `None` where the path can hold none.
+        """Return the id of the tool that a path holds.
+
+        It is `None` where the path can hold none, or several.
 
         Args:
             path: Posix path relative to the root. The file is not looked at.
         """
         values = self.values(path)
-        if values is None or id_problem(*values.values()) or self.hides(path):
+        if values is None or self.holds_several:
+            return None
+        if id_problem(*values.values()) or self.hides(path):
             return None
         return ToolId(source=self.source, category=values["category"], name=values["name"])
 
     def values(self, path: str) -> dict[str, str] | None:
-        """Return category and name as in the path, valid or not; `None` without a match."""
+        """Return what the path says of category and name, valid or not; `None` without a match."""
         names = path.split("/")
         if len(names) != len(self.parts):
             return None
@@ -148,7 +165,7 @@ class Layout:
         )
 
     def path_of(self, category: str, name: str) -> str:
-        """Return the one path at which this layout has the tool."""
+        """Return the one path at which this layout has, or could have, the tool."""
         return self.pattern.replace("{category}", category).replace("{name}", name)
 
 
@@ -169,3 +186,12 @@ DEFAULT_LAYOUTS = (
     Layout("gentools", "gentools/{category}/{name}/api.py"),
 )
 """Modules generated from MCP servers, and packages written by agents."""
+
+LAYOUTS = {
+    **{layout.source: layout for layout in DEFAULT_LAYOUTS},
+    "modules": Layout("modules", "{category}/{name}.py", any_function=True),
+    "functions": Layout("functions", "{category}.py"),
+    "packages": Layout("packages", "{category}/__init__.py"),
+}
+"""The layouts that have a name, which is their source: besides the default ones, a module for each
+tool, modules of many functions, and packages of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +92,7 @@ class ToolRecord:
     """All that is known about one tool from the text of its module.
 
     Attributes:
-        id: Identity, from the path alone.
+        id: Identity, from the path, and from the function where a file holds several tools.
         path: Posix path relative to the scanned root.
         entrypoint: The function an agent calls.
         signature: The `def` line of the entry point, on one line.
@@ -116,7 +116,7 @@ class ToolRecord:
 
     id: ToolId
     path: str
-    entrypoint: Literal["run", "run_parsed"]
+    entrypoint: str
     signature: str
     summary: str
     description: str

@@ -88,7 +88,7 @@ def scan(
                     if _is_unchanged(stamp, item.status):
                         unchanged.append(item.path)
                         continue
-                    tool = identify(item.path, item.layout, item.values)
+                    identify(item.path, item.layout, item.values)
                     source = read_source(f"{base}/{item.path}", inside=inside)
                     known_hash = hashes.get(item.path)
                     if known_hash is not None and known_hash == hash_bytes(source.data):
@@ -96,9 +96,10 @@ def scan(
                         if source.stamp != stamp:
                             touched[item.path] = source.stamp
                         continue
-                    records.append(_record(source, tool, item.path, definitions=definitions))
-                    if found is not None:
-                        found(records[-1])
+                    for record in _records(source, item, issues, definitions=definitions):
+                        records.append(record)
+                        if found is not None:
+                            found(record)
                 case CategoryFile() if not _is_category(item):
                     pass
                 case CategoryFile():
@@ -125,14 +126,16 @@ def read_tool(
     path: _Path,
     root: _Path,
     *,
+    name: str = "",
     layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
     outside_links: bool = True,
 ) -> ToolRecord:
-    """Read one tool module.
+    """Read one tool.
 
     Args:
         path: The file, relative to the root or absolute.
         root: The folder that the layouts' patterns start from.
+        name: The name of the tool, which only a file that holds several tools needs.
         layouts: Where tools lie.
         outside_links: Whether a file may lie outside of the root, where symbolic links lead.
 
@@ -151,25 +154,57 @@ def read_tool(
         if found is None or relative is None:
             raise Rejection(Reason.NO_LAYOUT, f"No layout has tools here: {_patterns(layouts)}.")
         full = f"{base}/{relative}"
-        tool = identify(relative, *found)
-        refuse_duplicate(*found, base, layouts)
+        layout, values = found
+        tool = identify(relative, layout, values, name)
+        refuse_duplicate(layout, values, base, layouts)
         if inside is not None and leads_outside(full, inside):
             raise outside_root()
-        return _record(read_source(full, inside=inside), tool, relative)
+        from toolscan._extract import ReadModule
+
+        return ReadModule(read_source(full, inside=inside), relative).tool(layout, tool)
     except Rejection as rejection:
         raise ToolReadError(issue_of(shown, rejection)) from rejection
 
 
-def _record(source: Source, tool: ToolId, path: str, *, definitions: bool = True) -> ToolRecord:
+def _records(
+    source: Source, item: Found, issues: list[ScanIssue], *, definitions: bool
+) -> list[ToolRecord]:
     # Most scans find nothing changed: the reading of syntax takes longer to import than they take.
-    from toolscan._extract import extract
+    from toolscan._extract import ReadModule
 
-    return extract(source, tool, path, definitions=definitions)
+    module = ReadModule(source, item.path)
+    names = [""]
+    if item.layout.holds_several:
+        names, undocumented = module.functions()
+        if undocumented:
+            issues.append(issue_of(item.path, undocumented))
+    return [
+        module.tool(
+            item.layout,
+            identify(item.path, item.layout, item.values, name),
+            definitions=definitions,
+        )
+        for name in names
+    ]
+
+
+def function_names(source: Source) -> list[str]:
+    """Return the names of the functions in a file of several tools that are tools.
+
+    Raises:
+        Rejection: If the file holds none.
+    """
+    from toolscan._extract import ReadModule
+
+    return ReadModule(source, "").functions()[0]
 
 
 def _match(path: str, layouts: Sequence[Layout]) -> tuple[Layout, dict[str, str]] | None:
     for layout in layouts:
-        if (values := layout.values(path)) is not None and not path.endswith("/__init__.py"):
+        values = layout.values(path)
+        if values is not None and (
+            layout.pattern.endswith("/__init__.py") or not path.endswith("/__init__.py")
+        ):
             return layout, values
     return None
 
@@ -178,13 +213,21 @@ def _patterns(layouts: Sequence[Layout]) -> str:
     return ", ".join(layout.pattern for layout in layouts)
 
 
-def identify(path: str, layout: Layout, values: dict[str, str]) -> ToolId:
-    """Return the id of the tool at a path, or why there can be none."""
+def identify(path: str, layout: Layout, values: dict[str, str], name: str = "") -> ToolId:
+    """Return the id of the tool at a path, or why there can be none.
+
+    Args:
+        path: The path.
+        layout: The layout that matches it.
+        values: What the path says of category and name.
+        name: The name, where the path does not say it.
+    """
     if not path.isascii() and not _is_utf8(path):
         raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
     if layout.hides(path):
         raise Rejection(Reason.PRIVATE, "Names that start with '_' are private.")
-    category, name = values["category"], values["name"]
+    # Any valid name does where the file, and with it the names of its tools, is not read yet.
+    category, name = values["category"], values.get("name") or name or "_"
     if problem := id_problem(category, name):
         raise Rejection(Reason.INVALID_ID, f"It cannot be part of an id: {problem}.")
     return ToolId(source=layout.source, category=category, name=name)
@@ -207,7 +250,7 @@ def refuse_duplicate(
     """
     for other in layouts[: layouts.index(layout)]:
         if other.source == layout.source:
-            twin = other.path_of(values["category"], values["name"])
+            twin = other.path_of(values["category"], values.get("name", ""))
             if os.path.exists(f"{base}/{twin}"):  # noqa: PTH110
                 detail = f"{twin} has the same id and comes first."
                 raise Rejection(Reason.DUPLICATE_ID, detail)

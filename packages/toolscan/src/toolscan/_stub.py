@@ -59,7 +59,7 @@ def stub(record: ToolRecord) -> str:
 
 
 def _import_line(record: ToolRecord, classes: Iterable[str]) -> str:
-    parts = record.path.removesuffix(".py").split("/")
+    parts = record.path.removesuffix(".py").removesuffix("/__init__").split("/")
     # Classes inside classes cannot be imported by name.
     at_top = [it for it in classes if re.search(rf"^class {it}\b", record.definitions, re.M)]
     names = sorted(

@@ -124,13 +124,11 @@ def _reached(
         folders: list[_State] = []
         for layout, depth, values in folder.states:
             found = layout.parts[depth].match(name)
-            if found is not None:
-                ended = depth + 1 == len(layout.parts)
+            ended = depth + 1 == len(layout.parts)
+            if found is not None and not (ended and found and name == "__init__.py"):
                 reached = _State(layout, depth + 1, values | found if found else values)
                 (files if ended else folders).append(reached)
         if not files and not folders:
-            continue
-        if not folders and name == "__init__.py":
             continue
         path = prefix + name
         full = f"{root}/{path}"
@@ -144,7 +142,7 @@ def _reached(
             yield Trouble(path, rejection_of(error, full))
             continue
         below = None if folder.scope is None else folder.scope[name]
-        if files and name != "__init__.py" and below is None:
+        if files and below is None:
             yield Found(path, files[0].layout, files[0].values, status)
         if folders and stat.S_ISDIR(status.st_mode):
             pending.append(_Folder(path, folders, below, folder.above))

@@ -1,0 +1,162 @@
+"""Trees that are laid out in other ways: a module for each tool, modules of many functions."""
+
+import pytest
+import toolscan
+from toolscan import LAYOUTS, Layout, Reason, ToolReadError, find_tools, read_tool, scan
+
+MODULES, FUNCTIONS, PACKAGES = LAYOUTS["modules"], LAYOUTS["functions"], LAYOUTS["packages"]
+MERGE = '''
+def merge(paths: list[str]) -> str:
+    """Combine documents.
+
+    Args:
+        paths: In order
+    """
+'''
+ROTATE = '''
+async def rotate(path: str, by: int = 90) -> None:
+    """Turn the pages."""
+'''
+HELP = "def _help():\n    'Help.'\n"
+
+
+def found(root, *layouts):
+    report = scan(root, layouts=layouts)
+    assert find_tools(root, layouts=layouts) == {it.id: it.path for it in report.records}
+    return {str(it.id): it.entrypoint for it in report.records}
+
+
+def reasons(root, *layouts):
+    return {it.path: (it.reason, it.detail) for it in scan(root, layouts=layouts).issues}
+
+
+def test_a_module_is_a_tool_by_the_function_named_like_it_or_its_only_public_one(tree):
+    root = tree(
+        {
+            "pdf/merge.py": ROTATE + MERGE,
+            "pdf/turn.py": ROTATE + HELP,
+            "pdf/both.py": "def run():\n    'Do it.'\n" + MERGE,
+            "pdf/_client.py": MERGE,
+            "pdf/__init__.py": "",
+        }
+    )
+
+    assert found(root, MODULES) == {
+        "modules:pdf:both": "run",
+        "modules:pdf:merge": "merge",
+        "modules:pdf:turn": "rotate",
+    }
+
+
+def test_a_module_whose_function_cannot_be_told_is_left_out_with_the_reason(tree):
+    root = tree(
+        {"pdf/several.py": ROTATE + MERGE, "pdf/bare.py": "def bare(): ...", "pdf/none.py": HELP}
+    )
+
+    assert reasons(root, MODULES) == {
+        "pdf/bare.py": (Reason.NO_DOCSTRING, "No docstring in bare() says what it does."),
+        "pdf/none.py": (
+            Reason.NO_ENTRYPOINT,
+            "It defines no function none(), and 0 other public ones.",
+        ),
+        "pdf/several.py": (
+            Reason.NO_ENTRYPOINT,
+            "It defines no function several(), and 2 other public ones.",
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (MERGE + ROTATE + HELP, {"merge", "rotate"}),
+        (MERGE + "@tool" + ROTATE, {"rotate"}),
+        (MERGE + "@server.tool(name='x')" + ROTATE, {"rotate"}),
+        ("__all__ = ['merge']\n" + MERGE + ROTATE, {"merge"}),
+        ("__all__ = ('merge', '_help')\n" + MERGE + ROTATE + HELP, {"merge", "_help"}),
+        (MERGE + "def bare(): ...", {"merge"}),
+        (MERGE + ROTATE + "del rotate", {"merge"}),
+        ("from x import rotate\nclass Merge: ...\n" + MERGE, {"merge"}),
+    ],
+)
+def test_a_module_holds_the_functions_that_it_marks_or_exports_or_else_all_public_ones(
+    tree, source, names
+):
+    ids = {f"functions:pdf:{name}": name for name in names}
+
+    assert found(tree({"pdf.py": source}), FUNCTIONS) == ids
+
+
+def test_a_function_of_a_module_is_read_as_a_module_of_its_own_would_be(tree):
+    root = tree(
+        {"pdf.py": f"from __future__ import annotations\n{MERGE}{ROTATE}", "m/pdf.py": MERGE}
+    )
+
+    one = read_tool("m/pdf.py", root, layouts=[MODULES])
+    other = read_tool("pdf.py", root, name="merge", layouts=[FUNCTIONS])
+
+    assert toolscan.input_schema(one) == toolscan.input_schema(other)
+    assert (one.signature, one.description, one.summary, one.parameters, one.returns) == (
+        other.signature,
+        other.description,
+        other.summary,
+        other.parameters,
+        other.returns,
+    )
+    assert "from pdf import merge" in toolscan.stub(other)
+
+
+def test_what_a_module_declares_to_be_a_tool_and_is_none_is_an_issue_beside_its_tools(tree):
+    root = tree(
+        {
+            "one.py": "@tool\ndef bare(): ...\n@tool" + MERGE,
+            "two.py": "from .x import rotate\n__all__ = ['merge', 'rotate']" + MERGE,
+            "three.py": "def merge(: ...",
+            "four.py": HELP,
+        }
+    )
+
+    assert set(found(root, FUNCTIONS)) == {"functions:one:merge", "functions:two:merge"}
+    assert {path: reason for path, (reason, _) in reasons(root, FUNCTIONS).items()} == {
+        "four.py": Reason.NO_ENTRYPOINT,
+        "one.py": Reason.NO_DOCSTRING,
+        "three.py": Reason.SYNTAX_ERROR,
+        "two.py": Reason.NO_ENTRYPOINT,
+    }
+
+
+def test_a_package_holds_the_functions_of_its_init(tree):
+    root = tree({"pdf/__init__.py": f"'Documents.'\n__all__ = ['merge']\n{MERGE}{ROTATE}"})
+
+    assert found(root, PACKAGES) == {"packages:pdf:merge": "merge"}
+    assert scan(root, layouts=[PACKAGES]).categories == {"packages:pdf": "Documents."}
+    record = read_tool("pdf/__init__.py", root, name="merge", layouts=[PACKAGES])
+    assert "from pdf import merge" in toolscan.stub(record)
+
+
+def test_layouts_are_searched_side_by_side(tree):
+    root = tree(
+        {"pdf.py": MERGE, "pdf/merge.py": MERGE, "mcptools/pdf/merge.py": "def run(): 'D.'"}
+    )
+
+    assert set(found(root, *LAYOUTS.values())) == {
+        "functions:pdf:merge",
+        "mcptools:pdf:merge",
+        "modules:pdf:merge",
+    }
+
+
+def test_a_function_that_is_gone_cannot_be_read(tree):
+    root = tree({"pdf.py": MERGE})
+
+    with pytest.raises(ToolReadError, match=r"no tool rotate\(\)"):
+        read_tool("pdf.py", root, name="rotate", layouts=[FUNCTIONS])
+
+
+def test_a_pattern_of_ones_own_may_hold_several_tools(tree):
+    root = tree({"lib/pdf/tools.py": MERGE + ROTATE})
+
+    layout = Layout("lib", "lib/{category}/tools.py")
+
+    assert set(found(root, layout)) == {"lib:pdf:merge", "lib:pdf:rotate"}
+    assert layout.match("lib/pdf/tools.py") is None
