@@ -13,7 +13,7 @@ from pytools_hybrid.cli import main
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.serve.http._parameters import SearchQuery
 from pytools_hybrid.serve.mcp._search_tools import SearchArguments
-from pytools_hybrid.settings import meant_folder, nearby_root, no_tools
+from pytools_hybrid.settings import Roots, meant_folder, nearby_root, no_tools
 
 
 @pytest.mark.parametrize("wrong", ["semantic", "VECTOR", "", None])
@@ -82,7 +82,7 @@ def test_a_misspelt_model_is_answered_with_the_one_that_was_meant(monkeypatch, r
 def test_a_root_too_deep_or_too_high_is_answered_with_the_folder_that_has_tools(root, named):
     wrong = Path(os.path.normpath(root / named))
     assert nearby_root(wrong) == root
-    assert f"; {root} has tools: give that folder as the root" in no_tools([wrong])
+    assert f"; {root} has tools: give that folder as the root" in no_tools(Roots.of(wrong))
 
 
 def test_the_root_of_freeact_is_found_two_levels_below_a_project(root, tmp_path):
@@ -93,7 +93,7 @@ def test_the_root_of_freeact_is_found_two_levels_below_a_project(root, tmp_path)
 
 def test_where_no_tools_are_near_the_message_says_what_was_looked_for(tmp_path):
     (tmp_path / "empty").mkdir()
-    told = no_tools([tmp_path / "empty"])
+    told = no_tools(Roots.of(tmp_path / "empty"))
     assert told.startswith(f"no tools in {tmp_path / 'empty'}: looked for mcptools/<category>/")
     assert "has tools" not in told
 

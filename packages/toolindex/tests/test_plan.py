@@ -118,6 +118,31 @@ def test_only_what_was_looked_at_can_be_removed(make_record, stored, within, rem
     assert plan_sync(entries, ScanReport(), within=within) == SyncPlan(removed=removed)
 
 
+def test_the_tools_of_one_file_are_known_by_its_path(make_record, stored):
+    one, two = (make_record(f"functions:a:{name}", path="a.py") for name in ("one", "two"))
+
+    assert plan_sync(stored(one, two), ScanReport(unchanged=("a.py",))) == SyncPlan(unchanged=2)
+    assert plan_sync(stored(one, two), ScanReport(records=(one,))) == SyncPlan(
+        removed=("functions:a:two",), unchanged=1
+    )
+
+
+def test_the_tools_of_a_file_that_was_moved_are_paired_by_name(make_record, stored):
+    before, after = (
+        [
+            make_record(f"functions:{at}:{name}", path=f"{at}.py", file_hash="same")
+            for name in ("one", "two")
+        ]
+        for at in ("a", "b")
+    )
+
+    plan = plan_sync(stored(*before), ScanReport(records=tuple(after)))
+
+    assert plan.moved == tuple(
+        (str(old.id), new.text_hash) for old, new in zip(before, after, strict=True)
+    )
+
+
 def test_a_renamed_category_is_removals_and_additions(make_record, stored):
     before = make_record("mcptools:old:send", file_hash="same")
     after = make_record("mcptools:new:send", file_hash="same")

@@ -6,6 +6,7 @@ at all.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -137,19 +138,21 @@ def _moved(
 
     Where one file holds several tools, those of one name are a pair.
     """
-    gone: dict[str, list[str]] = {}
+    in_file = Counter(record.path for record in records)
+    gone: dict[str, str] = {}
     for id_ in removed:
-        gone.setdefault(stored[id_].file_hash, []).append(id_)
+        gone[stored[id_].file_hash] = id_
+        gone[f"{stored[id_].file_hash} {id_.rpartition(':')[2]}"] = id_
     pairs: list[tuple[str, str]] = []
     for record in records if gone else ():
-        ids = gone.get(record.file_hash, [])
-        named = ids if len(ids) == 1 else [id_ for id_ in ids if _name(id_) == record.id.name]
-        pairs += [(id_, record.text_hash) for id_ in named[-1:]]
+        key = (
+            record.file_hash
+            if in_file[record.path] == 1
+            else f"{record.file_hash} {record.id.name}"
+        )
+        if key in gone:
+            pairs.append((gone[key], record.text_hash))
     return tuple(pairs)
-
-
-def _name(id_: str) -> str:
-    return id_.rpartition(":")[2]
 
 
 def _scope(within: Collection[str] | None) -> Callable[[str], bool]:

@@ -102,7 +102,7 @@ def load_tool(found: FoundTool) -> ToolFunction:
     tool_id = str(found.entry.id)
     relative = found.path.relative_to(found.root)
     try:
-        record = toolscan.read_tool(relative, found.root)
+        record = toolscan.read_tool(relative, found.root, name=found.name, layouts=found.layouts)
     except (toolscan.ToolScanError, OSError) as error:
         raise ToolLoadError(tool_id, f"its file cannot be read: {error}") from error
     module = _imported(tool_id, found.root, relative)
@@ -141,7 +141,8 @@ def _imported(tool_id: str, root: Path, relative: Path) -> ModuleType:
         sys.path.append(folder)
     # It may have just been written.
     importlib.invalidate_caches()
-    name = ".".join(relative.with_suffix("").parts)
+    parts = relative.with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     try:
         module = importlib.import_module(name)
     except (Exception, SystemExit) as error:

@@ -139,15 +139,17 @@ def serve(
 def serve_settings(settings: Settings) -> None:
     """Serve as settings say, until the client goes or a signal comes; ends the process."""
     from pytools_hybrid.serve.http import check_exposure
-    from pytools_hybrid.settings import is_folder, missing
+    from pytools_hybrid.settings import is_folder, missing, without_tools
 
     check_exposure(settings)
     tools, note = settings.resolved_root()
     if note:
         say(note)
-    for root in tools:
-        if not is_folder(root):
-            say(f"{missing(root)} Its tools will be found once it exists")
+    absent = [root for root in tools if not is_folder(root)]
+    for root in absent:
+        say(f"{missing(root)} Its tools will be found once it exists")
+    if not absent and (nothing := without_tools(tools)):
+        say(nothing)
     from pytools_hybrid.serve import mcp as server
 
     if settings.transport == "stdio" and sys.stdin.isatty():

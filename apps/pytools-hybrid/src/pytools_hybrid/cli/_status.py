@@ -83,7 +83,10 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         sooner = tools.index.vectors.sooner
         is_taking_over = sooner is not None and probe.model == sooner.model_id
     model = settings.embedding_model
-    notes = (*await _limit_notes(settings, roots), *probe.notes)
+    from pytools_hybrid.settings import without_tools
+
+    nothing = None if coverage.tools else await asyncio.to_thread(without_tools, roots)
+    notes = (*filter(None, [nothing]), *await _limit_notes(settings, roots), *probe.notes)
     values = {
         "roots": [str(root) for root in roots],
         "database": str(database),

@@ -87,7 +87,11 @@ class Index:
         store: Callable[[Roots, Settings], ToolStore] = open_store,
     ) -> None:
         self.settings: Settings = Settings.from_flags({}) if settings is None else settings
-        self.roots: Roots = _roots(self.settings) if root is None else Roots.of(root)
+        self.roots: Roots = (
+            _roots(self.settings)
+            if root is None
+            else Roots.of(root, self.settings.resolved_layouts)
+        )
         self.embedder: LimitedEmbedder | None = embedder or configured_embedder(self.settings)
         self._open_store = store
         self._refreshes = refresh and self.settings.sync

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolindex import DatabaseBusyError
-from toolscan import RECORD_VERSION, ScanReport
+from toolscan import ScanReport
 
 from pytools_hybrid.index._union import Listing, scan_roots
 from pytools_hybrid.settings import Roots
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import RootsLike
 
-_READER = str(RECORD_VERSION)
 # So the first tools can be found soon, and all commits of a large tree together cost little; a
 # kill loses at most what is read between two of them.
 _FIRST_PORTION = 250
@@ -89,10 +88,10 @@ def refresh(
     is_whole = within is None or max_tools is not None
     relative = None if within is None or is_whole else [str(path) for path in within]
     paths = None if relative is None else roots.stored_everywhere(relative)
-    stored = store.stored(reader_version=_READER, within=paths)
+    stored = store.stored(reader_version=roots.reader_version, within=paths)
     if completes and paths is not None and not (stored.is_current and stored.is_complete):
         relative, paths = None, None
-        stored = store.stored(reader_version=_READER)
+        stored = store.stored(reader_version=roots.reader_version)
     portions = _Portions(store, roots, None if stored.is_complete else committed)
     beyond: tuple[ScanIssue, ...] = ()
     is_filling = filling is not None and paths is None and not stored.is_complete
@@ -115,19 +114,19 @@ def refresh(
     )
     issues = tuple(sorted(union.scanned.issues + beyond, key=lambda issue: issue.path))
     scanned = replace(union.scanned, issues=issues)
-    report = store.sync(scanned, reader_version=_READER, within=paths, stored=stored)
+    report = store.sync(scanned, reader_version=roots.reader_version, within=paths, stored=stored)
     report = portions.added_to(report)
     unreadable = union.unreadable
     if report.rescan:
         # Another process, where files cannot be locked, changed what this scan had passed over.
         relative = sorted({roots.locate(path)[1] for path in report.rescan})
         paths = roots.stored_everywhere(relative)
-        stored = store.stored(reader_version=_READER, within=paths)
+        stored = store.stored(reader_version=roots.reader_version, within=paths)
         union = scan_roots(
             roots, relative, stored=stored, known={}, hashes={}, outside_links=outside_links
         )
         unreadable += union.unreadable
-        again = store.sync(union.scanned, reader_version=_READER, within=paths)
+        again = store.sync(union.scanned, reader_version=roots.reader_version, within=paths)
         report = replace(
             report,
             added=report.added + again.added,
@@ -162,12 +161,14 @@ class _Portions:
         self._added = self._updated = 0
 
     def __call__(self, record: ToolRecord) -> None:
-        self._records.append(record)
-        if len(self._records) >= self._size:
+        # All tools of a file, or none: what is committed counts as read.
+        is_next_file = bool(self._records) and self._records[-1].path != record.path
+        if is_next_file and len(self._records) >= self._size:
             self._size = min(_GROWTH * self._size, _LARGEST_PORTION)
             # Records that cannot be written now are committed with the next portion, or at the end.
             with suppress(DatabaseBusyError):
                 self._commit()
+        self._records.append(record)
 
     def added_to(self, report: SyncReport) -> SyncReport:
         """Return the final report with the portions counted, which it found unchanged."""
@@ -182,7 +183,7 @@ class _Portions:
         places = [self._roots.locate(record.path)[1] for record in self._records]
         report = self._store.sync(
             ScanReport(records=tuple(self._records)),
-            reader_version=_READER,
+            reader_version=self._roots.reader_version,
             within=self._roots.stored_everywhere(places),
         )
         self._records = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from toolscan import (
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolindex import StoredFiles
-    from toolscan import ToolId, ToolRecord
+    from toolscan import Layout, ToolId, ToolRecord
 
     from pytools_hybrid.settings import Roots
 
@@ -76,7 +78,10 @@ def scan_roots(
         RootUnreadableError: No tree can be listed.
     """
     look = _Looks(
-        None if within is None else tuple(within), outside_links=outside_links, progress=progress
+        None if within is None else tuple(within),
+        layouts=roots.layouts,
+        outside_links=outside_links,
+        progress=progress,
     )
     if len(roots) == 1:
         return UnionReport(scanned=look(roots.paths[0], known, hashes, found))
@@ -177,10 +182,12 @@ class _Looks:
         self,
         within: Collection[str] | None,
         *,
+        layouts: tuple[Layout, ...],
         outside_links: bool,
         progress: Callable[[int], object] | None,
     ) -> None:
         self._within = within
+        self._layouts = layouts
         self._outside_links = outside_links
         self._progress = progress
         self._before = self._files = 0
@@ -196,6 +203,7 @@ class _Looks:
         try:
             report = scan(
                 root,
+                layouts=self._layouts,
                 within=self._within,
                 known=known,
                 hashes=hashes,
@@ -230,27 +238,37 @@ class Listing:
         for number, root in enumerate(roots):
             # The scan reports what keeps it from being listed.
             with suppress(ToolScanError):
-                for id_, path in find_tools(root, outside_links=outside_links).items():
+                found = find_tools(root, layouts=roots.layouts, outside_links=outside_links)
+                for id_, path in found.items():
                     places.setdefault(id_, (number, path))
         self._roots = roots
-        self._places = [places[id_] for id_ in sorted(places)]
+        self._tools = Counter(places[id_] for id_ in sorted(places))
 
     def __len__(self) -> int:
-        return len(self._places)
+        return self._tools.total()
 
     def first(self, most: int) -> list[str]:
-        """Return the paths of the first tools, relative to their trees."""
-        return [path for _, path in self._places[:most]]
+        """Return the paths of the first tools, relative to their trees.
+
+        A file whose tools are not all among the first is left out whole.
+        """
+        return [path for _, path in self._places(most)]
 
     def beyond(self, most: int) -> tuple[ScanIssue, ...]:
         """Return an issue for each tool after the first ones."""
         detail = f"It is one of the tools {_LIMIT.format(most)}."
+        beyond = self._tools.keys() - set(self._places(most))
         return tuple(
             ScanIssue(
                 path=self._roots.stored(number, path), reason=Reason.OVER_LIMIT, detail=detail
             )
-            for number, path in self._places[most:]
+            for number, path in self._tools.elements()
+            if (number, path) in beyond
         )
+
+    def _places(self, most: int) -> list[tuple[int, str]]:
+        totals = accumulate(self._tools.values())
+        return [place for place, total in zip(self._tools, totals, strict=True) if total <= most]
 
 
 def left_out(count: int, most: int) -> str:

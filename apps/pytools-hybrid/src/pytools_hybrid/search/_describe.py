@@ -158,12 +158,15 @@ def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolR
     """Read a tool's file, or say why it was not read."""
     root, path = roots.locate(entry.path)
     try:
-        return toolscan.read_tool(path, root, outside_links=outside_links), ""
+        record = toolscan.read_tool(
+            path, root, name=entry.id.name, layouts=roots.layouts, outside_links=outside_links
+        )
     except (toolscan.ToolScanError, OSError) as error:
         outside = toolscan.Reason.OUTSIDE_ROOT
         if isinstance(error, toolscan.ToolReadError) and error.issue.reason is outside:
             return None, _OUTSIDE
         return None, f"its file cannot be read now, so this is from the index: {error}"
+    return record, ""
 
 
 def _readable(schema: JsonValue) -> JsonValue:

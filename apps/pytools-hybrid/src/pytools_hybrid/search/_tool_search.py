@@ -485,7 +485,8 @@ class ToolSearch:
 
     def _located(self, found: FoundTool) -> FoundTool:
         root, relative = self.roots.locate(found.entry.path)
-        return replace(found, root=root, path=root / relative)
+        layouts = self.roots.layouts
+        return replace(found, root=root, path=root / relative, layouts=layouts)
 
     def _under_policy(self, where: ToolFilter | None) -> ToolFilter:
         policy = self.policy

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from toolindex import Coverage, ToolFilter
+from toolscan import DEFAULT_LAYOUTS
 
 if TYPE_CHECKING:
     from toolindex import ToolEntry, ToolOutcomes
     from toolrank import Contribution, Explanation
+    from toolscan import Layout
 
     from pytools_hybrid.search._tuning import Tuning
 
@@ -128,6 +130,7 @@ class FoundTool:
         moved_from: Its place before a language model moved it, from 1, or None where none did.
         root: The tree that it lies in, as `ToolSearch` was given it.
         path: Its file, below that tree.
+        layouts: Where tools lie in that tree.
     """
 
     entry: ToolEntry
@@ -141,6 +144,7 @@ class FoundTool:
     moved_from: int | None = None
     root: Path = Path()
     path: Path = Path()
+    layouts: tuple[Layout, ...] = field(default=DEFAULT_LAYOUTS, repr=False)
 
     @property
     def id(self) -> str:

@@ -3,14 +3,16 @@
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, renamed
 from pytools_hybrid.settings._file import find_settings_file, read_settings_file
 from pytools_hybrid.settings._language_models import check_model_name
+from pytools_hybrid.settings._layouts import shown_layouts
 from pytools_hybrid.settings._nearby import (
-    LAYOUTS,
     check_roots,
+    fitting_layouts,
     is_folder,
     meant_folder,
     missing,
     nearby_root,
     no_tools,
+    without_tools,
 )
 from pytools_hybrid.settings._remedies import REMEDIES
 from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
@@ -20,7 +22,6 @@ __all__ = [
     "ALIASES",
     "DEFAULT_ROOT",
     "EXPOSING",
-    "LAYOUTS",
     "REMEDIES",
     "AliasError",
     "Roots",
@@ -29,6 +30,7 @@ __all__ = [
     "check_model_name",
     "check_roots",
     "find_settings_file",
+    "fitting_layouts",
     "flag",
     "is_folder",
     "meant_folder",
@@ -37,6 +39,8 @@ __all__ = [
     "no_tools",
     "read_settings_file",
     "renamed",
+    "shown_layouts",
     "tuned_path",
     "variable",
+    "without_tools",
 ]

@@ -20,6 +20,7 @@ from toolembed.providers import ACCURATE, OFFLINE, check_model_name, has_accurat
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.settings import _language_models as language_models
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
+from pytools_hybrid.settings._layouts import DEFAULT_LAYOUT_NAMES, parsed_layouts
 from pytools_hybrid.settings._roots import Roots
 
 if TYPE_CHECKING:
@@ -94,6 +95,13 @@ class SettingFields(BaseSettings):
         validation_alias="PYTOOLS_DIR",
         description="the trees of tools, in order of precedence; by default `tools`, "
         "`.freeact/generated` or `examples/tools`, whichever exists",
+    )
+    layouts: _Names = Field(
+        DEFAULT_LAYOUT_NAMES,
+        description="where tools are in a root: `mcptools`, `gentools`, `modules` "
+        "(`<category>/<tool>.py`, without `run()`), `functions` (`<category>.py` with several "
+        "functions), `packages` (`<category>/__init__.py`), or patterns of your own, such as "
+        "`scripts=scripts/{category}/{name}.py`; without `{name}` a file holds several tools",
     )
     db_path: Path | None = Field(
         None,
@@ -231,7 +239,9 @@ class SettingFields(BaseSettings):
     def _has_a_provider(cls, value: str) -> str:
         return check_model_name(value)
 
-    @field_validator("include", "exclude", "allowed_hosts", "pin", "confirm", mode="before")
+    @field_validator(
+        "layouts", "include", "exclude", "allowed_hosts", "pin", "confirm", mode="before"
+    )
     @classmethod
     def _with_commas(cls, value: object) -> object:
         if not isinstance(value, str):
@@ -289,6 +299,14 @@ class SettingFields(BaseSettings):
             if name.count(":") != _COLONS or set(name) & {"*", "?"}:
                 raise ValueError(f"{name!r} is not an id, such as mcptools:github:create_issue")
         return tuple(dict.fromkeys(value))
+
+    @field_validator("layouts")
+    @classmethod
+    def _are_layouts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError("it is empty; leave it out, or name layouts")
+        parsed_layouts(value)
+        return value
 
     @field_validator("token")
     @classmethod

@@ -8,17 +8,18 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from toolscan import DEFAULT_LAYOUTS, LAYOUTS, ToolScanError, find_tools, scan
+
 from pytools_hybrid.errors import SettingsError, refusal
+from pytools_hybrid.settings._layouts import shown_layouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-LAYOUTS = (
-    "mcptools/<category>/<tool>.py and gentools/<category>/<tool>/api.py "
-    "with a documented run() or run_parsed()"
-)
-"""Where tools lie in a root, in words."""
+    from toolscan import Layout
+
+    from pytools_hybrid.settings._roots import Roots
 
 _LEVELS_UP = 3
 # So that naming a home folder, say, takes a moment, not a minute.
@@ -64,18 +65,31 @@ def missing(root: Path) -> str:
     return f"{root} does not exist; {hint}"
 
 
-def no_tools(roots: Iterable[Path]) -> str:
-    """Return a sentence that says what was looked for, and which folder near a root has tools."""
-    roots = list(roots)
+def no_tools(roots: Roots) -> str:
+    """Return a sentence that says what was looked for, and which root or layout has tools."""
     if absent := [root for root in roots if not os.path.exists(root)]:  # noqa: PTH110 - no errors
         return missing(absent[0])
+    looked = f"no tools in {roots}: looked for {shown_layouts(roots.layouts)}"
     for root in roots:
-        if (meant := nearby_root(root)) is not None:
-            hint = f"; {meant} has tools: give that folder as the root"
-            break
-    else:
-        hint = ""
-    return f"no tools in {', '.join(map(str, roots))}: looked for {LAYOUTS}{hint}"
+        if (meant := nearby_root(root, roots.layouts)) is not None:
+            return f"{looked}; {meant} has tools: give that folder as the root"
+    for root in roots:
+        if fitting := fitting_layouts(root):
+            return f"{looked}; {root} has tools laid out otherwise: set PYTOOLS_LAYOUTS={fitting}"
+    return looked
+
+
+def without_tools(roots: Roots) -> str | None:
+    """Return that sentence where a look at the names of files finds no tools; else None."""
+    if any(_has_folders(root, roots.layouts) or _has_tools(root, roots.layouts) for root in roots):
+        return None
+    return no_tools(roots)
+
+
+def _has_folders(root: Path, layouts: tuple[Layout, ...]) -> bool:
+    """Return whether a root has the folders that tools are in, however many those have."""
+    tops = (layout.parts[0] for layout in layouts)
+    return any(top.pattern is None and os.path.exists(root / top.text) for top in tops)  # noqa: PTH110 - no errors
 
 
 def meant_folder(folder: Path) -> Path | None:
@@ -90,14 +104,21 @@ def meant_folder(folder: Path) -> Path | None:
     return None
 
 
-def nearby_root(root: Path) -> Path | None:
+def nearby_root(root: Path, layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS) -> Path | None:
     """Return a folder with tools, a few levels above a root or two below it."""
+    # Most folders above and below have modules; only fixed names say that they are tools.
+    named = tuple(layout for layout in layouts if layout.parts[0].pattern is None)
     full = root.absolute()
     above = islice(full.parents, _LEVELS_UP)
-    for folder in (*above, *islice(_below(full), _MOST_FOLDERS)):
-        if _has_tools(folder):
+    for folder in (*above, *islice(_below(full), _MOST_FOLDERS)) if named else ():
+        if _has_tools(folder, named):
             return folder
     return None
+
+
+def fitting_layouts(root: Path) -> str:
+    """Return the names of the layouts by which a root has tools, with commas between them."""
+    return ",".join(name for name, layout in LAYOUTS.items() if _holds_tools(root, layout))
 
 
 def _below(root: Path) -> Iterator[Path]:
@@ -116,10 +137,16 @@ def _folders(folder: Path) -> Iterator[Path]:
     yield from (folder / name for name in names)
 
 
-def _has_tools(folder: Path) -> bool:
-    from toolscan import ToolScanError, find_tools
-
+def _has_tools(folder: Path, layouts: tuple[Layout, ...]) -> bool:
     try:
-        return bool(find_tools(folder))
+        return bool(find_tools(folder, layouts=layouts))
+    except ToolScanError:
+        return False
+
+
+def _holds_tools(root: Path, layout: Layout) -> bool:
+    try:
+        paths = list(islice(find_tools(root, layouts=[layout]).values(), _MOST_FOLDERS))
+        return bool(scan(root, layouts=[layout], within=paths, definitions=False).records)
     except ToolScanError:
         return False

@@ -6,12 +6,10 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from toolscan import DEFAULT_LAYOUTS, RECORD_VERSION, Layout
 
 from pytools_hybrid.errors import SettingsError
-
-if TYPE_CHECKING:
-    from toolscan import Layout
 
 DEFAULT_ROOT = Path("tools")
 """The root where none is set: `import` writes there."""
@@ -36,13 +34,19 @@ class Roots:
     Attributes:
         paths: The trees, as they were named. None is there twice; none need exist. One may lie
             inside another, for where tools lie is looked up from each anew.
+        layouts: Where tools lie in each of them.
     """
 
     paths: tuple[Path, ...]
+    layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS
 
     @classmethod
-    def of(cls, roots: RootsLike) -> Roots:
+    def of(cls, roots: RootsLike, layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS) -> Roots:
         """Take one tree or several; one that is named twice counts where it is named first.
+
+        Args:
+            roots: The trees; `Roots` are returned as they are.
+            layouts: Where tools lie in each of them.
 
         Raises:
             SettingsError: There is none.
@@ -50,16 +54,16 @@ class Roots:
         if isinstance(roots, Roots):
             return roots
         if isinstance(roots, str | os.PathLike):
-            return cls((Path(roots),))
+            return cls((Path(roots),), layouts)
         paths = [Path(root) for root in roots]
         if not paths:
             raise SettingsError("--root", "is empty; give at least one folder")
         if len(paths) == 1:
-            return cls((paths[0],))
+            return cls((paths[0],), layouts)
         first: dict[str, Path] = {}
         for path in paths:
             first.setdefault(os.path.realpath(path), path)
-        return cls(tuple(first.values()))
+        return cls(tuple(first.values()), layouts)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.paths))
@@ -74,6 +78,14 @@ class Roots:
     def full_names(self) -> str:
         """What the index is of: the full paths, links resolved, as `PYTOOLS_DIR` names several."""
         return os.pathsep.join(os.path.realpath(path) for path in self.paths)
+
+    @property
+    def reader_version(self) -> str:
+        """What makes records from the files of these trees; another reads them all again."""
+        version = str(RECORD_VERSION)
+        if self.layouts == DEFAULT_LAYOUTS:
+            return version
+        return f"{version} {' '.join(f'{it.source}={it.pattern}' for it in self.layouts)}"
 
     def stored(self, number: int, relative: str) -> str:
         """Return the path that the index has for a path below one of the trees."""
@@ -111,7 +123,7 @@ class Roots:
         return stored_path if len(self.paths) == 1 else self.shown(stored_path)
 
 
-def default_roots(layouts: Iterable[Layout]) -> tuple[Roots, str]:
+def default_roots(layouts: tuple[Layout, ...]) -> tuple[Roots, str]:
     """Return the roots to use when none is set, and a note that says which they are.
 
     Many a project has a folder `tools` that holds something else: where it has none of the folders
@@ -129,7 +141,7 @@ def default_roots(layouts: Iterable[Layout]) -> tuple[Roots, str]:
     for root in (first, second, _EXAMPLES_ROOT):
         if root.is_dir():
             what = "the example tools in " if root == _EXAMPLES_ROOT else ""
-            return Roots.of(root), f"using {what}{root} (no --root or PYTOOLS_DIR given)"
+            return Roots.of(root, layouts), f"using {what}{root} (no --root or PYTOOLS_DIR given)"
     raise SettingsError(
         "--root",
         "no tools to search: no --root or PYTOOLS_DIR given, and none of "

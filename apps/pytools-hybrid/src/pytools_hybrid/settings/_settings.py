@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping  # noqa: TC003 - pydantic looks it up
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import PrivateAttr, ValidationError
 
@@ -19,7 +19,11 @@ from pytools_hybrid.settings._file import (
     find_settings_file,
     read_settings_file,
 )
+from pytools_hybrid.settings._layouts import parsed_layouts
 from pytools_hybrid.settings._roots import FREEACT_ROOT, Roots, RootsLike, default_roots
+
+if TYPE_CHECKING:
+    from toolscan import Layout
 
 _FREEACT_DATABASE = "search.db"
 _ROOT_NAMES = ("root", "PYTOOLS_DIR")
@@ -75,10 +79,13 @@ class Settings(SettingFields):
             SettingsError: No root is set, and no default exists.
         """
         if self.root:
-            return Roots.of(self.root), None
-        from toolscan import DEFAULT_LAYOUTS
+            return Roots.of(self.root, self.resolved_layouts), None
+        return default_roots(self.resolved_layouts)
 
-        return default_roots(DEFAULT_LAYOUTS)
+    @property
+    def resolved_layouts(self) -> tuple[Layout, ...]:
+        """Where tools lie in each root."""
+        return parsed_layouts(self.layouts)
 
     def resolved_database(self, root: RootsLike) -> Path:
         """Decide where the index of a root is kept, or of several roots in their order.

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
-from pytools_hybrid.settings import LAYOUTS, nearby_root
+from pytools_hybrid.settings import fitting_layouts, nearby_root, shown_layouts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,14 +59,17 @@ def look_at_root(
     known = _known(database, root, roots)
     try:
         os.listdir(root)  # noqa: PTH208 - the scan takes what it cannot list for empty
-        files = len(find_tools(root, outside_links=settings.outside_links))
+        listed = find_tools(root, layouts=roots.layouts, outside_links=settings.outside_links)
+        files = len(listed)
         if files > _MOST_UNREAD and len(known) < files / 2:
             return warning(
                 f"{shown}: {files} files, too many to read them all here; `pytools-hybrid index` "
                 "lists those that are left out",
                 commands.index(),
             )
-        report = scan(root, known=known, outside_links=settings.outside_links)
+        report = scan(
+            root, layouts=roots.layouts, known=known, outside_links=settings.outside_links
+        )
     except (RootNotFoundError, FileNotFoundError, NotADirectoryError):
         return failed(
             f"{root} does not exist",
@@ -81,16 +84,20 @@ def look_at_root(
         )
     # What begins with an underscore is left out on purpose.
     issues = [issue for issue in report.issues if issue.reason is not Reason.PRIVATE]
-    tools = len(report.records) + len(report.unchanged)
+    unchanged = frozenset(report.unchanged)
+    tools = len(report.records) + sum(path in unchanged for path in listed.values())
     if not tools:
         why = f" ({_reasons(issues)})" if issues else ""
-        meant = nearby_root(root)
+        meant, fitting = nearby_root(root, roots.layouts), fitting_layouts(root)
         remedy = "pytools-hybrid import servers.json"
         if issues:
             remedy = commands.index()
         elif meant is not None:
             remedy = f"pytools-hybrid doctor --root {quote(str(meant))}"
-        return warning(f"{shown}: no tools{why}; looked for {LAYOUTS}", remedy)
+        elif fitting:
+            remedy = f"PYTOOLS_LAYOUTS={fitting} pytools-hybrid doctor --root {quote(str(root))}"
+        looked = shown_layouts(roots.layouts)
+        return warning(f"{shown}: no tools{why}; looked for {looked}", remedy)
     if problem := _misread(root):
         return warning(
             f"{shown}: {tools} tools; {problem} (its previous content still applies)",
@@ -107,12 +114,11 @@ def look_at_root(
 def _known(database: Path, root: Path, roots: Roots) -> dict[str, FileStamp | None]:
     """Return the stamps of the files of one tree that an index has read, by path below it."""
     from toolindex import ToolIndex, ToolIndexError
-    from toolscan import RECORD_VERSION
 
     with suppress(ToolIndexError):
         if database.is_file():
             with ToolIndex(database, read_only=True) as index:
-                stamps = index.stored(reader_version=str(RECORD_VERSION)).stamps
+                stamps = index.stored(reader_version=roots.reader_version).stamps
             located = ((roots.locate(path), stamp) for path, stamp in stamps.items())
             return {path: stamp for (tree, path), stamp in located if tree == root}
     return {}

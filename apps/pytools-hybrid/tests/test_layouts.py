@@ -1,0 +1,143 @@
+"""Trees that are laid out in other ways than freeact's: found, described, called, followed."""
+
+import asyncio
+import sys
+
+import pytest
+from pytools_hybrid import BlockingToolSearch, Roots, SettingsError, load_tool
+from pytools_hybrid.cli import main
+from pytools_hybrid.index import SQLiteStore, refresh
+from pytools_hybrid.settings import no_tools
+from toolscan import LAYOUTS
+
+FUNCTIONS = (LAYOUTS["functions"], LAYOUTS["modules"])
+
+
+def function(name, says="Do it."):
+    return f'def {name}(text: str) -> str:\n    """{says}"""\n    return text * 2\n'
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def write(**modules):
+        for name, source in modules.items():
+            file = tmp_path / "tree" / f"{name.replace('__', '/')}.py"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if source is None:
+                file.unlink()
+            else:
+                file.write_text(source, encoding="utf-8")
+        return tmp_path / "tree"
+
+    return write
+
+
+@pytest.fixture
+def indexed(write, tmp_path):
+    """Bring an index up to date with modules; give what it holds, and what was done."""
+    with SQLiteStore(tmp_path / "layouts.db") as store:
+
+        def bring(layouts=FUNCTIONS, **modules):
+            roots = Roots.of(write(**modules), layouts)
+            report = refresh(store, roots)
+            again = refresh(store, roots)
+            assert (again.added, again.updated, again.removed) == (0, 0, 0)
+            held = store.stored(reader_version=roots.reader_version).entries
+            return sorted(held), (report.added, report.updated, report.removed)
+
+        bring.store = store
+        yield bring
+
+
+def test_the_functions_of_a_module_are_found_described_and_called(write, settings):
+    root = write(
+        own_mail=function("send", "Send a message to somebody.")
+        + function("sort", "Order letters."),
+        own_pdf__merge=function("merge_documents", "Combine documents."),
+    )
+    with BlockingToolSearch(root, settings(layouts=("functions", "modules"))) as tools:
+        hits = [tools.search(query, limit=1)[0] for query in ("message", "combine documents")]
+        described = tools.describe("functions:own_mail:send", detail="full")
+
+    assert [hit.id for hit in hits] == ["functions:own_mail:send", "modules:own_pdf:merge"]
+    assert described.stub.startswith("from own_mail import send\n")
+    assert described.input_schema["required"] == ["text"]
+    for hit in hits:
+        assert asyncio.run(load_tool(hit).call({"text": "a"})) == "aa"
+
+
+def test_an_index_follows_the_functions_of_a_module(indexed):
+    both = function("one") + function("two")
+    assert indexed(a=both, b=function("three"))[0] == [
+        "functions:a:one",
+        "functions:a:two",
+        "functions:b:three",
+    ]
+    # Removed, renamed, moved between modules, broken and repaired, and the module moved.
+    assert indexed(a=function("one"))[1] == (0, 1, 1)
+    assert indexed(a=function("uno"))[1] == (1, 0, 1)
+    assert indexed(a=function("four"), b=function("uno"))[0] == [
+        "functions:a:four",
+        "functions:b:uno",
+    ]
+    assert indexed(a="def four(:")[0] == ["functions:b:uno"]
+    assert indexed(a=both)[0] == ["functions:a:one", "functions:a:two", "functions:b:uno"]
+    assert indexed(a=None, c=both)[0] == ["functions:b:uno", "functions:c:one", "functions:c:two"]
+
+
+def test_a_kill_between_two_portions_loses_no_function_of_a_module(indexed, write):
+    many = "".join(function(f"f{number}") for number in range(300))
+    roots = Roots.of(write(a=many, b=many), FUNCTIONS)
+
+    def kill():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        refresh(indexed.store, roots, committed=kill)
+
+    assert len(indexed()[0]) == 600
+
+
+def test_other_layouts_read_the_same_files_anew(indexed):
+    indexed(pdf__merge=function("merge"))
+
+    assert indexed(layouts=(LAYOUTS["mcptools"],))[0] == []
+    assert indexed(layouts=FUNCTIONS)[0] == ["modules:pdf:merge"]
+
+
+def test_a_module_of_which_not_all_functions_are_allowed_is_left_out(write, tmp_path):
+    roots = Roots.of(write(a=function("one"), b=function("two") + function("three")), FUNCTIONS)
+    with SQLiteStore(tmp_path / "few.db") as store:
+        report = refresh(store, roots, max_tools=2)
+
+        assert list(store.stored(reader_version=roots.reader_version).entries) == [
+            "functions:a:one"
+        ]
+        assert [issue.path for issue in report.issues] == ["b.py", "b.py"]
+
+
+def test_a_tree_that_is_laid_out_otherwise_is_answered_with_the_layouts_that_fit(write, capsys):
+    root = write(mail=function("send"), pdf__merge=function("merge"))
+
+    assert no_tools(Roots.of(root)).endswith(
+        f"{root} has tools laid out otherwise: set PYTOOLS_LAYOUTS=modules,functions"
+    )
+    with pytest.raises(SystemExit):
+        main(["status", "--root", str(root)])
+    assert "PYTOOLS_LAYOUTS=modules,functions" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("layouts", "says"),
+    [
+        ("function", "did you mean functions"),
+        ("modules,modules", "there twice"),
+        ("own=lib/{name}.py", "is not a layout"),
+        (" , ", "it is empty"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_refused(settings, layouts, says):
+    with pytest.raises((SettingsError, ValueError), match=says):
+        settings(layouts=layouts)
