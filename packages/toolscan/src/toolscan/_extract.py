@@ -17,7 +17,7 @@ from toolscan._source import decode, parse, refuse_surrogates
 from toolscan._syntax import ModuleText, docstring, top_level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from toolscan._entrypoints import Entrypoint
     from toolscan._layout import Layout, ToolId
@@ -127,7 +127,7 @@ class ReadModule:
 
 
 @contextmanager
-def _bounded() -> Iterator[None]:
+def _bounded() -> Generator[None]:
     try:
         yield
     except (RecursionError, MemoryError) as error:
