@@ -101,6 +101,14 @@ def serve(
             "PYTOOLS_ALLOWED_HOSTS, separated by commas]",
         ),
     ] = None,
+    console: Annotated[
+        bool | None,
+        typer.Option(
+            "--console/--no-console",
+            help="Over HTTP: show a page at / on which people search, and look at tools. "
+            "[env: PYTOOLS_CONSOLE; default: console]",
+        ),
+    ] = None,
 ) -> None:
     """Serve the tools to agents, over MCP.
 
@@ -126,6 +134,7 @@ def serve(
         port=port,
         token=token,
         allowed_hosts=allowed_host,
+        console=console,
     )
     given = [f"--{name}" for name, value in for_http.items() if value]
     if given and settings.transport == "stdio":

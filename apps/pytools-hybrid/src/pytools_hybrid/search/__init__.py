@@ -3,7 +3,13 @@
 from pytools_hybrid.search._confidence import calibration_of
 from pytools_hybrid.search._describe import DetailLevel, ToolDescription, short
 from pytools_hybrid.search._engine import Searcher
-from pytools_hybrid.search._explain import ChannelScore, Placement, breakdown, reason
+from pytools_hybrid.search._explain import (
+    ChannelScore,
+    Placement,
+    breakdown,
+    channel_shares,
+    reason,
+)
 from pytools_hybrid.search._lookup import (
     MAX_NAME,
     MAX_NAMES,
@@ -54,6 +60,7 @@ __all__ = [
     "TuningFile",
     "breakdown",
     "calibration_of",
+    "channel_shares",
     "check_categories",
     "cut_query",
     "hybrid_ranker",

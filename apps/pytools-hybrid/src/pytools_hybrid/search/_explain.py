@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from toolrank import RECOMMENDED_CONFIDENCE
 
+from pytools_hybrid.search._ranking import UNITS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytools_hybrid.search._types import FoundTool
+    from pytools_hybrid.settings import Settings
 
 SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
 """How each channel finds a tool, in words."""
@@ -48,6 +51,27 @@ def breakdown(found: FoundTool) -> dict[str, ChannelScore]:
         )
         for each in found.contributions
     }
+
+
+def channel_shares(found: FoundTool, settings: Settings) -> dict[str, float]:
+    """Return by channel which share of a tool's score for the request came from it, summing to 1.
+
+    Args:
+        found: The tool.
+        settings: How the channels were weighed against one another.
+    """
+    weights = {"bm25": settings.bm25_weight, "vector": settings.vec_weight}
+    amounts = {
+        name: weights.get(name, 1.0)
+        * (
+            UNITS.get(name, 1.0) * max(score.contribution, 0.0)
+            if settings.fusion == "linear"
+            else 1 / (settings.rrf_k + score.rank)
+        )
+        for name, score in breakdown(found).items()
+    }
+    whole = sum(amounts.values()) or 1.0
+    return {name: amount / whole for name, amount in amounts.items()}
 
 
 def reason(found: FoundTool) -> str:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["RankerFactory", "hybrid_ranker"]
 
 # All of these were chosen by ablation: docs/decisions/0008.
-_UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
+UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
+"""What a score of each channel is multiplied with to be compared with the others'."""
+
 _PART_SHARE = 0.3
 _CATEGORY_WEIGHT = 0.3
 
@@ -38,7 +40,7 @@ def hybrid_ranker(fusion: Literal["linear", "rrf"], rrf_k: float = 60.0) -> Rank
     """
     return partial(
         _ranker,
-        fuse=partial(linear_fusion, units=_UNITS)
+        fuse=partial(linear_fusion, units=UNITS)
         if fusion == "linear"
         else partial(reciprocal_rank_fusion, rrf_k=rrf_k),
     )

@@ -314,6 +314,33 @@ class ToolSearch:
             min_confidence=self.settings.threshold if threshold is None else threshold,
         )
 
+    async def similar(self, name: str, *, limit: int = 5) -> tuple[FoundTool, ...]:
+        """Return the tools that fit what a tool says of itself, best first, without it.
+
+        Nothing is recorded.
+
+        Args:
+            name: The tool, as `find` takes it.
+            limit: How many at most.
+
+        Raises:
+            UnknownToolError: No tool has that name.
+            AmbiguousToolError: Several are.
+            DatabaseError: The index cannot be read.
+        """
+        entry = await self.find(name)
+        text = f"{entry.id.name.replace('_', ' ')}. {entry.summary}"
+        asked = self._request(
+            text, SearchMode.HYBRID, Scope.ALL, None, limit=limit + 1, min_confidence=0.0
+        )
+
+        def answer() -> Coroutine[None, None, SearchResponse]:
+            return self._answering.answer(asked, self.index.vectors.failure)
+
+        response = await self.index.sync.mending(answer)
+        others = [found for found in response.tools if found.entry.id != entry.id]
+        return tuple(others[:limit])
+
     async def prepare_reranking(self) -> None:
         """Load the language model that the settings name, so that no search waits for that.
 

@@ -45,6 +45,7 @@ _FLAGS = {
     "PYTOOLS_PORT": "--port",
     "PYTOOLS_TOKEN": "--token",
     "PYTOOLS_ALLOWED_HOSTS": "--allowed-host",
+    "PYTOOLS_CONSOLE": "--console",
     "PYTOOLS_RERANK_MODEL": "--rerank",
     "PYTOOLS_LOG_LEVEL": "--log-level",
 }

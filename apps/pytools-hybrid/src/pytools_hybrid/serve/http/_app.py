@@ -1,4 +1,4 @@
-"""The application: the JSON API and MCP's streamable HTTP, behind one gate."""
+"""The application: the JSON API, the console and MCP's streamable HTTP, behind one gate."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from pytools_hybrid.serve.http._searches import Searches
 from pytools_hybrid.serve.http._security import Gate
 from pytools_hybrid.serve.http._status import Status
 from pytools_hybrid.serve.http._tools import Tools
+from pytools_hybrid.serve.http.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -71,10 +72,16 @@ def create_app(
         Route("/metrics", status.metrics),
         Route("/openapi.json", openapi),
     ]
+    token = settings.token.get_secret_value() if settings.token is not None else None
+    console = None
     if search is not None and follower is not None:
         if calls:
             routes.append(_calling(search, follower))
-        routes += _over_the_index(search, follower, metrics)
+        searches = Searches(search, follower, Slots(), metrics)
+        routes += _over_the_index(search, follower, searches)
+        if settings.console:
+            console = Console(search, follower, searches, token=token)
+            routes += console.routes()
     mcp = server.streamable_http_app(
         streamable_http_path=_MCP_PATH,
         max_request_body_size=_MCP_BODY,
@@ -83,7 +90,6 @@ def create_app(
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         host=settings.host,
     )
-    token = settings.token.get_secret_value() if settings.token is not None else None
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -95,7 +101,12 @@ def create_app(
         middleware=[
             Middleware(CountRequests, metrics=metrics),
             Middleware(AnswerWhenCut),
-            Middleware(Gate, hosts=HostRule(settings.host, settings.allowed_hosts), token=token),
+            Middleware(
+                Gate,
+                hosts=HostRule(settings.host, settings.allowed_hosts),
+                token=token,
+                console=console,
+            ),
             Middleware(BodyLimit, largest=_BODY, of_paths={_MCP_PATH: _MCP_BODY}),
         ],
         exception_handlers=exception_handlers(),
@@ -114,8 +125,7 @@ def _calling(search: ToolSearch, follower: Follower) -> Route:
     return Route("/api/v1/tools/{id:path}/call", calls.call, methods=["POST"])
 
 
-def _over_the_index(search: ToolSearch, follower: Follower, metrics: Metrics) -> list[Route]:
-    searches = Searches(search, follower, Slots(), metrics)
+def _over_the_index(search: ToolSearch, follower: Follower, searches: Searches) -> list[Route]:
     tools = Tools(search, follower)
     return [
         Route("/search", searches.short),

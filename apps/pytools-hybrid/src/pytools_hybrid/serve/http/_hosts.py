@@ -78,9 +78,7 @@ class HostRule:
         location = NetworkLocation.of_origin(origin)
         if location is None:
             return False
-        ports = _DEFAULT_PORTS.values() if host.port is None else (host.port,)
-        is_same = location.name == host.name and location.port in ports
-        return is_same or (not self._answers_all and self._is_known(location))
+        return is_same_origin(origin, host) or (not self._answers_all and self._is_known(location))
 
     def _is_known(self, host: NetworkLocation) -> bool:
         return (
@@ -88,6 +86,13 @@ class HostRule:
             or host.name == self._bound
             or not self._allowed.isdisjoint({host, NetworkLocation(host.name, None)})
         )
+
+
+def is_same_origin(origin: str, host: NetworkLocation) -> bool:
+    """Return whether a page of some origin lies at the very host that its request is sent to."""
+    location = NetworkLocation.of_origin(origin)
+    ports = _DEFAULT_PORTS.values() if host.port is None else (host.port,)
+    return location is not None and location.name == host.name and location.port in ports
 
 
 def is_loopback(host: str) -> bool:

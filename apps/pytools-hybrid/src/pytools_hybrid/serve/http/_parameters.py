@@ -77,15 +77,17 @@ Names = Annotated[
 ]
 
 
-class _Query(BaseModel):
+class Query(BaseModel):
+    """What is asked in the query of a URL."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class NoQuery(_Query):
+class NoQuery(Query):
     """Nothing can be asked."""
 
 
-class SearchQuery(_Query):
+class SearchQuery(Query):
     """A search in short."""
 
     q: Annotated[Words, Field(description="What the tool should do, in plain language")]
@@ -99,7 +101,7 @@ class SearchQuery(_Query):
     scope: Annotated[Scope, Field(description="Whose tools")] = Scope.ALL
 
 
-class ToolSearchQuery(_Query):
+class ToolSearchQuery(Query):
     """A search with filters."""
 
     query: Annotated[Words, Field(description="What the tool should do, in plain language")]
@@ -148,13 +150,13 @@ class ToolSearchQuery(_Query):
     ] = "include"
 
 
-class DescribeQuery(_Query):
+class DescribeQuery(Query):
     """How a tool is described."""
 
     detail: Annotated[DetailLevel, Field(description="How much to return")] = DetailLevel.SCHEMA
 
 
-class StatisticsQuery(_Query):
+class StatisticsQuery(Query):
     """What is summed up."""
 
     since: Annotated[
@@ -187,8 +189,13 @@ class CallBody(BaseModel):
     arguments: Annotated[dict[str, Any], Field(description="As its input schema says")] = Field({})
 
 
-def read_query(model: type[Q], request: Request) -> Q:
+def read_query(model: type[Q], request: Request, *, skip_empty: bool = False) -> Q:
     """Read the query of a request.
+
+    Args:
+        model: What may be asked.
+        request: The request.
+        skip_empty: Whether an empty value counts as none, as forms send the fields left empty.
 
     Raises:
         ProblemError: With everything that is wrong with it.
@@ -196,7 +203,8 @@ def read_query(model: type[Q], request: Request) -> Q:
     fields = model.model_fields
     given: dict[str, list[str]] = {}
     for name, value in request.query_params.multi_items():
-        given.setdefault(name, []).append(value)
+        if value or not skip_empty:
+            given.setdefault(name, []).append(value)
     errors: list[FieldError] = []
     try:
         given = renamed(given, fields)

@@ -116,10 +116,11 @@ def exception_handlers() -> dict[Any, Callable[[Request, Exception], Response]]:
 
 
 def _respond(request: Request, error: Exception) -> Response:
-    return _problem(request, error).response(request.scope)
+    return problem_of(request, error).response(request.scope)
 
 
-def _problem(request: Request, error: Exception) -> ProblemError:
+def problem_of(request: Request, error: Exception) -> ProblemError:
+    """Return the problem that an exception of an endpoint is to its client."""
     match error:
         case ProblemError():
             return error

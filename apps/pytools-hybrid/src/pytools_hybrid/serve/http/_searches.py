@@ -61,7 +61,7 @@ class Searches:
     async def short(self, request: Request) -> Response:
         """Answer `GET /search`."""
         asked = read_query(SearchQuery, request)
-        response, milliseconds = await self._found(
+        response, milliseconds = await self.found(
             request,
             asked.q,
             mode=asked.mode,
@@ -91,7 +91,7 @@ class Searches:
         )
         if asked.language is not None and asked.language.lower() not in _LANGUAGES:
             return await self._none_in(asked, given)
-        response, milliseconds = await self._found(
+        response, milliseconds = await self.found(
             request,
             asked.query,
             where=where,
@@ -101,7 +101,7 @@ class Searches:
         )
         return self._answer(asked.query, response, filters=given, milliseconds=milliseconds)
 
-    async def _found(
+    async def found(
         self,
         request: Request,
         query: str,
@@ -113,6 +113,16 @@ class Searches:
         threshold: float | None = None,
         rerank: bool | None = None,
     ) -> tuple[SearchResponse, float]:
+        """Search, when it is this search's turn, and count it.
+
+        Returns:
+            The response, and how many milliseconds it took.
+
+        Raises:
+            ProblemError: Too many searches are queued, or the client has gone.
+            IndexNotReadyError: Nothing was found, and the index is still being filled.
+            UnknownCategoryError: No tool is in a category of the filter.
+        """
         async with self._slots.taken():
             await self._follower.ready()
             if await request.is_disconnected():

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from pytools_hybrid.serve.http._problems import ProblemError
+    from pytools_hybrid.serve.http.console import Console
     from pytools_hybrid.settings import Settings
 
 PUBLIC = "pytools.public"
@@ -55,11 +56,15 @@ class Gate:
         app: What is behind it.
         hosts: The names that it answers to.
         token: What clients must send, or None where all may ask.
+        console: The pages, which know by themselves who has logged in; None where there are none.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: HostRule, token: str | None) -> None:
+    def __init__(
+        self, app: ASGIApp, *, hosts: HostRule, token: str | None, console: Console | None = None
+    ) -> None:
         self._app = app
         self._hosts = hosts
+        self._console = console
         self._token = token.encode() if token is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,6 +91,12 @@ class Gate:
                 403, "that Origin is not allowed; allow its host with --allowed-host"
             )
         if self._token is None or self._has_token(scope):
+            return None
+        console = self._console
+        if console is not None and console.owns(scope["path"]):
+            # Its cookie opens no other path: no page of another server can call a tool with it.
+            if not console.is_logged_in(scope):
+                scope[PUBLIC] = True
             return None
         if scope["path"] == _HEALTH and not _values(scope, b"authorization"):
             scope[PUBLIC] = True

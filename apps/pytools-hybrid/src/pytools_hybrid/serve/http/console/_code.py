@@ -1,0 +1,33 @@
+"""The code that an agent would write to call a tool, made from what the index knows of it."""
+
+from __future__ import annotations
+
+import re
+from keyword import iskeyword
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytools_hybrid.search import FoundTool
+
+_DEFINITION = re.compile(
+    r"(?P<waits>async )?def (?P<name>\w+)\((?:(?P<only>\w+): (?P<type>\w+)\))?"
+)
+
+
+def calling_code(found: FoundTool) -> str:
+    """Return an import and a call with the parameters that must be given; "" where none is known.
+
+    A file whose path is no name of a module cannot be imported so: then there is no code either.
+    """
+    defined = _DEFINITION.match(found.signature)
+    module = found.path.relative_to(found.root).with_suffix("").parts
+    if defined is None or not all(it.isidentifier() and not iskeyword(it) for it in module):
+        return ""
+    parameters = found.entry.parameters
+    arguments = ", ".join(f"{it.name}=…" for it in parameters if it.required)
+    function, kind = defined["name"], defined["type"]
+    names, call = [function], arguments
+    if kind is not None and defined["only"] not in {it.name for it in parameters}:
+        names, call = [kind, function], f"{kind}({arguments})"
+    waits = "await " if defined["waits"] else ""
+    return f"from {'.'.join(module)} import {', '.join(names)}\n\n{waits}{function}({call})"

@@ -1,0 +1,79 @@
+"""The console's place in the application: which paths are its own, and who has logged in."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Scope
+
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.http._searches import Searches
+    from pytools_hybrid.serve.http.console._site import Site
+
+
+class Console:
+    """The pages of a server.
+
+    Args:
+        search: What searches.
+        follower: What runs beside it, and brings the index up to date first.
+        searches: What answers the searches of the JSON API, and counts them.
+        token: What people must log in with, or None where all may ask.
+    """
+
+    def __init__(
+        self, search: ToolSearch, follower: Follower, searches: Searches, *, token: str | None
+    ) -> None:
+        self._search = search
+        self._follower = follower
+        self._searches = searches
+        self._token = token
+
+    @cached_property
+    def _site(self) -> Site:
+        # Most servers never show a page.
+        from pytools_hybrid.serve.http.console._site import Site
+
+        return Site(self._search, self._follower, self._searches, token=self._token)
+
+    def routes(self) -> list[Route]:
+        """Return its routes; `owns` is true of the path of each."""
+
+        async def search(request: Request) -> Response:
+            return await self._site.search(request)
+
+        async def tool(request: Request) -> Response:
+            return await self._site.tool(request)
+
+        async def login(request: Request) -> Response:
+            return await self._site.log_in(request)
+
+        async def logout(request: Request) -> Response:
+            return await self._site.log_out(request)
+
+        async def static(request: Request) -> Response:
+            return await self._site.static(request)
+
+        return [
+            Route("/", search),
+            Route("/console/tools/{id:path}", tool),
+            Route("/console/login", login, methods=["POST"]),
+            Route("/console/logout", logout, methods=["POST"]),
+            Route("/console/static/{name}", static),
+        ]
+
+    @staticmethod
+    def owns(path: str) -> bool:
+        """Return whether a path leads to a page, or to what pages are made of."""
+        return path == "/" or path.startswith("/console/")
+
+    def is_logged_in(self, scope: Scope) -> bool:
+        """Return whether a request for a page has the cookie of an open session."""
+        return self._site.sessions.opened_by(scope)

@@ -1,0 +1,114 @@
+"""The search page: the form, and what an agent with this request would get."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolindex import ToolFilter
+
+from pytools_hybrid.search import Scope, SearchMode, breakdown, channel_shares, reason
+from pytools_hybrid.serve.http._parameters import Names, Query, Results, Share, Words, read_query
+from pytools_hybrid.serve.http._problems import problem_of
+from pytools_hybrid.serve.http.console._code import calling_code
+from pytools_hybrid.serve.http.console._values import highlighted, stacked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+    from pytools_hybrid.search import FoundTool, ToolSearch
+    from pytools_hybrid.serve.http._searches import Searches
+    from pytools_hybrid.settings import Settings
+
+_UNKNOWN = 500
+# A tree may have thousands, and a page is to stay small.
+_OFFERED_CATEGORIES = 300
+_CHANNELS = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
+_MODES = {
+    SearchMode.HYBRID: "words and meaning",
+    SearchMode.BM25: "words",
+    SearchMode.VECTOR: "meaning",
+    SearchMode.FUZZY: "spelling",
+}
+_SCOPES = {Scope.ALL: "all", Scope.MCPTOOLS: "MCP servers' tools", Scope.GENTOOLS: "agents' own"}
+
+
+class _Asked(Query):
+    q: Words = ""
+    mode: SearchMode = SearchMode.HYBRID
+    scope: Scope = Scope.ALL
+    category: Names | None = None
+    tags: Names | None = None
+    threshold: Share | None = None
+    limit: Results | None = None
+
+
+async def search_page(
+    request: Request, search: ToolSearch, searches: Searches
+) -> Mapping[str, Any]:
+    """Return the values of the search page.
+
+    Raises:
+        DatabaseError: The index cannot be read.
+    """
+    state = await search.index.state()
+    categories = await search.categories()
+    values: dict[str, Any] = {
+        # As it was typed, also where that cannot be asked.
+        "form": {name: request.query_params.get(name, "") for name in _Asked.model_fields},
+        "modes": _MODES,
+        "scopes": _SCOPES,
+        "categories": sorted({it.category for it in categories})[:_OFFERED_CATEGORIES],
+        "settings": search.settings,
+        "tools": sum(it.tools for it in categories),
+        "coverage": state.coverage,
+        "query": "",
+        "results": [],
+        "notes": (),
+        "milliseconds": 0.0,
+        "problem": None,
+    }
+    try:
+        asked = read_query(_Asked, request, skip_empty=True)
+        if not asked.q.strip():
+            return values
+        response, milliseconds = await searches.found(
+            request,
+            asked.q,
+            mode=asked.mode,
+            scope=asked.scope,
+            where=ToolFilter(categories=asked.category or (), tags=asked.tags or ()),
+            limit=asked.limit,
+            threshold=asked.threshold,
+        )
+    except Exception as error:
+        # The form stays, so that the request can be put right.
+        problem = problem_of(request, error)
+        if problem.status == _UNKNOWN:
+            raise
+        return values | {"problem": problem}
+    terms = await search.terms(asked.q, [found.id for found in response.tools])
+    results = [_result(found, terms.get(found.id, {}), search.settings) for found in response.tools]
+    return values | {
+        "query": asked.q,
+        "results": results,
+        "notes": response.notes,
+        "milliseconds": milliseconds,
+    }
+
+
+def _result(found: FoundTool, terms: Mapping[str, float], settings: Settings) -> dict[str, Any]:
+    channels = breakdown(found)
+    bars = stacked(channel_shares(found, settings).values())
+    return {
+        "found": found,
+        "name": highlighted(found.name, terms),
+        "summary": highlighted(found.summary, terms),
+        "reason": reason(found),
+        "code": calling_code(found),
+        "channels": [
+            {"id": name, "name": _CHANNELS.get(name, name), "score": score, "bar": bar}
+            for (name, score), bar in zip(channels.items(), bars, strict=True)
+        ],
+    }

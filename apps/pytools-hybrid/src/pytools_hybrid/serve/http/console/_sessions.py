@@ -1,0 +1,64 @@
+"""Who has logged in: sessions that a cookie names, kept in memory alone."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from starlette.requests import HTTPConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import Scope
+
+_SECONDS = 12 * 60 * 60
+_MOST = 1_000
+
+
+class Sessions:
+    """Opens a session for whoever has the token; it ends after twelve hours, or with the server.
+
+    Args:
+        token: The token, or None where nobody needs one.
+        clock: Seconds that only grow.
+    """
+
+    def __init__(self, token: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._token = token.encode() if token is not None else None
+        self._clock = clock
+        # The oldest comes first.
+        self._ends: dict[str, float] = {}
+
+    def open(self, token: str) -> str | None:
+        """Return the name of a new session, or None where the token is another."""
+        if self._token is None or not hmac.compare_digest(token.encode(), self._token):
+            return None
+        while len(self._ends) >= _MOST:
+            del self._ends[next(iter(self._ends))]
+        name = secrets.token_urlsafe(32)
+        self._ends[name] = self._clock() + _SECONDS
+        return name
+
+    def close(self, scope: Scope) -> None:
+        """End the session of a request."""
+        self._ends.pop(self._named(scope), None)
+
+    def opened_by(self, scope: Scope) -> bool:
+        """Return whether a request belongs to an open session."""
+        name = self._named(scope)
+        if self._ends.get(name, 0.0) > self._clock():
+            return True
+        self._ends.pop(name, None)
+        return False
+
+    @staticmethod
+    def cookie(scope: Scope) -> str:
+        """Return the name of the cookie, another for each port: cookies are of a host's ports."""
+        _, port = scope.get("server") or ("", None)
+        return f"pytools-session-{port or 'local'}"
+
+    def _named(self, scope: Scope) -> str:
+        return HTTPConnection(scope).cookies.get(self.cookie(scope), "")

@@ -1,0 +1,194 @@
+"""The pages: who may see them, what browsers may do with them, and what errors look like."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from pytools_hybrid.serve.http._hosts import NetworkLocation, is_same_origin
+from pytools_hybrid.serve.http._problems import ProblemError, problem_of
+from pytools_hybrid.serve.http._security import PUBLIC
+from pytools_hybrid.serve.http.console._search_page import search_page
+from pytools_hybrid.serve.http.console._sessions import Sessions
+from pytools_hybrid.serve.http.console._tool_page import tool_page
+from pytools_hybrid.serve.http.console._values import tool_path
+from pytools_hybrid.text import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.http._searches import Searches
+
+# Text that strangers wrote is on every page; whatever it is, nothing of it may run, be loaded or
+# be sent. A referrer is sent within the server alone; without one, forms would have no origin.
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_TYPES = {"style.css": "text/css", "icon.svg": "image/svg+xml"}
+
+
+class Site:
+    """Answers the requests of browsers.
+
+    Args:
+        search: What searches.
+        follower: What runs beside it.
+        searches: What answers searches, and counts them.
+        token: What people must log in with, or None where all may ask.
+
+    Attributes:
+        sessions: Who has logged in.
+    """
+
+    def __init__(
+        self, search: ToolSearch, follower: Follower, searches: Searches, *, token: str | None
+    ) -> None:
+        self.sessions: Sessions = Sessions(token)
+        self._search = search
+        self._follower = follower
+        self._searches = searches
+        self._has_token = token is not None
+        self._templates = Environment(
+            loader=PackageLoader("pytools_hybrid.serve.http.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            auto_reload=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            # Escaping alone would let text turn its direction, or hide from its reader.
+            finalize=_readable,
+        )
+        self._templates.filters["tool_path"] = tool_path
+
+    async def search(self, request: Request) -> Response:
+        """Answer `GET /`."""
+        make = partial(search_page, request, self._search, self._searches)
+        return await self._page(request, "search.html", make)
+
+    async def tool(self, request: Request) -> Response:
+        """Answer `GET /console/tools/{id}`."""
+        make = partial(tool_page, request, self._search, self._follower)
+        return await self._page(request, "tool.html", make)
+
+    async def log_in(self, request: Request) -> Response:
+        """Answer `POST /console/login`: open a session, and lead back to where it was needed."""
+        if (foreign := _foreign(request)) is not None:
+            return self._problem(foreign)
+        form = parse_qs((await request.body()).decode("latin-1"), errors="replace")
+        back = _own_path(form.get("next", ["/"])[0])
+        name = self.sessions.open(form.get("token", [""])[0])
+        if name is None:
+            return self._login(back, "That is not the token of this server.")
+        response = RedirectResponse(back, HTTPStatus.SEE_OTHER, headers=_HEADERS)
+        response.set_cookie(
+            self.sessions.cookie(request.scope),
+            name,
+            httponly=True,
+            samesite="strict",
+            # A proxy may speak TLS for us: the browser knows.
+            secure=request.headers["origin"].startswith("https:"),
+        )
+        return response
+
+    async def log_out(self, request: Request) -> Response:
+        """Answer `POST /console/logout`."""
+        if (foreign := _foreign(request)) is not None:
+            return self._problem(foreign)
+        self.sessions.close(request.scope)
+        response = RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=_HEADERS)
+        response.delete_cookie(
+            self.sessions.cookie(request.scope), httponly=True, samesite="strict"
+        )
+        return response
+
+    async def static(self, request: Request) -> Response:
+        """Answer `GET /console/static/{name}`: the same for everybody, so nobody need log in."""
+        name = request.path_params["name"]
+        if name not in _TYPES:
+            raise ProblemError(404, "there is no such file")
+        content = files(__package__).joinpath("static", name).read_bytes()
+        headers = {**_HEADERS, "Cache-Control": "max-age=300"}
+        return Response(content, media_type=_TYPES[name], headers=headers)
+
+    async def _page(
+        self, request: Request, template: str, make: Callable[[], Awaitable[Mapping[str, Any]]]
+    ) -> Response:
+        if request.scope.get(PUBLIC):
+            query = f"?{request.url.query}" if request.url.query else ""
+            return self._login(_own_path(quote(request.scope["path"]) + query))
+        try:
+            values = await make()
+        except Exception as error:
+            problem = problem_of(request, error)
+            if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            return self._problem(problem)
+        shown: ProblemError | None = values.get("problem")
+        return self._render(template, values, HTTPStatus.OK if shown is None else shown.status)
+
+    def _problem(self, problem: ProblemError) -> Response:
+        return self._render(
+            "problem.html", {"problem": problem}, problem.status, headers=problem.headers
+        )
+
+    def _login(self, back: str, failure: str = "") -> Response:
+        values = {"back": back, "failure": failure, "has_token": False}
+        headers = {"WWW-Authenticate": 'Bearer realm="pytools"'}
+        return self._render("login.html", values, HTTPStatus.UNAUTHORIZED, headers=headers)
+
+    def _render(
+        self,
+        template: str,
+        values: Mapping[str, Any],
+        status: int,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        content = self._templates.get_template(template).render(
+            {"has_token": self._has_token, **values}
+        )
+        return HTMLResponse(
+            content, status, headers={**_HEADERS, "Cache-Control": "no-store", **(headers or {})}
+        )
+
+
+def _readable(value: object) -> object:
+    # Markup is a string too, and was made from readable text.
+    return readable(value) if type(value) is str else value
+
+
+def _foreign(request: Request) -> ProblemError | None:
+    """Return what is wrong with a form that lies on a page of another server, or on none."""
+    host = NetworkLocation.parse(request.headers.get("host", ""))
+    origin = request.headers.get("origin", "")
+    if host is not None and is_same_origin(origin, host):
+        return None
+    return ProblemError(403, "send this form from the page of this server")
+
+
+def _own_path(target: str) -> str:
+    """Return a path of the console with its query; where it leads elsewhere, the first page's."""
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return "/"
+    from pytools_hybrid.serve.http.console._console import Console
+
+    is_own = not parts.scheme and not parts.netloc and Console.owns(parts.path)
+    return urlunsplit(("", "", parts.path, parts.query, "")) if is_own else "/"

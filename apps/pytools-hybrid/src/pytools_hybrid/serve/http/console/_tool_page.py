@@ -1,0 +1,76 @@
+"""The page of a tool: what is known of it, and whether a request finds it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pytools_hybrid.search import DetailLevel
+from pytools_hybrid.serve.http._parameters import Query, Words, read_query
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import JsonValue
+    from starlette.requests import Request
+
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+
+# Some servers' schemas fill a book.
+_SHOWN_CHARACTERS = 20_000
+_SHOWN_PARAMETERS = 100
+
+
+class _Asked(Query):
+    q: Words = ""
+
+
+async def tool_page(request: Request, search: ToolSearch, follower: Follower) -> Mapping[str, Any]:
+    """Return the values of a tool's page.
+
+    Raises:
+        ProblemError: The query of the page is invalid.
+        UnknownToolError: No tool has that name.
+        AmbiguousToolError: Several are.
+        DatabaseError: The index cannot be read.
+    """
+    asked = read_query(_Asked, request, skip_empty=True)
+    await follower.ready()
+    entry = await search.find(request.path_params["id"])
+    id_ = str(entry.id)
+    tool = await search.describe(id_, DetailLevel.FULL)
+    is_asked = bool(asked.q.strip())
+    return {
+        "id": id_,
+        "entry": entry,
+        "tool": tool,
+        "parameters": entry.parameters[:_SHOWN_PARAMETERS],
+        "left_out": len(entry.parameters[_SHOWN_PARAMETERS:]),
+        "description": _cut(tool.description or entry.description),
+        "stub": _cut(tool.stub or ""),
+        "schema": _json(tool.input_schema),
+        "output_schema": _json(tool.output_schema),
+        "changed": _changed(search, entry.path),
+        "similar": await search.similar(id_),
+        "query": asked.q,
+        "placement": await search.place(asked.q, id_) if is_asked else None,
+    }
+
+
+def _changed(search: ToolSearch, path: str) -> str:
+    root, below = search.roots.locate(path)
+    try:
+        seconds = (root / below).stat().st_mtime
+    except OSError:
+        return "its file is gone"
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _json(schema: Mapping[str, JsonValue] | None) -> str:
+    return "" if schema is None else _cut(json.dumps(schema, ensure_ascii=False, indent=2))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\n… (cut)"

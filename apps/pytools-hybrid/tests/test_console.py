@@ -1,0 +1,291 @@
+"""The console: what a browser is shown, and what nobody can make it do."""
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import httpx2
+import pytest
+from pytools_hybrid import Follower, ToolSearch
+from pytools_hybrid.serve.http import create_app
+from pytools_hybrid.serve.mcp import create_server
+
+pytestmark = pytest.mark.anyio
+
+ADDRESS = "http://127.0.0.1:8000"
+HERE = {"origin": ADDRESS}
+HOSTILE = """<script>alert(1)</script><img src=x onerror=alert(1)>" onmouseover="alert(1)
+</pre></textarea></title>{{ 7 * 7 }}&lt;b&gt;\u202egnp.exe"""
+ONE_LINE = " ".join(HOSTILE.split())
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page: its elements with their attributes, and its text."""
+
+    def __init__(self, answer):
+        super().__init__()
+        assert answer.headers["content-type"] == "text/html; charset=utf-8", answer.text
+        self.elements, self.texts = [], []
+        self.feed(answer.text)
+        self.text = "".join(self.texts)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def browse(settings, toolbox):
+    """Serve the toolbox to a browser: `async with browse(token="secret") as browser`."""
+
+    @asynccontextmanager
+    async def browsing(**flags):
+        made = settings(**{"watch": False, "embedding_model": "none"} | flags)
+        async with ToolSearch(toolbox, made, refresh=False) as search:
+            await search.index.refresh()
+            await search.index.embed_pending()
+            follower = Follower(search.index)
+            following = asyncio.create_task(follower.run())
+            server = create_server(search, follower, settings=made, root=toolbox)
+            app = create_app(search, follower, server, made)
+            transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+            try:
+                async with httpx2.AsyncClient(transport=transport, base_url=ADDRESS) as client:
+                    yield client
+            finally:
+                following.cancel()
+                await asyncio.wait({following})
+
+    return browsing
+
+
+async def log_in(browser, token="secret", **fields):
+    form = {"token": token, "next": "/", **fields}
+    return await browser.post("/console/login", data=form, headers=HERE)
+
+
+async def test_a_request_leads_to_tools_with_reasons_and_to_the_page_of_each(browse):
+    async with browse(embedding_model="static") as browser:
+        answer = await browser.get("/?q=merging+two+pdf+documents&mode=hybrid&limit=3")
+        found = Page(answer)
+        links = [it["href"] for it in found.all("a") if it["href"].startswith("/console/tools/")]
+        tool = Page(await browser.get(links[0]))
+        empty = Page(await browser.get("/"))
+
+    assert links[0].startswith("/console/tools/mcptools%3Apdf%3Amerge_pdfs?q=merging")
+    assert "first by its words, first by its meaning" in found.text
+    assert "from mcptools.pdf.merge_pdfs import run\n\nrun(text=…)" in found.text
+    assert len(found.all("meter")) == 6
+    assert sum(float(it["width"]) for it in found.all("rect")[:2]) == pytest.approx(100, abs=0.1)
+    assert "<mark>merge</mark>_<mark>pdfs</mark>" in answer.text
+    assert [it["value"] for it in found.all("option") if "selected" in it] == ["hybrid"]
+    assert "It is number 1, with a score of" in tool.text
+    assert "def run(text: str) -> str" in tool.text
+    assert '"type": "object"' in tool.text
+    assert "no outcome was reported yet" in tool.text
+    assert "Similar tools" in tool.text
+    assert "27 tools can be found" in empty.text
+
+
+async def test_filters_narrow_a_search_and_empty_fields_of_the_form_ask_for_nothing(browse):
+    empty = "&tags=&threshold=&limit="
+    async with browse() as browser:
+        mail = Page(await browser.get(f"/?q=send+a+message&category=mail&scope=mcptools{empty}"))
+        sure = Page(await browser.get("/?q=send+a+message&threshold=1"))
+
+    links = [it["href"] for it in mail.all("a") if it["href"].startswith("/console/tools/")]
+    assert links
+    assert all("mcptools%3Amail%3A" in link for link in links)
+    assert "0 results" in sure.text
+
+
+MISTAKES = [
+    ("/?q=a&limit=0", 422, "limit"),
+    ("/?q=a&mode=none", 422, "mode"),
+    ("/?q=a&category=mial", 404, "mail"),
+    ("/?nothing=1", 422, "nothing"),
+    ("/console/tools/creat_issue", 404, "mcptools:github:create_issue"),
+]
+
+
+async def test_a_mistake_is_a_page_that_says_what_is_wrong(browse):
+    async with browse() as browser:
+        answers = [await browser.get(path) for path, _, _ in MISTAKES]
+
+    for answer, (_, status, word) in zip(answers, MISTAKES, strict=True):
+        assert answer.status_code == status
+        assert word in Page(answer).text
+
+
+async def test_what_tools_and_requests_say_is_text_and_nothing_else(browse, write_tool, toolbox):
+    (toolbox / "mcptools/pdf/hostile.py").write_text(
+        f"def run(text: str = {HOSTILE!r}) -> str:\n    {HOSTILE!r}\n", encoding="utf-8"
+    )
+    write_tool("mcptools/pdf/<b>'x'/merge.py", "Merge.")
+    aliases = json.dumps([HOSTILE])
+    (toolbox / "capabilities.toml").write_text(
+        f'["mcptools:pdf:hostile"]\nsynonyms = {aliases}\n', encoding="utf-8"
+    )
+    paths = [
+        f"/?q={quote(HOSTILE)}&category={quote(HOSTILE)}&tags={quote(HOSTILE)}&limit=50",
+        f"/?q=alert+script&mode={quote(HOSTILE)}",
+        f"/?q={quote(HOSTILE)}",
+        f"/console/tools/mcptools:pdf:hostile?q={quote(HOSTILE)}",
+        f"/console/tools/{quote(ONE_LINE)}",
+        f"/?{quote(HOSTILE)}=1",
+    ]
+    async with browse(token="secret") as browser:
+        pages = [Page(await browser.get(path)) for path in paths]
+        pages.append(Page(await log_in(browser, HOSTILE, next=HOSTILE)))
+        await log_in(browser)
+        pages += [Page(await browser.get(path)) for path in paths]
+        shown = [page for page in pages if "alert(1)" in page.text]
+
+    assert len(shown) >= 3
+    for page in pages:
+        assert not page.all("script")
+        assert not page.all("img")
+        assert not page.all("b")
+        assert "\u202e" not in page.text
+        assert "49" not in page.text
+        for tag, attributes in page.elements:
+            assert not any(name.startswith("on") or name == "style" for name in attributes), tag
+            for name in ("href", "src", "action"):
+                assert attributes.get(name, "/").startswith(("/", "#")), attributes
+                assert not attributes.get(name, "/").startswith("//"), attributes
+
+
+async def test_a_page_may_load_its_own_style_alone_and_be_framed_by_nobody(browse):
+    async with browse(token="secret") as browser:
+        answers = [
+            await browser.get("/"),
+            await browser.post("/console/login"),
+            await log_in(browser),
+        ]
+        answers += [await browser.get("/?q=pdf"), await browser.get("/console/static/style.css")]
+        answers += [await browser.get("/console/tools/nosuch")]
+
+    assert [it.status_code for it in answers] == [401, 403, 303, 200, 200, 404]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; style-src 'self'; img-src 'self'; ")
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["referrer-policy"] == "same-origin"
+
+
+async def test_the_token_opens_a_session_that_is_good_for_pages_alone(browse):
+    async with browse(token="secret") as browser:
+        refused = await browser.get("/?q=pdf")
+        wrong = await log_in(browser, "guessed")
+        in_url = await browser.get("/?q=pdf&token=secret")
+        logged_in = await log_in(browser, next="/?q=pdf")
+        cookie = logged_in.headers["set-cookie"]
+        found = await browser.get(logged_in.headers["location"])
+        others = [await browser.get(path) for path in ("/search?q=pdf", "/metrics", "/mcp")]
+        logged_out = await browser.post("/console/logout", headers=HERE)
+        browser.headers["cookie"] = cookie.partition(";")[0]
+        afterwards = await browser.get("/?q=pdf")
+
+    assert [it.status_code for it in (refused, wrong, in_url, afterwards)] == [401] * 4
+    assert "merge_pdfs" not in refused.text
+    assert "is not the token" in wrong.text
+    assert "Log in" in Page(refused).text
+    assert {"value": "/?q=pdf", "type": "hidden", "name": "next"} in Page(refused).all("input")
+    assert "secret" not in cookie + logged_in.headers["location"]
+    assert {"HttpOnly", "Path=/", "SameSite=strict"} <= set(cookie.split("; "))
+    assert found.status_code == 200
+    assert "merge_pdfs" in found.text.replace("<mark>", "").replace("</mark>", "")
+    assert [it.status_code for it in others] == [401] * 3
+    assert logged_out.status_code == 303
+
+
+ELSEWHERE = (
+    "//evil.example",
+    "https://evil.example/",
+    "/\\evil.example",
+    "/\t/evil.example",
+    "/search",
+)
+
+
+async def test_nobody_is_led_elsewhere_after_the_login(browse):
+    async with browse(token="secret") as browser:
+        answers = [await log_in(browser, next=elsewhere) for elsewhere in ELSEWHERE]
+
+    assert [it.headers["location"] for it in answers] == ["/"] * len(ELSEWHERE)
+
+
+FOREIGN = [
+    ({}, 403),
+    ({"origin": "null"}, 403),
+    ({"origin": "http://127.0.0.1:9000"}, 403),
+    ({"origin": "http://evil.example"}, 403),
+    ({"origin": "http://evil.example:8000", "host": "evil.example:8000"}, 421),
+]
+
+
+async def test_forms_of_other_pages_and_rebound_names_are_refused(browse):
+    async with browse(token="secret") as browser:
+        await log_in(browser)
+        for headers, status in FOREIGN:
+            for path in ("/console/login", "/console/logout"):
+                answer = await browser.post(path, data={"token": "secret"}, headers=headers)
+                assert answer.status_code == status
+        rebound = await browser.get("/", headers={"host": "evil.example:8000"})
+
+        assert rebound.status_code == 421
+        assert (await browser.get("/")).status_code == 200
+
+
+async def test_without_a_console_nothing_is_at_its_paths(browse):
+    async with browse(console=False, token="secret") as browser:
+        browser.headers["authorization"] = "Bearer secret"
+        answers = [await browser.get(path) for path in ("/", "/console/static/style.css")]
+
+    assert [it.status_code for it in answers] == [404, 404]
+
+
+async def test_nothing_of_it_is_imported_before_a_page_is_asked_for(browse, monkeypatch):
+    for name in [
+        it for it in sys.modules if it.startswith(("jinja2", "pytools_hybrid.serve.http.console._"))
+    ]:
+        if not name.endswith("._console"):
+            monkeypatch.delitem(sys.modules, name)
+
+    async with browse() as browser:
+        await browser.get("/search?q=pdf")
+        before = set(sys.modules)
+        await browser.get("/")
+
+    assert "jinja2" not in before
+    assert "pytools_hybrid.serve.http.console._site" not in before
+    assert "jinja2" in sys.modules
+
+
+async def test_no_page_is_larger_than_100_kilobytes(browse, write_tool, toolbox):
+    text = "Merge documents. " + 300 * "It joins & merges <pages> of documents. "
+    for number in range(60):
+        write_tool(f"mcptools/category_{number:03}{80 * 'x'}/merge_{number}.py", f"{number} {text}")
+    parameters = ", ".join(f"parameter_{number}: str" for number in range(2_000))
+    (toolbox / "mcptools/pdf/huge.py").write_text(f"def run({parameters}):\n    'Huge. {text}'\n")
+    async with browse() as browser:
+        style = (await browser.get("/console/static/style.css")).content
+        search = (await browser.get("/?q=merge+documents&limit=50")).content
+        tool = (await browser.get("/console/tools/mcptools:pdf:huge")).content
+
+    assert max(len(search), len(tool)) + len(style) <= 100_000, (len(search), len(tool))
