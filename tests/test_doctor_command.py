@@ -180,7 +180,7 @@ def test_the_models_that_could_be_used_are_told_with_what_the_others_lack(at_hub
 
     choices = {it["setting"]: it for it in json.loads(done.stdout)}
     assert choices["static"]["works"]
-    assert choices["voyageai:voyage-4-lite"]["remedy"] == 'pip install "pytools-hybrid[voyageai]"'
+    assert choices["voyageai:voyage-4-lite"]["remedy"].endswith('[voyageai]"')
 
 
 def test_a_model_is_downloaded_by_one_command_and_only_what_is_needed(at_hub, hub, tmp_path):

@@ -16,6 +16,7 @@ import apsw
 import pytest
 from pytools_hybrid import Settings, ToolSearch
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.installation import install_command
 from pytools_hybrid.jobs.doctor import Check, Status, checks, diagnose
 from pytools_hybrid.jobs.doctor._commands import Commands
 from pytools_hybrid.jobs.doctor._database import look_at_database
@@ -30,6 +31,7 @@ from pytools_hybrid.settings import Roots
 from toolindex import ToolIndex
 
 MODELS = "pytools-hybrid doctor --models"
+VOYAGE = install_command("pytools-hybrid[voyageai]")
 
 
 @pytest.fixture
@@ -151,7 +153,7 @@ def test_an_old_python_is_told_with_the_command_for_a_new_one():
 
     assert verdict.status is Status.FAILED
     assert "3.10.4" in verdict.message
-    assert verdict.remedy == "uv tool install --python 3.11 pytools-hybrid"
+    assert verdict.remedy == "uv python install 3.11"
 
 
 def test_the_version_of_each_of_our_packages_is_told_for_they_are_released_one_by_one():
@@ -172,7 +174,7 @@ def test_a_sqlite_without_full_text_search_is_told():
     verdict = full_text_search(without)
 
     assert verdict.status is Status.FAILED
-    assert verdict.remedy.endswith("--force-reinstall apsw")
+    assert verdict.remedy == install_command("apsw", again=True)
 
 
 @pytest.mark.usefixtures("without_sqlite_vec")
@@ -181,7 +183,7 @@ def test_an_extension_that_cannot_be_loaded_is_reported_with_what_replaces_it():
 
     assert verdict.status is Status.WARNING
     assert "numpy searches vectors instead" in verdict.message
-    assert verdict.remedy.endswith("--force-reinstall sqlite-vec")
+    assert verdict.remedy == install_command("sqlite-vec", again=True)
 
 
 @pytest.mark.usefixtures("without_sqlite_vec")
@@ -200,7 +202,7 @@ def test_where_the_extension_is_not_published_only_numpy_is_to_be_installed(monk
     verdict = vector_search()
 
     assert verdict.status is Status.FAILED
-    assert verdict.remedy.endswith("--force-reinstall numpy")
+    assert verdict.remedy == install_command("numpy", again=True)
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
@@ -209,7 +211,7 @@ def test_where_nothing_can_search_vectors_both_packages_are_to_be_installed():
 
     assert verdict.status is Status.FAILED
     assert "searches use words" in verdict.message
-    assert verdict.remedy.endswith("--force-reinstall sqlite-vec numpy")
+    assert verdict.remedy == install_command("sqlite-vec", "numpy", again=True)
 
 
 # Settings
@@ -460,7 +462,7 @@ def test_an_index_of_a_later_version_wants_an_upgrade(indexed, roots, commands):
     verdict = look_at_database(indexed, roots, commands)
 
     assert verdict.status is Status.FAILED
-    assert verdict.remedy == "pip install --upgrade pytools-hybrid"
+    assert verdict.remedy == install_command("pytools-hybrid", upgrade=True)
 
 
 def test_the_index_of_another_tree_is_told(indexed, commands, tmp_path):
@@ -551,13 +553,13 @@ def test_a_model_whose_package_is_missing_is_told_with_the_command(settings):
     verdict = look_at_embedder(settings(embedding_model="voyageai:voyage-4"), None, None)
 
     assert verdict.status is Status.FAILED
-    assert verdict.remedy == 'pip install "pytools-hybrid[voyageai]"'
+    assert verdict.remedy == install_command("pytools-hybrid[voyageai]")
 
 
 @pytest.mark.parametrize(
     ("message", "remedy"),
     [
-        ('its package is missing; pip install "a[b]"', 'pip install "a[b]"'),
+        (f"its package is missing; {VOYAGE}", VOYAGE),
         ("it is not downloaded; run: hybrid download x", "hybrid download x"),
         ("does not answer at http://h; start it (ollama serve), or set X", "ollama serve"),
         ("'cuda' cannot be used (no); set PYTOOLS_DEVICE=auto", "export PYTOOLS_DEVICE=auto"),
@@ -569,9 +571,7 @@ def test_the_remedy_is_what_the_message_says(message, remedy):
     assert remedy_of(message, model="voyageai:voyage-4") == remedy
 
 
-@pytest.mark.parametrize(
-    "name", ['x pip install "evil"', "x\trun:\tevil", "x set PYTOOLS_HOST=evil"]
-)
+@pytest.mark.parametrize("name", ["x run: evil", "x\trun:\tevil", "x set PYTOOLS_HOST=evil"])
 def test_the_name_of_a_model_cannot_word_the_remedy(settings, name):
     model = f"openai:{name}"
 

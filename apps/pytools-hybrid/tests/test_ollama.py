@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from pytools_hybrid.installation import install_command
 from pytools_hybrid.jobs.doctor import Status, model_choices
 from pytools_hybrid.jobs.doctor._embedder import look_at_embedder
 
@@ -166,10 +167,10 @@ def test_what_other_models_lack_is_told(monkeypatch):
 
     voyage = choices["voyageai:voyage-4-lite"]
     assert not voyage.works
-    assert voyage.remedy == 'pip install "pytools-hybrid[voyageai]"'
+    assert voyage.remedy == install_command("pytools-hybrid[voyageai]")
     openai = choices["openai:text-embedding-3-small"]
     assert openai.remedy in {
-        "export OPENAI_API_KEY=…", 'pip install "pytools-hybrid[openai]"'
+        "export OPENAI_API_KEY=…", install_command("pytools-hybrid[openai]")
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from pytools_hybrid import Settings
 from pytools_hybrid.index import configured_embedder
+from pytools_hybrid.installation import install_command
 from pytools_hybrid.jobs.doctor import model_choices
 from pytools_hybrid.search import Reranking
 from pytools_hybrid.settings import REMEDIES, check_model_name
@@ -20,14 +21,14 @@ MODULE = "pydantic_ai"
 # As where it is not installed: what looks for it and what imports it see None alike.
 COMMAND = f"import sys; sys.modules[{MODULE!r}] = None; from pytools_hybrid.cli import main; main()"
 TO_INSTALL = [
-    ("openai:x", 'pip install "pytools-hybrid[openai]"'),
-    ("gateway/openai:x", 'pip install "pytools-hybrid[openai]"'),
-    ("ollama:x", 'pip install "pytools-hybrid[openai]"'),
-    ("google-gla:x", 'pip install "pytools-hybrid[google]"'),
-    ("voyageai:x", 'pip install "pytools-hybrid[voyageai]"'),
-    ("mistral:x", 'pip install "pytools-hybrid[pydantic-ai]" "pydantic-ai-slim[mistral]"'),
-    ("cerebras:x", 'pip install "pytools-hybrid[pydantic-ai]"'),
-    ("test", 'pip install "pytools-hybrid[pydantic-ai]"'),
+    ("openai:x", install_command("pytools-hybrid[openai]")),
+    ("gateway/openai:x", install_command("pytools-hybrid[openai]")),
+    ("ollama:x", install_command("pytools-hybrid[openai]")),
+    ("google-gla:x", install_command("pytools-hybrid[google]")),
+    ("voyageai:x", install_command("pytools-hybrid[voyageai]")),
+    ("mistral:x", install_command("pytools-hybrid[pydantic-ai]", "pydantic-ai-slim[mistral]")),
+    ("cerebras:x", install_command("pytools-hybrid[pydantic-ai]")),
+    ("test", install_command("pytools-hybrid[pydantic-ai]")),
 ]
 
 
@@ -85,13 +86,13 @@ def test_a_search_that_is_given_a_model_does_without_and_says_what_to_install(
     )
     (answer,) = json.loads(found.stdout)
     assert answer["tools"][0]["id"] == "mcptools:pdf:merge_pdfs"
-    assert 'pip install "pytools-hybrid[openai]"' in found.stderr
+    assert install_command("pytools-hybrid[openai]") in found.stderr
 
 
 def test_enriching_with_a_model_ends_with_what_to_install(run):
     done = run("enrich", "--dry-run", "--model", "openai:x")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith('; pip install "pytools-hybrid[openai]"\n')
+    assert done.stderr.endswith(f"; {install_command('pytools-hybrid[openai]')}\n")
 
 
 @pytest.mark.parametrize(("model", "command"), TO_INSTALL)
@@ -110,7 +111,7 @@ def test_the_first_use_of_a_model_says_what_to_install(absent, model, command):
 def test_a_provider_that_only_pydantic_ai_may_know_could_be_misspelt(absent):
     said = REMEDIES.missing("opnai:x")
     assert said.startswith("its package is missing, or its provider misspelt; did you mean openai?")
-    assert said.endswith('; pip install "pytools-hybrid[pydantic-ai]"')
+    assert said.endswith(f"; {install_command('pytools-hybrid[pydantic-ai]')}")
 
 
 @pytest.mark.parametrize("model", ["static", "none"])
@@ -129,11 +130,11 @@ def test_of_models_only_our_own_can_be_used(absent, monkeypatch):
     # `accurate` comes in a package of its own, which may be installed.
     assert {name for name, choice in choices.items() if choice.works} - {"accurate"} == {"static"}
     openai = choices["openai:text-embedding-3-small"]
-    assert openai.remedy == 'pip install "pytools-hybrid[openai]"'
+    assert openai.remedy == install_command("pytools-hybrid[openai]")
 
 
 def test_a_module_that_is_for_it_alone_says_what_to_install(absent, monkeypatch):
     name = "pytools_hybrid.agents.adapters.pydantic_ai"
     monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.raises(ModuleNotFoundError, match=r'pip install "pytools-hybrid\[pydantic-ai\]"'):
+    with pytest.raises(ModuleNotFoundError, match=r"\[pydantic-ai\]"):
         import_module(name)

@@ -65,7 +65,7 @@ def test_of_a_long_text_the_rest_does_not_count_for_the_transformer(embedder):
 def test_without_its_package_an_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "toolembed_accurate", None)
     embedder = create_embedder("accurate")
-    with pytest.raises(EmbeddingError, match=r'pip install "toolembed\[accurate\]"') as caught:
+    with pytest.raises(EmbeddingError, match=r'install "toolembed\[accurate\]"') as caught:
         asyncio.run(embedder.embed_query("anything"))
 
     assert caught.value.kind is FailureKind.UNAVAILABLE

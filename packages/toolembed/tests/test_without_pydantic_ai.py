@@ -10,13 +10,13 @@ from toolembed.providers import Remedies
 
 MODULE = "pydantic_ai"
 TO_INSTALL = [
-    ("openai:x", 'pip install "toolembed[openai]"'),
-    ("gateway/openai:x", 'pip install "toolembed[openai]"'),
-    ("ollama:x", 'pip install "toolembed[openai]"'),
-    ("google-gla:x", 'pip install "toolembed[google]"'),
-    ("mistral:x", 'pip install "toolembed[pydantic-ai]" "pydantic-ai-slim[mistral]"'),
-    ("cerebras:x", 'pip install "toolembed[pydantic-ai]"'),
-    ("test", 'pip install "toolembed[pydantic-ai]"'),
+    ("openai:x", 'install "toolembed[openai]"'),
+    ("gateway/openai:x", 'install "toolembed[openai]"'),
+    ("ollama:x", 'install "toolembed[openai]"'),
+    ("google-gla:x", 'install "toolembed[google]"'),
+    ("mistral:x", 'install "toolembed[pydantic-ai]" "pydantic-ai-slim[mistral]"'),
+    ("cerebras:x", 'install "toolembed[pydantic-ai]"'),
+    ("test", 'install "toolembed[pydantic-ai]"'),
 ]
 
 
@@ -40,7 +40,7 @@ def test_the_first_use_of_a_model_says_what_to_install(model, command):
 def test_a_program_has_it_said_in_its_own_words():
     embedder = create_embedder("openai:x", remedies=Remedies(distribution="finder"))
 
-    with pytest.raises(EmbeddingError, match=r'pip install "finder\[openai\]"$'):
+    with pytest.raises(EmbeddingError, match=r'install "finder\[openai\]"$'):
         asyncio.run(embedder.embed_query("merge"))
 
 
@@ -57,5 +57,5 @@ def test_vectors_of_an_unknown_provider_have_no_stand_in():
 def test_the_module_that_is_for_it_alone_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "toolembed.pydantic_ai", raising=False)
 
-    with pytest.raises(ModuleNotFoundError, match=r'pip install "toolembed\[pydantic-ai\]"'):
+    with pytest.raises(ModuleNotFoundError, match=r'install "toolembed\[pydantic-ai\]"'):
         import_module("toolembed.pydantic_ai")

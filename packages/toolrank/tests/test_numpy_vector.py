@@ -181,7 +181,7 @@ def test_a_row_that_its_content_table_does_not_have_is_left_out(store_vectors):
 
 def test_without_numpy_the_error_comes_at_once(monkeypatch, connection):
     monkeypatch.setitem(sys.modules, "numpy", None)
-    with pytest.raises(ModuleNotFoundError, match=r"numpy.*; pip install"):
+    with pytest.raises(ModuleNotFoundError, match=r"numpy.*; install"):
         NumpyVectorRetriever(connection, table="docs_vec")
 
 

@@ -550,7 +550,7 @@ def test_without_the_extra_the_error_names_its_installation():
         "from toolrank import LLMReranker, RankingArgumentError\n"
         "try: LLMReranker('openai:gpt-5')\n"
         "except RankingArgumentError as error: print(error)"
-    ) == ('model: language models need pydantic-ai: pip install "toolrank-hybrid[rerank]"')
+    ) == ('model: language models need pydantic-ai: install "toolrank-hybrid[rerank]"')
 
 
 def test_pydantic_ai_is_imported_only_where_it_is_used():

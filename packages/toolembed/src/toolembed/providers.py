@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from toolembed.protocols import EmbeddingLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
 __all__ = [
     "ACCURATE",
@@ -214,6 +214,10 @@ PROVIDERS = {
 _NO_PROVIDER = Provider()
 
 
+def _install(*wanted: str) -> str:
+    return " ".join(["install", *(f'"{each}"' for each in wanted)])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedies:
     """What errors tell people to do, in the words of the program that they use.
@@ -223,20 +227,22 @@ class Remedies:
         download: The command that downloads a model of sentence-transformers: `{model}` stands
             for its name, `{repository}` for that of its repository on the Hugging Face hub.
         device: What lets a device be chosen.
+        install: Returns how to install some requirements, such as a command.
     """
 
     distribution: str = "toolembed"
     download: str = "hf download {repository}"
     device: str = "set device to 'auto'"
+    install: Callable[..., str] = _install
 
     def to_install(self, model: str) -> str:
-        """Return the command that installs what a model needs."""
+        """Return how to install what a model needs."""
         provider = provider_of(model)
         extra = ACCURATE if model == ACCURATE else provider.extra or "pydantic-ai"
         wanted = [f"{self.distribution}[{extra}]"]
         if provider.has_own_extra:
             wanted.append(f"pydantic-ai-slim[{_name(model)}]")
-        return " ".join(["pip install", *(f'"{each}"' for each in wanted)])
+        return self.install(*wanted)
 
     def missing(self, model: str) -> str:
         """Return that a model's package is not installed, with the command that installs it."""

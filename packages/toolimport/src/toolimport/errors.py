@@ -39,7 +39,7 @@ class GeneratorMissingError(ToolImportError):
     """The extra `generate` is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("needs the extra 'generate': pip install 'toolimport[generate]'")
+        super().__init__("needs the extra 'generate': install 'toolimport[generate]'")
 
 
 class ServersFileError(ToolImportError):

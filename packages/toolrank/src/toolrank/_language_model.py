@@ -120,7 +120,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         except ImportError as error:
             raise RankingArgumentError(
                 "model",
-                'language models need pydantic-ai: pip install "toolrank-hybrid[rerank]"',
+                'language models need pydantic-ai: install "toolrank-hybrid[rerank]"',
             ) from error
         try:
             resolved = infer_model(model)

@@ -94,7 +94,7 @@ class NumpyVectorRetriever:
             import numpy as np
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
-                f'{error}; pip install "toolrank-hybrid[numpy]"', name=error.name
+                f'{error}; install "toolrank-hybrid[numpy]"', name=error.name
             ) from error
 
         if isinstance(table, str):

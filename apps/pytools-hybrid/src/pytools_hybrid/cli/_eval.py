@@ -103,8 +103,7 @@ def evaluate(
         typer.Option(
             "--plot",
             metavar="FILE.png",
-            help="Plot recall by depth and latency for each mode. Needs "
-            "'pip install \"pytools-hybrid[plot]\"'.",
+            help="Plot recall by depth and latency for each mode. Needs the extra 'plot'.",
         ),
     ] = None,
 ) -> None:

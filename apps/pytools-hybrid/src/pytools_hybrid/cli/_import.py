@@ -12,6 +12,7 @@ from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Model, Root
 from pytools_hybrid.cli._run import run, settings_from
 from pytools_hybrid.errors import SettingsError, refusal
+from pytools_hybrid.installation import install_command
 from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_rich, printable, say
 
 if TYPE_CHECKING:
@@ -194,9 +195,8 @@ async def _imported(
             file, into, options, on_stage=on_stage, on_done=on_done, problem_of=_problem_of
         )
     except GeneratorMissingError:
-        raise SettingsError(
-            "import", "needs the extra 'import': pip install 'pytools-hybrid[import]'"
-        ) from None
+        command = install_command("pytools-hybrid[import]")
+        raise SettingsError("import", f"needs the extra 'import': {command}") from None
     except OptionError as error:
         raise SettingsError(f"--{error.option}", error.reason) from None
     except ServersFileError as error:

@@ -60,8 +60,7 @@ def report(
         typer.Option(
             "--plot",
             metavar="FILE.png",
-            help="Plot searches, outcomes and latency by day. Needs "
-            "'pip install \"pytools-hybrid[plot]\"'.",
+            help="Plot searches, outcomes and latency by day. Needs the extra 'plot'.",
         ),
     ] = None,
 ) -> None:

@@ -99,7 +99,10 @@ def tune(
     else:
         asked = evaluation.read_queries(queries, by=by)
     if not has_numpy():
-        raise PytoolsError("numpy cannot be imported; reinstall it: pip install numpy")
+        from pytools_hybrid.installation import install_command
+
+        command = install_command("numpy", again=True)
+        raise PytoolsError(f"numpy cannot be imported; reinstall it: {command}")
     from pytools_hybrid.jobs import tune as tuning
     from pytools_hybrid.search import write_tuning
 

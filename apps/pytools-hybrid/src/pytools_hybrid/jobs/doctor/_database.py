@@ -7,6 +7,7 @@ import shutil
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.installation import install_command
 from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ __all__ = ["look_at_database", "name_of"]
 
 _FREE_BYTES = 200 << 20
 _LEASE = "files"
-_UPGRADE = "pip install --upgrade pytools-hybrid"
 _OTHER_PATH = "give another path with --db"
 
 
@@ -63,7 +63,7 @@ def look_at_database(
     except (ForeignDatabaseError, ForeignRootError) as error:
         return failed(str(error), _OTHER_PATH)
     except NewerSchemaError as error:
-        return failed(str(error), _UPGRADE)
+        return failed(str(error), install_command("pytools-hybrid", upgrade=True))
     except DamagedDatabaseError as error:
         return failed(f"{error} (indexing renames and rebuilds it)", commands.index())
     except DatabaseError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytools_hybrid.index import configured_embedder
 from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,6 @@ PROBE = "merge two pdf files"
 
 _LOOK = "pytools-hybrid doctor --models"
 _COMMANDS = (
-    re.compile(r'(pip install "[^"]+"(?: "[^"]+")*)'),
     re.compile(r"run: (.+)$"),
     re.compile(r"\((ollama serve)\)"),
 )
@@ -90,9 +90,11 @@ def remedy_of(message: str, *, model: str) -> str:
     # All that is looked for has a space in it, or is a name: else a name could be a command.
     if any(map(str.isspace, model)):
         return _LOOK
+    if (command := REMEDIES.to_install(model)) in message:
+        return command
     for pattern in _COMMANDS:
-        if command := pattern.search(message):
-            return command[1]
+        if found := pattern.search(message):
+            return found[1]
     if setting := _SETTING.search(message):
         return f"export {setting[1]}"
     if variable := _KEY.search(message):

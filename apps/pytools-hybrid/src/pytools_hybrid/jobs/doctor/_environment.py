@@ -7,6 +7,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.installation import install_command
 from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def python_version(found: tuple[int, ...] = sys.version_info[:3]) -> Verdict:
         oldest = ".".join(map(str, _OLDEST))
         return failed(
             f"{shown} at {sys.executable} is older than {oldest}",
-            f"uv tool install --python {oldest} pytools-hybrid",
+            f"uv python install {oldest}",
         )
     versions = ", ".join(f"{name} {version(name)}" for name in _OURS)
     return fine(f"{shown} at {sys.executable}, {versions}")
@@ -112,4 +113,4 @@ def _has_wheel() -> bool:
 
 
 def _reinstalling(*packages: str) -> str:
-    return f"{sys.executable} -m pip install --force-reinstall {' '.join(packages)}"
+    return install_command(*packages, again=True)

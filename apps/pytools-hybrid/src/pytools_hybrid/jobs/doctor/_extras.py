@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolembed import without_keys
 
+from pytools_hybrid.installation import install_command
 from pytools_hybrid.jobs.doctor._embedder import remedy_of
 from pytools_hybrid.jobs.doctor._finding import failed, fine
 
@@ -40,6 +41,6 @@ def look_at_importing(generator: str = _GENERATOR) -> Verdict:
     if find_spec(generator) is None:
         return fine(
             "not installed; only `pytools-hybrid import` needs it: "
-            'pip install "pytools-hybrid[import]"'
+            + install_command("pytools-hybrid[import]")
         )
     return fine("MCP servers can be imported")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.installation import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ def require_plotting() -> None:
     except ImportError as error:
         raise SettingsError(
             "--plot",
-            f'matplotlib cannot be imported ({error}); pip install "pytools-hybrid[plot]"',
+            f"matplotlib cannot be imported ({error}); {install_command('pytools-hybrid[plot]')}",
         ) from error
 
 

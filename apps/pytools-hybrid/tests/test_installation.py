@@ -1,0 +1,87 @@
+"""The commands that remedies name, by how this copy was installed."""
+
+import json
+from importlib.metadata import Distribution
+from pathlib import Path
+
+import pytest
+from pytools_hybrid.installation import Installation
+
+CLONE = Path("/clone/apps/pytools-hybrid")
+RECEIPT = """
+[tool]
+requirements = [
+    { name = "pytools-hybrid", extras = ["import"], directory = "/clone/apps/pytools-hybrid" },
+    { name = "requests", specifier = ">=2" },
+]
+"""
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Describe an installation by the files that installers leave."""
+
+    def make(*, installer="pip", url=None, editable=False, receipt=None):
+        folder = tmp_path / "pytools_hybrid-0.1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text("Name: pytools-hybrid\n")
+        (folder / "INSTALLER").write_text(f"{installer}\n")
+        if url is not None:
+            origin = {"url": url, "dir_info": {"editable": True} if editable else {}}
+            (folder / "direct_url.json").write_text(json.dumps(origin))
+        if receipt is not None:
+            (tmp_path / "uv-receipt.toml").write_text(receipt)
+        return Installation.of(Distribution.at(folder), prefix=tmp_path, python="/env/python")
+
+    return make
+
+
+def test_pip_installs_an_extra_from_where_this_copy_came(installed):
+    pip = installed(url=CLONE.as_uri())
+    assert pip.command("pytools-hybrid[openai]", "pydantic-ai-slim[mistral]") == (
+        '/env/python -m pip install "pydantic-ai-slim[mistral]" '
+        '"/clone/apps/pytools-hybrid[openai]"'
+    )
+
+
+def test_a_copy_from_an_index_is_named(installed):
+    pip = installed()
+    assert pip.command("pytools-hybrid[openai]") == (
+        '/env/python -m pip install "pytools-hybrid[openai]"'
+    )
+    assert pip.command("pytools-hybrid", upgrade=True) == (
+        "/env/python -m pip install --upgrade pytools-hybrid"
+    )
+    assert pip.command("apsw", again=True) == "/env/python -m pip install --force-reinstall apsw"
+
+
+def test_uv_installs_into_the_same_environment_and_what_was_editable_stays_so(installed):
+    uv = installed(
+        installer="uv", url=Path("/my clone/apps/pytools-hybrid").as_uri(), editable=True
+    )
+    assert uv.command("pytools-hybrid[plot]") == (
+        'uv pip install --python /env/python -e "/my clone/apps/pytools-hybrid[plot]"'
+    )
+
+
+def test_a_tool_of_uv_keeps_its_extras_and_what_is_beside_it(installed):
+    tool = installed(installer="uv", url=CLONE.as_uri(), receipt=RECEIPT)
+    assert tool.command("pytools-hybrid[openai]", "pydantic-ai-slim[mistral]") == (
+        'uv tool install --with "requests>=2" --with "pydantic-ai-slim[mistral]" '
+        '"/clone/apps/pytools-hybrid[import,openai]"'
+    )
+    assert tool.command("apsw", again=True) == (
+        'uv tool install --reinstall --with "requests>=2" "/clone/apps/pytools-hybrid[import]"'
+    )
+
+
+def test_a_clone_is_updated_before_it_is_installed_again(installed, tmp_path):
+    clone = installed(url=tmp_path.as_uri())
+    assert clone.command("pytools-hybrid", upgrade=True) == (
+        f"git -C {tmp_path} pull && /env/python -m pip install --force-reinstall {tmp_path}"
+    )
+
+
+@pytest.mark.parametrize("broken", ["", "[tool", "tool = 1", "[tool]\nrequirements = [1]"])
+def test_a_broken_receipt_is_as_good_as_one_without_requirements(installed, broken):
+    assert "pytools-hybrid[openai]" in installed(receipt=broken).command("pytools-hybrid[openai]")
