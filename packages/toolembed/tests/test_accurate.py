@@ -13,6 +13,7 @@ from toolembed import (
     StaticEmbedder,
     create_embedder,
 )
+from toolembed._blas import one_thread
 from toolembed.providers import has_accurate_weights
 from toolembed.testing import check_embedder
 
@@ -60,6 +61,36 @@ def test_of_a_long_text_the_rest_does_not_count_for_the_transformer(embedder):
     long, longer = embedder.encode_documents([begin, begin + "something else entirely"])
 
     assert long[:384] == pytest.approx(longer[:384], abs=1e-6)
+
+
+def test_onnxruntime_gives_the_same_vectors_where_it_is_installed(monkeypatch):
+    pytest.importorskip("onnxruntime")
+    texts = [f"tool {number} {'that has more to say ' * (number % 9)}" for number in range(48)]
+    faster, slower = AccurateEmbedder(), AccurateEmbedder()
+    # By then there are so many that it is worth its start.
+    faster.encode_documents(texts)
+    theirs = faster.encode_documents(texts)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "onnxruntime", None)
+        ours = slower.encode_documents(texts)
+
+    assert all(a == pytest.approx(b, abs=1e-5) for a, b in zip(theirs, ours, strict=True))
+    assert theirs != ours, "another program has computed them"
+
+
+def test_products_are_made_by_one_thread_and_afterwards_by_as_many_as_before(embedder):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
+
+    before = threads()
+    with one_thread():
+        with one_thread():
+            embedder.encode_queries(["anything"])
+        assert set(threads()) == {1}
+
+    assert threads() == before
 
 
 def test_without_its_package_an_error_names_the_extra(monkeypatch):
