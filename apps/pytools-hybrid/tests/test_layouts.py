@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 import pytest
-from pytools_hybrid import BlockingToolSearch, Roots, SettingsError, load_tool
+from pytools_hybrid import BlockingToolSearch, Roots, SettingsError, ToolArgumentsError, load_tool
 from pytools_hybrid.cli import main
 from pytools_hybrid.index import SQLiteStore, refresh
 from pytools_hybrid.settings import no_tools
@@ -68,6 +68,34 @@ def test_the_functions_of_a_module_are_found_described_and_called(write, setting
         assert asyncio.run(load_tool(hit).call({"text": "a"})) == "aa"
 
 
+DECORATED = '''
+from functools import lru_cache
+from pydantic_ai import Tool as tool
+
+@tool
+def shout(text: str) -> str:
+    """Say it loudly."""
+    return text.upper()
+
+@tool
+@lru_cache
+def repeat(text: str, times: int = 2) -> str:
+    """Say it again."""
+    return text * times
+'''
+
+
+def test_a_function_that_its_decorator_has_made_a_tool_of_is_called(write, settings):
+    root = write(own_voice=DECORATED)
+    with BlockingToolSearch(root, settings(layouts="functions")) as tools:
+        shout, repeat = (load_tool(tools.search(it, limit=1)[0]) for it in ("loudly", "again"))
+
+    assert asyncio.run(shout.call({"text": "a"})) == "A"
+    assert asyncio.run(repeat.call({"text": "a", "times": 3})) == "aaa"
+    with pytest.raises(ToolArgumentsError):
+        asyncio.run(repeat.call({"text": "a", "times": "x"}))
+
+
 def test_an_index_follows_the_functions_of_a_module(indexed):
     both = function("one") + function("two")
     assert indexed(a=both, b=function("three"))[0] == [
@@ -98,6 +126,12 @@ def test_a_kill_between_two_portions_loses_no_function_of_a_module(indexed, writ
         refresh(indexed.store, roots, committed=kill)
 
     assert len(indexed()[0]) == 600
+
+
+def test_each_way_to_lay_a_tree_out_has_an_index_of_its_own(write, settings):
+    root, given = write(a=function("one")), [("functions",), ("mcptools", "gentools"), ("modules",)]
+
+    assert len({settings(layouts=it, db_path=None).resolved_database(root) for it in given}) == 3
 
 
 def test_other_layouts_read_the_same_files_anew(indexed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import constant
@@ -56,11 +57,16 @@ class ReadModule:
         Raises:
             Rejection: There is none.
         """
+        found, left_out = self._several
+        return list(found), left_out
+
+    @cached_property
+    def _several(self) -> tuple[dict[str, Entrypoint], Rejection | None]:
         with _bounded():
             exported = _declared(self._namespace, "__all__")
-            found, undocumented = tool_functions(self._statements, exported)
+            found, left_out = tool_functions(self._statements, exported)
             refuse_surrogates([it.name for it in found])
-        return [it.name for it in found], undocumented
+        return {it.name: it for it in found}, left_out
 
     def tool(self, layout: Layout, tool: ToolId, *, definitions: bool = True) -> ToolRecord:
         """Return the record of a tool, with or without its definitions.
@@ -75,10 +81,8 @@ class ReadModule:
 
     def _entrypoint(self, layout: Layout, tool: ToolId) -> Entrypoint:
         if layout.holds_several:
-            exported = _declared(self._namespace, "__all__")
-            for found in tool_functions(self._statements, exported)[0]:
-                if found.name == tool.name:
-                    return found
+            if (found := self._several[0].get(tool.name)) is not None:
+                return found
             detail = f"It holds no tool {tool.name}() any more."
             raise Rejection(Reason.NO_ENTRYPOINT, detail)
         if layout.any_function:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 from weakref import WeakKeyDictionary
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from pytools_hybrid.agents._arguments import Arguments
+from pytools_hybrid.agents._definitions import ToolDefinition
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
 
 if TYPE_CHECKING:
@@ -108,11 +109,14 @@ def load_tool(found: FoundTool) -> ToolFunction:
     module = _imported(tool_id, found.root, relative)
     function = getattr(module, record.entrypoint, None)
     is_as_imported = _hashes.setdefault(module, record.file_hash) == record.file_hash
-    if not (is_as_imported and callable(function)):
+    if not is_as_imported or function is None:
         raise ToolLoadError(
             tool_id, f"{found.path} has changed since it was imported: restart the program"
         )
+    name = NOT_IN_NAMES.sub("_", f"{found.entry.id.category}__{found.name}")[:NAME_LENGTH]
     try:
+        if not inspect.isroutine(function):
+            return _made_by_decorator(function, tool_id, name, record.description)
         hints = get_type_hints(function, include_extras=True)
         arguments = Arguments(
             inspect.signature(function), hints, is_model=bool(record.params_class)
@@ -122,12 +126,20 @@ def load_tool(found: FoundTool) -> ToolFunction:
         raise ToolLoadError(tool_id, reason) from error
     return ToolFunction(
         id=tool_id,
-        name=NOT_IN_NAMES.sub("_", f"{found.entry.id.category}__{found.name}")[:NAME_LENGTH],
+        name=name,
         description=record.description,
         input_schema=toolscan.input_schema(record),
         _bind=arguments.bind,
         _function=function,
     )
+
+
+def _made_by_decorator(made: object, tool_id: str, name: str, description: str) -> ToolFunction:
+    """Return what a decorator has made of a function: a tool of a framework, or any object."""
+    from pytools_hybrid.agents._functions import OwnFunction
+
+    definition = ToolDefinition(name=name, description=description)
+    return replace(OwnFunction(given=made, definition=definition).tool(), id=tool_id)
 
 
 def result_text(result: object) -> str:

@@ -268,7 +268,8 @@ def _code(function: Any) -> Any:  # noqa: ANN401 - whatever it is
     """Return the function that runs when an object is called."""
     while isinstance(function, partial):
         function = function.func
-    if isinstance(function, FunctionType | MethodType | BuiltinFunctionType):
+    is_wrapper = _attribute(function, "__wrapped__") is not None
+    if is_wrapper or isinstance(function, FunctionType | MethodType | BuiltinFunctionType):
         return function
     if isinstance(function, type):
         return inspect.getattr_static(function, "__init__")

@@ -120,6 +120,8 @@ def import_(
 
     settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
     into = settings.root[0] if settings.root else DEFAULT_ROOT
+    if "mcptools" not in settings.layouts:
+        say("no search finds what is imported: add mcptools to layouts (PYTOOLS_LAYOUTS)")
     is_folder(into)
     options = ImportOptions(
         only=tuple(only or ()),

@@ -82,10 +82,14 @@ class Roots:
     @property
     def reader_version(self) -> str:
         """What makes records from the files of these trees; another reads them all again."""
-        version = str(RECORD_VERSION)
+        return f"{RECORD_VERSION}{self.other_layouts}"
+
+    @property
+    def other_layouts(self) -> str:
+        """The layouts as text; "" for the default ones."""
         if self.layouts == DEFAULT_LAYOUTS:
-            return version
-        return f"{version} {' '.join(f'{it.source}={it.pattern}' for it in self.layouts)}"
+            return ""
+        return "".join(f" {it.source}={it.pattern}" for it in sorted(self.layouts, key=_source))
 
     def stored(self, number: int, relative: str) -> str:
         """Return the path that the index has for a path below one of the trees."""
@@ -121,6 +125,10 @@ class Roots:
     def brief(self, stored_path: str) -> str:
         """Return a path of the index as text: below its tree, named where there are several."""
         return stored_path if len(self.paths) == 1 else self.shown(stored_path)
+
+
+def _source(layout: Layout) -> str:
+    return layout.source
 
 
 def default_roots(layouts: tuple[Layout, ...]) -> tuple[Roots, str]:

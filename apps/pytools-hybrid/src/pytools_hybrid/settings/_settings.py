@@ -96,7 +96,7 @@ class Settings(SettingFields):
         """
         if self.db_path is not None:
             return self.db_path
-        roots = Roots.of(root)
+        roots = Roots.of(root, self.resolved_layouts)
         first, *others = roots
         is_freeacts = Path(os.path.abspath(first)).parts[-2:] == FREEACT_ROOT.parts  # noqa: PTH100
         if is_freeacts and not others:
@@ -105,7 +105,9 @@ class Settings(SettingFields):
 
         from platformdirs import user_cache_path
 
-        key = sha256(os.fsencode(roots.full_names)).hexdigest()[:12]
+        # Processes with other layouts would undo each other's work in one index.
+        identity = f"{roots.full_names}{roots.other_layouts}"
+        key = sha256(os.fsencode(identity)).hexdigest()[:12]
         name = Path(os.path.realpath(first)).name.encode("ascii", "replace").decode()
         more = f"+{len(others)}" if others else ""
         return user_cache_path("pytools-hybrid") / f"{name.replace('?', '_')}{more}-{key}.db"

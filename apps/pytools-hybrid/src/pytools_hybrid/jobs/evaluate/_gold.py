@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolscan import DEFAULT_LAYOUTS, InvalidToolIdError, ToolId
+from toolscan import LAYOUTS, InvalidToolIdError, ToolId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -84,11 +84,10 @@ def _why(id_: str, left_out: Mapping[str, str]) -> str:
         tool = ToolId.parse(id_)
     except InvalidToolIdError as error:
         return str(error)
-    for layout in DEFAULT_LAYOUTS:
+    for layout in LAYOUTS.values():
         if layout.source == tool.source:
             path = layout.path_of(tool.category, tool.name)
             if path in left_out:
                 return f"{path} was left out: {left_out[path]}"
             return f"the tree has no tool at {path}"
-    sources = " and ".join(layout.source for layout in DEFAULT_LAYOUTS)
-    return f"there is no source {tool.source!r}, only {sources}"
+    return f"there is no source {tool.source!r}, only {', '.join(LAYOUTS)}"
