@@ -262,6 +262,7 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
     entries: Final = _waiting(ToolSearch.entries)
     probe: Final = _waiting(ToolSearch.probe)
     find: Final = _waiting(ToolSearch.find)
+    similar: Final = _waiting(ToolSearch.similar)
     describe: Final = _waiting(ToolSearch.describe)
     record_outcome: Final = _waiting(ToolSearch.record_outcome)
 
