@@ -80,7 +80,7 @@ def create_app(
         searches = Searches(search, follower, Slots(), metrics)
         routes += _over_the_index(search, follower, searches)
         if settings.console:
-            console = Console(search, follower, searches, token=token)
+            console = Console(search, searches, token=token)
             routes += console.routes()
     mcp = server.streamable_http_app(
         streamable_http_path=_MCP_PATH,

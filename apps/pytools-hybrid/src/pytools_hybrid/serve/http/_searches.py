@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from pytools_hybrid.serve.http._problems import ProblemError
 from pytools_hybrid.serve.results import tool_results
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -57,6 +58,17 @@ class Searches:
         self._follower = follower
         self._slots = slots
         self._metrics = metrics
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """Wait until there is a place among those that search, and the index is up to date.
+
+        Raises:
+            ProblemError: Too many are waiting.
+        """
+        async with self._slots.taken():
+            await self._follower.ready()
+            yield
 
     async def short(self, request: Request) -> Response:
         """Answer `GET /search`."""
@@ -123,8 +135,7 @@ class Searches:
             IndexNotReadyError: Nothing was found, and the index is still being filled.
             UnknownCategoryError: No tool is in a category of the filter.
         """
-        async with self._slots.taken():
-            await self._follower.ready()
+        async with self.turn():
             if await request.is_disconnected():
                 raise ProblemError(408, "the client has gone")
             if where is not None:

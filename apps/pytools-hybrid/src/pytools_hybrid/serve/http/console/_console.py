@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Scope
 
-    from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.http._searches import Searches
     from pytools_hybrid.serve.http.console._site import Site
@@ -23,16 +22,12 @@ class Console:
 
     Args:
         search: What searches.
-        follower: What runs beside it, and brings the index up to date first.
         searches: What answers the searches of the JSON API, and counts them.
         token: What people must log in with, or None where all may ask.
     """
 
-    def __init__(
-        self, search: ToolSearch, follower: Follower, searches: Searches, *, token: str | None
-    ) -> None:
+    def __init__(self, search: ToolSearch, searches: Searches, *, token: str | None) -> None:
         self._search = search
-        self._follower = follower
         self._searches = searches
         self._token = token
 
@@ -41,7 +36,7 @@ class Console:
         # Most servers never show a page.
         from pytools_hybrid.serve.http.console._site import Site
 
-        return Site(self._search, self._follower, self._searches, token=self._token)
+        return Site(self._search, self._searches, token=self._token)
 
     def routes(self) -> list[Route]:
         """Return its routes; `owns` is true of the path of each."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.http._searches import Searches
 
@@ -48,7 +47,6 @@ class Site:
 
     Args:
         search: What searches.
-        follower: What runs beside it.
         searches: What answers searches, and counts them.
         token: What people must log in with, or None where all may ask.
 
@@ -56,12 +54,9 @@ class Site:
         sessions: Who has logged in.
     """
 
-    def __init__(
-        self, search: ToolSearch, follower: Follower, searches: Searches, *, token: str | None
-    ) -> None:
+    def __init__(self, search: ToolSearch, searches: Searches, *, token: str | None) -> None:
         self.sessions: Sessions = Sessions(token)
         self._search = search
-        self._follower = follower
         self._searches = searches
         self._has_token = token is not None
         self._templates = Environment(
@@ -83,7 +78,7 @@ class Site:
 
     async def tool(self, request: Request) -> Response:
         """Answer `GET /console/tools/{id}`."""
-        make = partial(tool_page, request, self._search, self._follower)
+        make = partial(tool_page, request, self._search, self._searches)
         return await self._page(request, "tool.html", make)
 
     async def log_in(self, request: Request) -> Response:

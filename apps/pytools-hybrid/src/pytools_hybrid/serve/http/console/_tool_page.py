@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from starlette.requests import Request
 
-    from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.http._searches import Searches
 
 # Some servers' schemas fill a book.
 _SHOWN_CHARACTERS = 20_000
@@ -27,7 +27,7 @@ class _Asked(Query):
     q: Words = ""
 
 
-async def tool_page(request: Request, search: ToolSearch, follower: Follower) -> Mapping[str, Any]:
+async def tool_page(request: Request, search: ToolSearch, searches: Searches) -> Mapping[str, Any]:
     """Return the values of a tool's page.
 
     Raises:
@@ -37,11 +37,12 @@ async def tool_page(request: Request, search: ToolSearch, follower: Follower) ->
         DatabaseError: The index cannot be read.
     """
     asked = read_query(_Asked, request, skip_empty=True)
-    await follower.ready()
-    entry = await search.find(request.path_params["id"])
-    id_ = str(entry.id)
-    tool = await search.describe(id_, DetailLevel.FULL)
-    is_asked = bool(asked.q.strip())
+    async with searches.turn():
+        entry = await search.find(request.path_params["id"])
+        id_ = str(entry.id)
+        tool = await search.describe(id_, DetailLevel.FULL)
+        similar = await search.similar(id_)
+        placement = await search.place(asked.q, id_) if asked.q.strip() else None
     return {
         "id": id_,
         "entry": entry,
@@ -53,9 +54,9 @@ async def tool_page(request: Request, search: ToolSearch, follower: Follower) ->
         "schema": _json(tool.input_schema),
         "output_schema": _json(tool.output_schema),
         "changed": _changed(search, entry.path),
-        "similar": await search.similar(id_),
+        "similar": similar,
         "query": asked.q,
-        "placement": await search.place(asked.q, id_) if is_asked else None,
+        "placement": placement,
     }
 
 
