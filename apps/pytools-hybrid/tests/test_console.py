@@ -112,11 +112,38 @@ async def test_filters_narrow_a_search_and_empty_fields_of_the_form_ask_for_noth
     assert "0 results" in sure.text
 
 
+async def test_the_catalogue_leads_from_categories_to_tools_and_says_what_was_left_out(
+    browse, write_tool, toolbox
+):
+    (toolbox / "mcptools/pdf/broken.py").write_text("def run(:\n")
+    for number in range(201):
+        write_tool(f"mcptools/many/tool_{number:03}.py", "One of many.")
+    async with browse() as browser:
+        every = Page(await browser.get("/console/tools"))
+        links = [it["href"] for it in every.all("a") if "category=many" in it["href"]]
+        first = Page(await browser.get(links[0]))
+        following = next(it["href"] for it in first.all("a") if it.get("rel") == "next")
+        last = Page(await browser.get(following))
+    async with browse(exclude=("*:pdf:*",)) as browser:
+        narrowed = Page(await browser.get("/console/tools"))
+
+    assert "228 tools" in every.text
+    assert "mcptools/pdf/broken.py" in every.text
+    assert "broken.py" not in narrowed.text
+    assert "category=pdf" not in str(narrowed.all("a"))
+    assert "tool_000" in first.text
+    assert "tool_200" not in first.text
+    assert "2 of 2" in last.text
+    assert "tool_200" in last.text
+
+
 MISTAKES = [
     ("/?q=a&limit=0", 422, "limit"),
     ("/?q=a&mode=none", 422, "mode"),
     ("/?q=a&category=mial", 404, "mail"),
     ("/?nothing=1", 422, "nothing"),
+    ("/console/tools?category=gihtub", 404, "github"),
+    ("/console/tools?page=0", 422, "page"),
     ("/console/tools/creat_issue", 404, "mcptools:github:create_issue"),
 ]
 
@@ -146,6 +173,9 @@ async def test_what_tools_and_requests_say_is_text_and_nothing_else(browse, writ
         f"/console/tools/mcptools:pdf:hostile?q={quote(HOSTILE)}",
         f"/console/tools/{quote(ONE_LINE)}",
         f"/?{quote(HOSTILE)}=1",
+        f"/console/tools?category={quote(HOSTILE)}",
+        "/console/tools?category=pdf",
+        "/console/tools",
     ]
     async with browse(token="secret") as browser:
         pages = [Page(await browser.get(path)) for path in paths]
@@ -287,5 +317,6 @@ async def test_no_page_is_larger_than_100_kilobytes(browse, write_tool, toolbox)
         style = (await browser.get("/console/static/style.css")).content
         search = (await browser.get("/?q=merge+documents&limit=50")).content
         tool = (await browser.get("/console/tools/mcptools:pdf:huge")).content
+        every = (await browser.get("/console/tools")).content
 
-    assert max(len(search), len(tool)) + len(style) <= 100_000, (len(search), len(tool))
+    assert max(map(len, (search, tool, every))) + len(style) <= 100_000

@@ -44,6 +44,9 @@ class Console:
         async def search(request: Request) -> Response:
             return await self._site.search(request)
 
+        async def catalogue(request: Request) -> Response:
+            return await self._site.catalogue(request)
+
         async def tool(request: Request) -> Response:
             return await self._site.tool(request)
 
@@ -58,6 +61,7 @@ class Console:
 
         return [
             Route("/", search),
+            Route("/console/tools", catalogue),
             Route("/console/tools/{id:path}", tool),
             Route("/console/login", login, methods=["POST"]),
             Route("/console/logout", logout, methods=["POST"]),

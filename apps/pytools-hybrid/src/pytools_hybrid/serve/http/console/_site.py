@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pytools_hybrid.serve.http._hosts import NetworkLocation, is_same_origin
 from pytools_hybrid.serve.http._problems import ProblemError, problem_of
 from pytools_hybrid.serve.http._security import PUBLIC
+from pytools_hybrid.serve.http.console._catalogue_page import catalogue_page
 from pytools_hybrid.serve.http.console._search_page import search_page
 from pytools_hybrid.serve.http.console._sessions import Sessions
 from pytools_hybrid.serve.http.console._tool_page import tool_page
@@ -75,6 +76,11 @@ class Site:
         """Answer `GET /`."""
         make = partial(search_page, request, self._search, self._searches)
         return await self._page(request, "search.html", make)
+
+    async def catalogue(self, request: Request) -> Response:
+        """Answer `GET /console/tools`."""
+        make = partial(catalogue_page, request, self._search, self._searches)
+        return await self._page(request, "catalogue.html", make)
 
     async def tool(self, request: Request) -> Response:
         """Answer `GET /console/tools/{id}`."""
