@@ -5,7 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +29,8 @@ class Metrics:
     """Counts what one application does."""
 
     def __init__(self) -> None:
+        # When a series began is another series beside each, which no dashboard shows.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = self._registry = CollectorRegistry()
         self._searches = Counter(
             "pytools_searches",
