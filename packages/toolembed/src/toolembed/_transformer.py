@@ -6,7 +6,6 @@ those of the word pieces, most of the file, only as they are used.
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -62,6 +61,7 @@ class Transformer:
         layers = {
             name: self._weights.pop(name) for name in list(self._weights) if name[0].isdigit()
         }
+        self._layers: Mapping[str, Array] | None = layers
         self._run: Callable[[Array, Array], Array] = partial(_in_numpy, layers)
         self._before_onnxruntime = _BEFORE_ONNXRUNTIME
         self._lock = Lock()
@@ -99,15 +99,17 @@ class Transformer:
         """Let onnxruntime take over, if it is installed, where more than a few texts come."""
         with self._lock:
             self._before_onnxruntime -= texts
-            if self._before_onnxruntime > 0 or not isinstance(self._run, partial):
+            if self._before_onnxruntime > 0 or self._layers is None:
                 return
-            (layers,) = self._run.args
-            self._run = layers_of(layers, heads=_HEADS, tiny=_TINY) or self._run
-            self._before_onnxruntime = sys.maxsize
+            layers, self._layers = self._layers, None
+        # Meanwhile numpy does it for the others.
+        self._run = layers_of(layers, heads=_HEADS, tiny=_TINY) or self._run
 
 
 def _in_numpy(weights: Mapping[str, Array], states: Array, lengths: Array) -> Array:
-    hidden = np.where(np.arange(states.shape[1]) < lengths[:, None], np.float32(0), -_HIDDEN)
+    longest: int = states.shape[1]
+    # Nothing attends to what only fills up a shorter text.
+    hidden = ((np.arange(longest) < lengths[:, None]).astype(np.float32) - 1) * _HIDDEN
     with one_thread():
         for layer in range(len(weights) // _TENSORS):
             states = _layer(states, hidden[:, None, None, :], weights, f"{layer}.")
