@@ -194,14 +194,14 @@ def test_who_waits_for_an_answer_waits_for_a_few_tools_of_it_at_most(settings, t
     async def main():
         async with searching(settings, toolbox, slow, refresh=False) as search:
             counts = []
-            for _ in range(5):
+            for _ in range(8):
                 await search.index.bring_up_to_date(patience=20.0)
                 counts.append(await vectors(search, ACCURATE))
             return counts, await asked(search)
 
     counts, after = asyncio.run(main())
 
-    assert counts == [8, 16, 24, 27, 27]
+    assert counts == [4, 8, 12, 16, 20, 24, 27, 27]
     assert after[0] == ACCURATE
 
 

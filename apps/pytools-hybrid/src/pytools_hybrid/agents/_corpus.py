@@ -47,7 +47,7 @@ _TURN_SECONDS = 60.0
 # A search does not wait forever for a slow model.
 _EMBEDDING_SECONDS = 15.0
 # Nor for all tools where another model answers sooner: these take a tenth of a second.
-_FEW = 8
+_FEW = 4
 _PAUSE_SECONDS = 60.0
 
 

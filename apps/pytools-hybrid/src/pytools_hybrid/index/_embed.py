@@ -27,7 +27,7 @@ _log = logging.getLogger("pytools_hybrid")
 
 _PROBE = "tool"
 # A tenth of a second of the accurate model: a search can wait for that.
-_FEW = 8
+_FEW = 4
 
 
 def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
