@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import subprocess
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -11,7 +14,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.types import ElicitResult
 from pytools_hybrid import SettingsError, ToolSearch
-from pytools_hybrid.calls import compact_form, trust
+from pytools_hybrid.calls import close_workers, compact_form, trust
 from pytools_hybrid.index import Follower
 from pytools_hybrid.serve.http import check_exposure, create_app
 from pytools_hybrid.serve.mcp import create_server
@@ -417,3 +420,117 @@ async def test_the_json_api_calls_by_the_same_rules(served):
             assert unknown.status_code == 401
             paths = (await api.get("/openapi.json")).json()["paths"]
             assert "post" in paths["/api/v1/tools/{id}/call"]
+
+
+PYTHON = {
+    "add": """
+def run(a: int, b: int = 1) -> int:
+    '''Add numbers.'''
+    print("adding")
+    return a + b
+""",
+    "crash": """
+import os
+def run() -> str:
+    '''Crash.'''
+    os._exit(7)
+""",
+    "fork": """
+import os, time
+def run(file: str) -> str:
+    '''Leave a child.'''
+    if os.fork() == 0:
+        time.sleep(600)
+    open(file, "w").close()
+    time.sleep(600)
+""",
+    "grab": """
+def run() -> int:
+    '''Take all memory.'''
+    return len(bytearray(4 << 30))
+""",
+    "flood": """
+def run() -> str:
+    '''Print a lot.'''
+    print("x" * 10_000_000)
+    return "y" * 1_000_000
+""",
+    "fail": """
+async def run() -> str:
+    '''Fail.'''
+    raise ValueError("no \\x1b[31m tea")
+""",
+    "ask": """
+import sys
+def run() -> str:
+    '''Read what nobody writes.'''
+    return sys.stdin.read() or "nothing"
+""",
+}
+
+
+@pytest.fixture
+def running(served, imported):
+    for name, source in PYTHON.items():
+        module = imported / f"tools/gentools/odd/{name}/api.py"
+        module.parent.mkdir(parents=True, exist_ok=True)
+        module.write_text(source)
+
+    @asynccontextmanager
+    async def serve(**values):
+        async with served(**{"run_python": True} | values) as client:
+            try:
+                yield client
+            finally:
+                await close_workers()
+
+    return serve
+
+
+async def run_tool(client, name, **arguments):
+    given = {"id": f"gentools:odd:{name}", "arguments": arguments}
+    result = await client.call_tool("call_tool", given)
+    return result, "\n".join(it.text for it in result.content if it.type == "text")
+
+
+async def test_python_tools_run_in_a_process_of_their_own_only_where_that_is_allowed(running):
+    async with running(run_python=False) as client:
+        assert "`--run-python` would run" in (await run_tool(client, "add", a=1))[1]
+    async with running(read_only=True) as client:
+        assert "annotated as read-only" in (await run_tool(client, "add", a=1))[1]
+    async with running() as client:
+        result, text = await run_tool(client, "add", a=41)
+        assert result.structured_content == {"result": 42}
+        assert text == "42\n[stdout]\nadding\n"
+        assert 'a is "x"' in (await run_tool(client, "add", a="x"))[1]
+        assert (await run_tool(client, "ask"))[1] == "nothing"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither forks nor these limits")
+async def test_whatever_a_python_tool_does_the_next_call_is_answered(
+    running, monkeypatch, tmp_path
+):
+    async with running(python_memory=512) as client:
+        for name, said in {
+            "crash": "its process ended (exit code 7)",
+            "fail": "ValueError: no  [31m tea",
+            "grab": "MemoryError",
+        }.items():
+            result, text = await run_tool(client, name)
+            assert result.is_error
+            assert said in text
+            assert not (await run_tool(client, "add", a=1))[0].is_error
+
+        result, text = await run_tool(client, "flood")
+        (link,) = (it for it in result.content if it.type == "resource_link")
+        assert len(text) < 100_000
+        whole = json.loads(Path(urlsplit(str(link.uri)).path).read_text())["result"]
+        assert len(whole) == 1_000_000
+
+        monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "1")
+        begun = tmp_path / "begun"
+        assert "no result within 1 s" in (await run_tool(client, "fork", file=str(begun)))[1]
+        assert begun.exists()
+        left = subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+        assert str(begun.parents[1]) not in left
+        assert not (await run_tool(client, "add", a=1))[0].is_error

@@ -15,12 +15,14 @@ from toolimport.runtime import imported_tool
 from toolindex import OutcomeRecord, ToolFilter
 
 from pytools_hybrid.calls._forms import compact_form
+from pytools_hybrid.calls._python import PythonTool
 from pytools_hybrid.calls._trust import is_trusted
 from pytools_hybrid.errors import ToolRefusedError
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from pathlib import Path
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.types import CallToolResult
@@ -57,22 +59,22 @@ class CallableTool:
     schema: Mapping[str, Any] | None = None
     annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
     refusal: str = ""
-    _imported: ImportedTool | None = field(default=None, repr=False)
+    _callee: ImportedTool | PythonTool | None = field(default=None, repr=False)
 
     @property
     def hints(self) -> tuple[str, ...]:
         """The hints that matter to who chooses a tool, in a word each."""
         return tuple(word for key, word in _SHOWN_HINTS.items() if self.annotations.get(key))
 
-    def imported(self) -> ImportedTool:
-        """Return the server's tool.
+    def callee(self) -> ImportedTool | PythonTool:
+        """Return what answers a call.
 
         Raises:
             ToolRefusedError: It cannot be called here.
         """
-        if self.refusal or self._imported is None:
+        if self.refusal or self._callee is None:
             raise ToolRefusedError(str(self.entry.id), self.refusal)
-        return self._imported
+        return self._callee
 
 
 class ToolCaller:
@@ -128,16 +130,16 @@ class ToolCaller:
             ToolCallError: Its server could not be reached, or did not answer as it should.
         """
         tool = await self.find(name)
-        imported = tool.imported()
-        if problems := imported.problems(arguments):
-            form = compact_form(imported.input_schema or {}, length=_FORM_CHARACTERS)
+        callee = tool.callee()
+        if problems := callee.problems(arguments):
+            form = compact_form(callee.input_schema or {}, length=_FORM_CHARACTERS)
             problem = one_line(" ".join(problems), _PROBLEM_CHARACTERS)
             raise ToolRefusedError(str(tool.entry.id), f"{problem} It takes {form}.")
         if self._to_confirm.include and self._to_confirm.passes_id(str(tool.entry.id)):
             await _agreed(tool, arguments, confirm)
         started, success = time.perf_counter(), False
         try:
-            result = await imported.call(arguments, meta=meta, on_progress=on_progress)
+            result = await callee.call(arguments, meta=meta, on_progress=on_progress)
             success = not result.is_error
         except asyncio.CancelledError:
             # It says nothing about the tool.
@@ -171,11 +173,7 @@ class ToolCaller:
             return CallableTool(entry=entry, refusal=refusal)
         imported = imported_tool(module)
         if imported is None:
-            refusal = (
-                "only tools imported from MCP servers can be called; this is a Python module: "
-                f"{roots.shown(entry.path)}"
-            )
-            return CallableTool(entry=entry, refusal=refusal)
+            return self._python_tool(entry, root, relative)
         if imported.input_schema is None:
             imported = replace(imported, input_schema=_schema(module, root))
         refusal = ""
@@ -192,8 +190,34 @@ class ToolCaller:
             schema=imported.input_schema,
             annotations=imported.annotations,
             refusal=refusal,
-            _imported=imported,
+            _callee=imported,
         )
+
+    def _python_tool(self, entry: ToolEntry, root: Path, relative: str) -> CallableTool:
+        settings, shown = self._search.settings, self._search.roots.shown(entry.path)
+        if not settings.run_python or settings.read_only:
+            refusal = (
+                "this server only calls tools that are annotated as read-only"
+                if settings.run_python
+                else "only tools imported from MCP servers can be called; this is a Python module, "
+                f"which `--run-python` would run: {shown}"
+            )
+            return CallableTool(entry=entry, refusal=refusal)
+        try:
+            record = toolscan.read_tool(
+                relative, root, name=entry.id.name, layouts=self._search.roots.layouts
+            )
+        except (toolscan.ToolScanError, OSError) as error:
+            return CallableTool(entry=entry, refusal=f"its file cannot be read: {error}")
+        schema = toolscan.input_schema(record)
+        tool = PythonTool(
+            root=root,
+            record=record,
+            input_schema=schema,
+            python=settings.python,
+            memory=settings.python_memory,
+        )
+        return CallableTool(entry=entry, schema=schema, _callee=tool)
 
 
 async def _agreed(

@@ -54,6 +54,14 @@ def serve(
             "[env: PYTOOLS_READ_ONLY]",
         ),
     ] = None,
+    run_python: Annotated[
+        bool | None,
+        typer.Option(
+            "--run-python",
+            help="With --tools call: also run Python tools, in a process of their own. [env: "
+            "PYTOOLS_RUN_PYTHON]",
+        ),
+    ] = None,
     confirm: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,6 +132,7 @@ def serve(
         tools=tools,
         pin=pin,
         read_only=read_only,
+        run_python=run_python,
         confirm=confirm,
         alpha=alpha,
         rerank_model=rerank,
@@ -139,7 +148,8 @@ def serve(
     given = [f"--{name}" for name, value in for_http.items() if value]
     if given and settings.transport == "stdio":
         raise SettingsError(" / ".join(given), "requires --transport http")
-    for name, value in {"--pin": pin, "--read-only": read_only, "--confirm": confirm}.items():
+    calling: dict[str, object] = {"--pin": pin, "--read-only": read_only, "--confirm": confirm}
+    for name, value in (calling | {"--run-python": run_python}).items():
         if value and settings.tools != "call":
             raise SettingsError(name, "requires --tools call")
     serve_settings(settings)

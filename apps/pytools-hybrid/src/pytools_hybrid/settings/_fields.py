@@ -211,6 +211,17 @@ class SettingFields(BaseSettings):
         default=False,
         description="`serve --tools call` only calls tools that are annotated as read-only",
     )
+    run_python: bool = Field(
+        default=False,
+        description="`serve --tools call` also runs Python tools, in a process of their own: any "
+        "code of the tree",
+    )
+    python: Path | None = Field(
+        None, description="the interpreter of Python tools; by default the one of this program"
+    )
+    python_memory: int = Field(
+        2048, ge=64, description="the most MiB of memory of that process (not on Windows)"
+    )
     confirm: _Names = Field(
         (),
         description="id patterns: `serve --tools call` asks the user before it calls these tools",

@@ -54,7 +54,10 @@ _OTHER_ROOT = "PYTOOLS_ROOT"
 # Read by others than `Settings`: which file, and by the modules that `import` makes.
 _OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
-EXPOSING = ("transport", "host", "token", "allowed_hosts", "outside_links")
+EXPOSING = (
+    *("transport", "host", "token", "allowed_hosts", "outside_links"),
+    *("run_python", "python"),
+)
 
 
 class Settings(SettingFields):

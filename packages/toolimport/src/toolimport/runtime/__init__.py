@@ -28,16 +28,25 @@ from toolimport.errors import ToolCallError
 from toolimport.runtime._runner import ToolRunner, close
 
 if TYPE_CHECKING:
+    from toolimport.runtime._checking import argument_problems
     from toolimport.runtime._imported import ImportedTool, imported_tool
 else:
     # Every generated module imports this package, and none of them needs these.
     def __getattr__(name: str) -> object:
-        if name not in {"ImportedTool", "imported_tool"}:
+        if name not in {"ImportedTool", "argument_problems", "imported_tool"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from toolimport.runtime import _imported
+        from toolimport.runtime import _checking, _imported
 
-        value = globals()[name] = getattr(_imported, name)
+        holder = _checking if name == "argument_problems" else _imported
+        value = globals()[name] = getattr(holder, name)
         return value
 
 
-__all__ = ["ImportedTool", "ToolCallError", "ToolRunner", "close", "imported_tool"]
+__all__ = [
+    "ImportedTool",
+    "ToolCallError",
+    "ToolRunner",
+    "argument_problems",
+    "close",
+    "imported_tool",
+]

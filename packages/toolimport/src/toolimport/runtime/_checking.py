@@ -16,7 +16,7 @@ _SHOWN_CHOICES = 20
 _VALIDATORS = 256
 
 
-def problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what is wrong with some arguments: at most two sentences, none where they fit.
 
     Patterns are not compared: a stranger's expression may take for ever. Nor is a schema that is

@@ -42,9 +42,9 @@ class ImportedTool:
         """Return what is wrong with some arguments, in at most two sentences; none if they fit."""
         if self.input_schema is None:
             return ()
-        from toolimport.runtime._checking import problems
+        from toolimport.runtime._checking import argument_problems
 
-        return problems(self.input_schema, arguments)
+        return argument_problems(self.input_schema, arguments)
 
     async def call(
         self,

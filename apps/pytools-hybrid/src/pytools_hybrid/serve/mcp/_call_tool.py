@@ -107,7 +107,7 @@ class PinnedTool:
                 return None
             await self._follower.looked(within=_PATIENCE_SECONDS)
             tool = await self._caller.find(self._id)
-            tool.imported()
+            tool.callee()
         except (PytoolsError, ToolIndexError) as error:
             _log.warning("the pinned tool %s is not listed: %s", self._id, error)
             return None

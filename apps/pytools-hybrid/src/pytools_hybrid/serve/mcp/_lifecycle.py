@@ -157,11 +157,13 @@ async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings
 
 
 async def _close_connections() -> None:
-    """End the servers of called tools, if that can be done soon."""
+    """End the servers and workers of called tools, if that can be done soon."""
     from toolimport.runtime import close
 
-    closing = asyncio.create_task(asyncio.to_thread(close))
-    await asyncio.wait({closing}, timeout=_FINISH_SECONDS)
+    from pytools_hybrid.calls import close_workers
+
+    closing = {asyncio.create_task(it) for it in (asyncio.to_thread(close), close_workers())}
+    await asyncio.wait(closing, timeout=_FINISH_SECONDS)
 
 
 def _on_signals(stopped: asyncio.Event) -> None:

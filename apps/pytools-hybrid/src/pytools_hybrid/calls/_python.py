@@ -1,0 +1,128 @@
+"""Calling Python tools, each in the worker of its root."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from mcp.types import CallToolResult, ResourceLink, TextContent
+from toolimport.runtime import argument_problems
+
+from pytools_hybrid.calls._worker import PythonWorker
+from pytools_hybrid.text import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from mcp.shared.dispatcher import ProgressFnT
+    from toolscan import ToolRecord
+
+    from pytools_hybrid.calls._worker import Ran
+
+_SHOWN_RESULT = 50_000
+_SHOWN_OUTPUT = 4_000
+_SECONDS = 120.0
+# Whoever calls a tool of a root in this process shares its worker.
+_workers: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[tuple[Path, str, int], PythonWorker]
+] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonTool:
+    """A tool of a tree whose code is run, in the worker of its root.
+
+    Attributes:
+        root: The root.
+        record: The tool.
+        input_schema: What it takes.
+        python: The interpreter; None for ours.
+        memory: The most MiB that the worker may take.
+    """
+
+    root: Path
+    record: ToolRecord
+    input_schema: Mapping[str, Any]
+    python: Path | None
+    memory: int
+
+    def problems(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return what is wrong with some arguments, in at most two sentences; none if they fit."""
+        return argument_problems(self.input_schema, arguments)
+
+    async def call(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: ProgressFnT | None = None,
+    ) -> CallToolResult:
+        """Run the tool; what a client sends beside the arguments is not for it."""
+        del meta, on_progress
+        python = str(self.python or sys.executable)
+        parts = self.record.path.removesuffix(".py").split("/")
+        call = {
+            "module": ".".join(parts[:-1] if parts[-1] == "__init__" else parts),
+            "file": str(self.root / self.record.path),
+            "function": self.record.entrypoint,
+            "params_class": self.record.params_class,
+            "arguments": dict(arguments),
+        }
+        try:
+            worker = _worker(self.root, python, self.memory << 20)
+            return _result(await worker.run(call, seconds=_seconds()))
+        except OSError as error:
+            text = f"{python} cannot be started: {error.strerror or error}"
+            return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def _worker(root: Path, python: str, memory: int) -> PythonWorker:
+    workers = _workers.setdefault(asyncio.get_running_loop(), {})
+    key = root, python, memory
+    if key not in workers:
+        workers[key] = PythonWorker(root, python=python, memory=memory)
+    return workers[key]
+
+
+async def close_workers() -> None:
+    """End the processes in which Python tools run."""
+    workers = _workers.pop(asyncio.get_running_loop(), {})
+    await asyncio.gather(*(worker.close() for worker in workers.values()))
+
+
+def _seconds() -> float:
+    try:
+        seconds = float(os.environ.get("PYTOOLS_CALL_TIMEOUT") or _SECONDS)
+    except ValueError:
+        return _SECONDS
+    return seconds if 0 < seconds < float("inf") else _SECONDS
+
+
+def _result(ran: Ran) -> CallToolResult:
+    outputs = [
+        TextContent(type="text", text=f"[{name}]\n{readable(text[-_SHOWN_OUTPUT:])}")
+        for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr))
+        if text.strip()
+    ]
+    if ran.error:
+        failure = TextContent(type="text", text=readable(ran.error))
+        return CallToolResult(content=[failure, *outputs], is_error=True)
+    whole = (
+        ran.result if isinstance(ran.result, str) else json.dumps(ran.result, ensure_ascii=False)
+    )
+    text = TextContent(type="text", text=readable(whole[:_SHOWN_RESULT]))
+    if len(whole) <= _SHOWN_RESULT or ran.file is None:
+        structured = {"result": ran.result}
+        return CallToolResult(content=[text, *outputs], structured_content=structured)
+    cut = f"[cut: {_SHOWN_RESULT:,} of {len(whole):,} characters; the linked file has all]"
+    note = TextContent(type="text", text=cut)
+    link = ResourceLink(
+        type="resource_link", uri=ran.file.as_uri(), name="result", mime_type="application/json"
+    )
+    return CallToolResult(content=[text, note, link, *outputs])

@@ -1,0 +1,245 @@
+"""A process of its own for the Python tools of a tree, which may do anything to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAIN = Path(__file__).with_name("_worker_main.py")
+_CAPTURED = 16 * 1024
+_KEPT_ANSWERS = 32
+_LARGEST_ANSWER = 64 << 20
+_LOOK_SECONDS = 0.1
+_END_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of running a tool.
+
+    Attributes:
+        result: What it returned, as JSON values.
+        error: Why it returned nothing, "" if it did.
+        stdout: What it printed, cut.
+        stderr: What it printed there, cut.
+        file: The whole answer, while the worker lives; None where there is none.
+    """
+
+    result: Any = None
+    error: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    file: Path | None = None
+
+
+class PythonWorker:
+    """Runs tools of one root in a process that is started at the first call, one after the other.
+
+    Args:
+        root: The root, which tools can import from.
+        python: The interpreter.
+        memory: The most bytes that the process may take; not on Windows.
+    """
+
+    def __init__(self, root: Path, *, python: str, memory: int) -> None:
+        self._root = root
+        self._python = python
+        self._memory = memory
+        self._turn = asyncio.Lock()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._running: _Running | None = None
+        self._number = 0
+
+    async def run(self, call: Mapping[str, Any], *, seconds: float) -> Ran:
+        """Run a tool; the process ends if that takes too long.
+
+        Args:
+            call: `module`, `file`, `function`, `params_class` and `arguments`.
+            seconds: How long it may take, once it is its turn.
+
+        Raises:
+            OSError: The process cannot be started.
+        """
+        async with self._turn:
+            if self._running is None or not self._running.is_alive:
+                await self.close()
+                self._folder = tempfile.TemporaryDirectory(prefix="pytools-")
+                self._running = await _Running.start(self._python, self._root, self._memory)
+            running = self._running
+            answer = self._next_answer()
+            try:
+                async with asyncio.timeout(seconds):
+                    await running.ask({**call, "answer": str(answer)})
+            except TimeoutError:
+                await self._end()
+                return running.ran(error=f"no result within {seconds:g} s; its process was ended")
+            except asyncio.CancelledError:
+                # Nobody waits for it, and the next call would.
+                await self._end()
+                raise
+            if not running.is_alive:
+                code = await running.kill()
+                self._running = None
+                return running.ran(error=f"its process ended ({_exit(code)})")
+            return await asyncio.to_thread(_read, answer, running)
+
+    async def close(self) -> None:
+        """End the process with its children, and remove its answers."""
+        await self._end()
+        if self._folder is not None:
+            folder, self._folder = self._folder, None
+            with suppress(OSError):
+                folder.cleanup()
+
+    async def _end(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            await running.kill()
+
+    def _next_answer(self) -> Path:
+        self._number += 1
+        folder = Path(self._folder.name if self._folder else tempfile.gettempdir())
+        (folder / f"{self._number - _KEPT_ANSWERS}.json").unlink(missing_ok=True)
+        return folder / f"{self._number}.json"
+
+
+class _Printed:
+    """What a process prints to one stream, up to the end of an answer."""
+
+    def __init__(self, stream: asyncio.StreamReader, end: bytes) -> None:
+        self._stream = stream
+        self._end = end
+        self._tail = b""
+        self._kept = bytearray()
+        self.ended = asyncio.Event()
+        self.reader = asyncio.create_task(self._read())
+
+    @property
+    def text(self) -> str:
+        return self._kept.decode("utf-8", "replace")
+
+    def begin(self) -> None:
+        """Forget what was printed; what follows belongs to the next answer."""
+        self._kept.clear()
+        if not self.reader.done():
+            self.ended.clear()
+
+    async def _read(self) -> None:
+        try:
+            while chunk := await self._stream.read(1 << 16):
+                text = self._tail + chunk
+                printed, found, self._tail = text.partition(self._end)
+                if not found:
+                    # Its last bytes may be where the end begins.
+                    kept = len(text) - min(len(text), len(self._end) - 1)
+                    printed, self._tail = text[:kept], text[kept:]
+                self._kept += printed[: _CAPTURED - len(self._kept)]
+                if found:
+                    self.ended.set()
+        finally:
+            self.ended.set()
+
+
+class _Running:
+    """A started process, and what it prints."""
+
+    def __init__(self, process: asyncio.subprocess.Process, end: bytes) -> None:
+        self._process = process
+        streams = {"stdout": process.stdout, "stderr": process.stderr}
+        self._printed = {name: _Printed(it, end) for name, it in streams.items() if it is not None}
+
+    @classmethod
+    async def start(cls, python: str, root: Path, memory: int) -> _Running:
+        end = secrets.token_hex(16)
+        process = await asyncio.create_subprocess_exec(
+            *(python, str(_MAIN), str(root.resolve()), end, str(memory)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            # A group of its own, which is ended as a whole.
+            start_new_session=sys.platform != "win32",
+            env={name: it for name, it in os.environ.items() if name != "PYTOOLS_TOKEN"},
+        )
+        return cls(process, end.encode())
+
+    @property
+    def is_alive(self) -> bool:
+        open_ = not any(printed.reader.done() for printed in self._printed.values())
+        return open_ and self._process.returncode is None
+
+    async def ask(self, call: Mapping[str, Any]) -> None:
+        """Send a call, and wait until it is answered or the process ends."""
+        for printed in self._printed.values():
+            printed.begin()
+        if self._process.stdin is not None:
+            with suppress(ConnectionError):
+                self._process.stdin.write(json.dumps(call).encode() + b"\n")
+                await self._process.stdin.drain()
+        waiting = {asyncio.create_task(it.ended.wait()) for it in self._printed.values()}
+        try:
+            # Its children may hold the streams open when it has ended.
+            while waiting and self.is_alive:
+                _, waiting = await asyncio.wait(waiting, timeout=_LOOK_SECONDS)
+        finally:
+            for task in waiting:
+                task.cancel()
+
+    async def kill(self) -> int:
+        """End the process and its group at once, and return its exit code."""
+        with suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self._process.kill()
+            else:
+                # Also when it has ended itself: its children may not have.
+                os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await self._process.wait()
+        for printed in self._printed.values():
+            printed.reader.cancel()
+        readers = (printed.reader for printed in self._printed.values())
+        await asyncio.gather(*readers, return_exceptions=True)
+        return self._process.returncode or 0
+
+    def ran(self, *, result: Any = None, error: str = "", file: Path | None = None) -> Ran:  # noqa: ANN401
+        printed = {name: it.text for name, it in self._printed.items()}
+        return Ran(
+            result=result,
+            error=error,
+            file=file,
+            stdout=printed.get("stdout", ""),
+            stderr=printed.get("stderr", ""),
+        )
+
+
+def _read(answer: Path, running: _Running) -> Ran:
+    try:
+        if answer.stat().st_size > _LARGEST_ANSWER:
+            return running.ran(error=f"its result is larger than {_LARGEST_ANSWER >> 20} MiB")
+        found = json.loads(answer.read_text("utf-8"))
+        if "error" in found:
+            return running.ran(error=str(found["error"]))
+        return running.ran(result=found["result"], file=answer)
+    except (OSError, ValueError, KeyError, TypeError):
+        return running.ran(error="its result cannot be read")
+
+
+def _exit(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

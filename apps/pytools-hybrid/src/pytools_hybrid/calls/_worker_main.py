@@ -1,0 +1,84 @@
+"""The process that Python tools run in; started by its path, so it imports nothing of ours.
+
+Arguments: the root, what ends an answer on stdout, and the most bytes of memory. Each line on stdin
+is a call: `module`, `file`, `function`, `params_class`, `arguments`; `answer` is a file to write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+_SHOWN_FRAMES = -5
+
+
+def main() -> None:
+    """Answer calls until stdin ends."""
+    root, end, memory = sys.argv[1:]
+    # Tools that read stdin find it empty, and never a call.
+    with os.fdopen(os.dup(0), encoding="utf-8") as calls:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        _limit_memory(int(memory))
+        sys.path.append(root)
+        for line in calls:
+            call = json.loads(line)
+            try:
+                content = json.dumps({"result": _result(call)}, default=_as_json)
+            except BaseException as error:  # noqa: BLE001 - also what would end the process
+                content = json.dumps({"error": _told(error)})
+            with open(call["answer"], "w", encoding="utf-8") as file:  # noqa: PTH123
+                file.write(content)
+            for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+                stream.flush()
+                os.write(number, end.encode())
+
+
+def _result(call: dict[str, Any]) -> object:
+    importlib.invalidate_caches()
+    module = importlib.import_module(call["module"])
+    if os.path.realpath(module.__file__ or "") != os.path.realpath(call["file"]):
+        raise ImportError(f"{call['module']} was imported from another folder: {module.__file__}")
+    function, arguments = getattr(module, call["function"]), call["arguments"]
+    if call["params_class"]:
+        result = function(getattr(module, call["params_class"])(**arguments))
+    else:
+        result = function(**arguments)
+    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+
+
+async def _awaited(result: Any) -> object:  # noqa: ANN401
+    return await result
+
+
+def _as_json(value: Any) -> object:  # noqa: ANN401
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return str(value)
+
+
+def _told(error: BaseException) -> str:
+    frames = "".join(traceback.format_tb(error.__traceback__)[_SHOWN_FRAMES:])
+    print(frames, end="", file=sys.stderr)
+    return f"{type(error).__name__}: {error}"
+
+
+def _limit_memory(most: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+if __name__ == "__main__":
+    main()
