@@ -8,6 +8,7 @@ import os
 import selectors
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolimport._threads import start, started_executor
@@ -81,10 +82,12 @@ class Background:
         with self._lock:
             try:
                 loop = self._started()
+                future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
             except BaseException:
-                job.close()
+                # An interrupt may come at any moment; a job that runs by then cannot be closed.
+                with suppress(ValueError):
+                    job.close()
                 raise
-            future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
             self._jobs.add(future)
         return future
 
