@@ -5,6 +5,7 @@ from toolrank import (
     BM25Retriever,
     Content,
     Filter,
+    FullTextTable,
     NameRetriever,
     NumpyVectorRetriever,
     Postings,
@@ -121,4 +122,4 @@ class WorstFirst(BM25Retriever):
 
 def test_a_retriever_that_breaks_a_promise_is_refused_and_the_message_names_the_promise(documents):
     with pytest.raises(AssertionError, match="hits come best first"):
-        check_retriever(WorstFirst(documents, table="docs_fts"), QUERIES)
+        check_retriever(WorstFirst(FullTextTable(documents, table="docs_fts")), QUERIES)

@@ -125,7 +125,7 @@ def test_similar_terms_are_of_the_vocabulary_and_in_order(vocabulary, word):
 
 
 def test_the_terms_of_a_table_are_read_with_their_numbers_of_rows(documents):
-    vocabulary = read_vocabulary(documents, "docs_fts")
+    vocabulary = Vocabulary(read_vocabulary(documents, "docs_fts"))
     (issue,) = vocabulary.similar("isue")
     assert (issue.term, issue.documents) == ("issu", 2)
 
@@ -146,7 +146,7 @@ def test_a_database_that_is_only_read_gives_its_vocabulary_too(tmp_path, in_tran
         reader.execute("PRAGMA query_only = 1")
         if in_transaction:
             reader.execute("BEGIN")
-        assert terms(read_vocabulary(reader, "docs_fts"), "isue") == ["issue"]
+        assert terms(Vocabulary(read_vocabulary(reader, "docs_fts")), "isue") == ["issue"]
         assert reader.pragma("query_only") == 1
 
 
