@@ -387,7 +387,7 @@ def test_schemathesis_finds_nothing(start, home):
         report = subprocess.run(
             [
                 *(program, "run", f"{url}/openapi.json", "--header"),
-                *("Authorization: Bearer geheim", "--max-examples=4", "--checks=all"),
+                *("Authorization: Bearer geheim", "--max-examples=2", "--checks=all"),
                 *("--no-color", "--seed=1"),
             ],
             cwd=home,

@@ -460,6 +460,25 @@ async def run() -> str:
     '''Fail.'''
     raise ValueError("no \\x1b[31m tea")
 """,
+    "stay": """
+import os
+def run() -> str:
+    '''Leave a child that answers too.'''
+    return "child" if os.fork() == 0 else "parent"
+""",
+    "deep": """
+def run() -> list:
+    '''Nest lists.'''
+    nested = []
+    for _ in range(400):
+        nested = [nested]
+    return nested
+""",
+    "half": """
+def run() -> str:
+    '''Return half of a pair.'''
+    return "tea \\ud83c"
+""",
     "ask": """
 import sys
 def run() -> str:
@@ -521,6 +540,12 @@ async def test_whatever_a_python_tool_does_the_next_call_is_answered(
             assert said in text
             assert not (await run_tool(client, "add", a=1))[0].is_error
 
+        for name, said in {"stay": "parent", "deep": "[[[", "half": "tea ?"}.items():
+            result, text = await run_tool(client, name)
+            assert not result.is_error
+            assert said in text
+            assert (await run_tool(client, "add", a=1))[0].structured_content == {"result": 2}
+
         result, text = await run_tool(client, "flood")
         (link,) = (it for it in result.content if it.type == "resource_link")
         assert len(text) < 100_000
@@ -534,3 +559,18 @@ async def test_whatever_a_python_tool_does_the_next_call_is_answered(
         left = subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
         assert str(begun.parents[1]) not in left
         assert not (await run_tool(client, "add", a=1))[0].is_error
+
+
+async def test_a_python_tool_that_was_edited_runs_as_it_is_now(running, imported):
+    helper = imported / "tools/gentools/odd/helper.py"
+    helper.write_text("ANSWER = 1\n")
+    module = imported / "tools/gentools/odd/helped/api.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(
+        "from gentools.odd.helper import ANSWER\n\n"
+        "def run() -> int:\n    '''Ask a helper.'''\n    return ANSWER\n"
+    )
+    async with running() as client:
+        assert (await run_tool(client, "helped"))[1] == "1"
+        helper.write_text("ANSWER = 22\n")
+        assert (await run_tool(client, "helped"))[1] == "22"

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from mcp.types import CallToolResult, ResourceLink, TextContent
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.calls._worker import Ran
 
 _SHOWN_RESULT = 50_000
-_SHOWN_OUTPUT = 4_000
+_DEEPEST = 100
 _SECONDS = 120.0
 # Whoever calls a tool of a root in this process shares its worker.
 _workers: WeakKeyDictionary[
@@ -106,19 +106,21 @@ def _seconds() -> float:
 
 def _result(ran: Ran) -> CallToolResult:
     outputs = [
-        TextContent(type="text", text=f"[{name}]\n{readable(text[-_SHOWN_OUTPUT:])}")
+        TextContent(type="text", text=f"[{name}]\n{readable(text)}")
         for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr))
         if text.strip()
     ]
     if ran.error:
         failure = TextContent(type="text", text=readable(ran.error))
         return CallToolResult(content=[failure, *outputs], is_error=True)
-    whole = (
-        ran.result if isinstance(ran.result, str) else json.dumps(ran.result, ensure_ascii=False)
-    )
-    text = TextContent(type="text", text=readable(whole[:_SHOWN_RESULT]))
+    result = ran.result
+    whole = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    sendable = whole.encode("utf-8", "replace").decode()
+    text = TextContent(type="text", text=readable(sendable[:_SHOWN_RESULT]))
     if len(whole) <= _SHOWN_RESULT or ran.file is None:
-        structured = {"result": ran.result}
+        # No protocol carries halves of surrogate pairs, nor what is nested without end.
+        fits = sendable == whole and _depth(result) <= _DEEPEST
+        structured = {"result": result} if fits else None
         return CallToolResult(content=[text, *outputs], structured_content=structured)
     cut = f"[cut: {_SHOWN_RESULT:,} of {len(whole):,} characters; the linked file has all]"
     note = TextContent(type="text", text=cut)
@@ -126,3 +128,21 @@ def _result(ran: Ran) -> CallToolResult:
         type="resource_link", uri=ran.file.as_uri(), name="result", mime_type="application/json"
     )
     return CallToolResult(content=[text, note, link, *outputs])
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level and depth <= _DEEPEST:
+        depth += 1
+        level = [
+            inner
+            for it in level
+            for inner in (
+                cast("dict[str, object]", it).values()
+                if isinstance(it, dict)
+                else cast("list[object]", it)
+                if isinstance(it, list)
+                else ()
+            )
+        ]
+    return depth

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAIN = Path(__file__).with_name("_worker_main.py")
-_CAPTURED = 16 * 1024
+_CAPTURED = 4000
 _KEPT_ANSWERS = 32
 _LARGEST_ANSWER = 64 << 20
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 5.0
+_UNSTABLE = "its files change all the time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,27 +74,36 @@ class PythonWorker:
             OSError: The process cannot be started.
         """
         async with self._turn:
-            if self._running is None or not self._running.is_alive:
-                await self.close()
-                self._folder = tempfile.TemporaryDirectory(prefix="pytools-")
-                self._running = await _Running.start(self._python, self._root, self._memory)
-            running = self._running
-            answer = self._next_answer()
-            try:
-                async with asyncio.timeout(seconds):
-                    await running.ask({**call, "answer": str(answer)})
-            except TimeoutError:
-                await self._end()
-                return running.ran(error=f"no result within {seconds:g} s; its process was ended")
-            except asyncio.CancelledError:
-                # Nobody waits for it, and the next call would.
-                await self._end()
-                raise
-            if not running.is_alive:
-                code = await running.kill()
-                self._running = None
-                return running.ran(error=f"its process ended ({_exit(code)})")
-            return await asyncio.to_thread(_read, answer, running)
+            ran = await self._run(call, seconds)
+            # It has seen that a file changed: the tool was not called.
+            return (
+                ran if ran is not None else await self._run(call, seconds) or Ran(error=_UNSTABLE)
+            )
+
+    async def _run(self, call: Mapping[str, Any], seconds: float) -> Ran | None:
+        if self._running is None or not self._running.is_alive:
+            await self.close()
+            self._folder = tempfile.TemporaryDirectory(prefix="pytools-")
+            self._running = await _Running.start(self._python, self._root, self._memory)
+        running = self._running
+        answer = self._next_answer()
+        try:
+            async with asyncio.timeout(seconds):
+                await running.ask({**call, "answer": str(answer)})
+        except TimeoutError:
+            await self._end()
+            return running.ran(error=f"no result within {seconds:g} s; its process was ended")
+        except asyncio.CancelledError:
+            # Nobody waits for it, and the next call would.
+            await self._end()
+            raise
+        if not running.is_alive:
+            code = await running.kill()
+            self._running = None
+            if _is_stale(answer):
+                return None
+            return running.ran(error=f"its process ended ({_exit(code)})")
+        return await asyncio.to_thread(_read, answer, running)
 
     async def close(self) -> None:
         """End the process with its children, and remove its answers."""
@@ -123,16 +133,19 @@ class _Printed:
         self._end = end
         self._tail = b""
         self._kept = bytearray()
+        self._count = 0
         self.ended = asyncio.Event()
         self.reader = asyncio.create_task(self._read())
 
     @property
     def text(self) -> str:
-        return self._kept.decode("utf-8", "replace")
+        text = self._kept.decode("utf-8", "replace")
+        return f"[the last of {self._count:,} bytes]\n{text}" if self._count > _CAPTURED else text
 
     def begin(self) -> None:
         """Forget what was printed; what follows belongs to the next answer."""
         self._kept.clear()
+        self._count = 0
         if not self.reader.done():
             self.ended.clear()
 
@@ -145,7 +158,9 @@ class _Printed:
                     # Its last bytes may be where the end begins.
                     kept = len(text) - min(len(text), len(self._end) - 1)
                     printed, self._tail = text[:kept], text[kept:]
-                self._kept += printed[: _CAPTURED - len(self._kept)]
+                self._count += len(printed)
+                self._kept += printed
+                del self._kept[:-_CAPTURED]
                 if found:
                     self.ended.set()
         finally:
@@ -234,6 +249,13 @@ def _read(answer: Path, running: _Running) -> Ran:
         return running.ran(result=found["result"], file=answer)
     except (OSError, ValueError, KeyError, TypeError):
         return running.ran(error="its result cannot be read")
+
+
+def _is_stale(answer: Path) -> bool:
+    try:
+        return "stale" in json.loads(answer.read_text("utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _exit(code: int) -> str:

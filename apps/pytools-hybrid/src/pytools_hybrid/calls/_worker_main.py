@@ -13,7 +13,10 @@ import json
 import os
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _SHOWN_FRAMES = -5
 
@@ -28,17 +31,41 @@ def main() -> None:
         os.close(nothing)
         _limit_memory(int(memory))
         sys.path.append(root)
+        process, seen = os.getpid(), dict[str, float]()
         for line in calls:
             call = json.loads(line)
+            if seen != _changed_at(root, seen):
+                # What was imported stays as it was: another process begins anew.
+                with open(call["answer"], "w", encoding="utf-8") as file:  # noqa: PTH123
+                    file.write('{"stale": true}')
+                os._exit(0)
             try:
                 content = json.dumps({"result": _result(call)}, default=_as_json)
             except BaseException as error:  # noqa: BLE001 - also what would end the process
                 content = json.dumps({"error": _told(error)})
+            if os.getpid() != process:
+                # A child that the tool has left behind: the answer is its parent's.
+                os._exit(0)
             with open(call["answer"], "w", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(content)
+            seen = _changed_at(root)
             for number, stream in ((1, sys.stdout), (2, sys.stderr)):
                 stream.flush()
                 os.write(number, end.encode())
+
+
+def _changed_at(root: str, files: Iterable[str] | None = None) -> dict[str, float]:
+    """Return when files changed, by default those of a root that are imported."""
+    if files is None:
+        loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+        files = [file for file in loaded if file and file.startswith(root + os.sep)]
+    found = dict[str, float]()
+    for file in files:
+        try:
+            found[file] = os.stat(file).st_mtime  # noqa: PTH116
+        except OSError:
+            found[file] = 0.0
+    return found
 
 
 def _result(call: dict[str, Any]) -> object:
