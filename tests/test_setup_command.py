@@ -9,6 +9,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from pytools_hybrid.cli import main
+from pytools_hybrid.jobs.setup import ServersFile, SetupError
 
 SERVER = '''\
 from mcp.server.mcpserver import MCPServer
@@ -139,6 +140,26 @@ def test_a_file_that_did_not_exist_is_gone_after_undo_and_a_link_stays_a_link(se
     assert "pytools" in (home / "dotfiles.json").read_text()
     setup("cursor", "--undo")
     assert (home / "dotfiles.json").read_text() == "{}"
+
+
+def test_servers_that_another_run_has_added_meanwhile_are_not_lost(home):
+    file = home / "servers.json"
+    first, second = ServersFile(file), ServersFile(file)
+    second.add({"command": "b"}, "two")
+    second.save()
+    first.add({"command": "a"}, "one")
+    with pytest.raises(SetupError, match="changed meanwhile; run it again"):
+        first.save()
+    assert list(json.loads(file.read_text())["mcpServers"]) == ["two"]
+
+
+@pytest.mark.parametrize("content", [b"\n", b"\xef\xbb\xbf", b""])
+def test_a_file_of_next_to_nothing_comes_back_byte_for_byte(setup, cursor, content):
+    cursor.write_bytes(content)
+    assert setup("cursor", "--yes")[0] == 0
+    assert "pytools" in cursor.read_text("utf-8-sig")
+    setup("cursor", "--undo")
+    assert cursor.read_bytes() == content
 
 
 def test_nothing_is_changed_without_a_yes(setup, cursor):

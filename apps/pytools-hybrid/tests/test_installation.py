@@ -75,10 +75,30 @@ def test_a_tool_of_uv_keeps_its_extras_and_what_is_beside_it(installed):
     )
 
 
-def test_a_clone_is_updated_before_it_is_installed_again(installed, tmp_path):
-    clone = installed(url=tmp_path.as_uri())
-    assert clone.command("pytools-hybrid", upgrade=True) == (
-        f"git -C {tmp_path} pull && /env/python -m pip install --force-reinstall {tmp_path}"
+@pytest.fixture
+def clone(tmp_path):
+    """A clone with the packages that pip has to be given."""
+    for name in ("apps/pytools-hybrid", "packages/toolembed-accurate", "packages/toolscan"):
+        folder = tmp_path / "clone" / name
+        folder.mkdir(parents=True)
+        (folder / "pyproject.toml").touch()
+    return tmp_path / "clone"
+
+
+def test_a_clone_is_updated_before_it_is_installed_again_and_pip_is_given_all_of_it(
+    installed, clone
+):
+    app = clone / "apps" / "pytools-hybrid"
+    assert installed(url=app.as_uri()).command("pytools-hybrid", upgrade=True) == (
+        f"git -C {app} pull && /env/python -m pip install --force-reinstall "
+        f"{clone / 'packages' / 'toolscan'} {app}"
+    )
+
+
+def test_pip_is_given_the_weights_of_the_larger_model(installed, clone):
+    app = clone / "apps" / "pytools-hybrid"
+    assert installed(url=app.as_uri()).command("pytools-hybrid[accurate]") == (
+        f'/env/python -m pip install {clone / "packages" / "toolembed-accurate"} "{app}[accurate]"'
     )
 
 

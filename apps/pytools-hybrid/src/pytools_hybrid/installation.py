@@ -24,6 +24,8 @@ __all__ = ["Installation", "install_command"]
 
 _NAME = "pytools-hybrid"
 _RECEIPT = "uv-receipt.toml"
+_PACKAGES = "packages/tool*/pyproject.toml"
+_ACCURATE = "toolembed-accurate"
 _OWN = re.compile(rf"{_NAME}(?:\[(?P<extras>[^\]]*)\])?")
 _PLAIN = re.compile(r"[\w@%+=:,./\\-]+")
 
@@ -108,7 +110,21 @@ class Installation:
             if self.by_uv
             else [self.python, "-m", "pip", "install"]
         )
-        return _line([*program, *flags, *others, *editable, *map(self._from_source, ours)])
+        beside = [] if self.by_uv else self._siblings(ours, again=again)
+        sources = map(self._from_source, ours)
+        return _line([*program, *flags, *others, *beside, *editable, *sources])
+
+    def _siblings(self, ours: Sequence[str], *, again: bool) -> list[str]:
+        """Return the packages of a clone that pip would look for on an index."""
+        if not ours or not self._is_clone:
+            return []
+        wants_accurate = any("accurate" in it for it in ours)
+        found = sorted(file.parent for file in Path(self.source).parents[1].glob(_PACKAGES))
+        return [
+            str(folder)
+            for folder in found
+            if (wants_accurate if folder.name == _ACCURATE else again)
+        ]
 
     def _as_tool(self, wanted: Sequence[str], *, again: bool) -> str:
         # uv replaces a tool's environment, so what it was made of is named again.

@@ -56,9 +56,7 @@ class Configuration:
             SetupError: It cannot be read, is invalid, or must not be written.
         """
         data = read_file(client.file)
-        text = decoded(client.file, data or b"")
-        if not text.removeprefix(_MARK).strip() and client.file.suffix != ".toml":
-            text = "{}\n"
+        text = _text(client.file, data or b"")
         content = parsed(client.file, text)
         for key in (client.section, client.aside):
             if not isinstance(content.get(key, {}), dict):
@@ -157,7 +155,7 @@ class Configuration:
             if before is None and not left:
                 return None
             if before is not None:
-                was = parsed(self.client.file, decoded(self.backup, before) or "{}")
+                was = parsed(self.client.file, _text(self.client.file, before))
                 if self._comparable(was) == left:
                     return before
         return text.encode("utf-8")
@@ -292,6 +290,12 @@ def decoded(path: Path, data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise SetupError(f"{path} is not UTF-8 text; save it as UTF-8") from error
+
+
+def _text(path: Path, data: bytes) -> str:
+    """Decode a configuration; one of next to nothing has nothing in it."""
+    text = decoded(path, data)
+    return text if text.removeprefix(_MARK).strip() or path.suffix == ".toml" else "{}\n"
 
 
 def parsed(path: Path, text: str) -> dict[str, Any]:

@@ -38,8 +38,8 @@ class ServersFile:
 
     def __init__(self, path: Path) -> None:
         self.path: Path = path
-        data = read_file(path)
-        self._text = decoded(path, data or b"") or "{}\n"
+        self._data = read_file(path)
+        self._text = decoded(path, self._data or b"") or "{}\n"
         content = parsed(path, self._text)
         self._section = "servers" if "servers" in content else "mcpServers"
         known: Any = content.get(self._section, {})
@@ -82,12 +82,18 @@ class ServersFile:
             return
         if parsed(self.path, text).get(self._section) != servers:
             raise SetupError(f"{self.path} cannot be changed without losing something in it")
+        if read_file(self.path) != self._data:
+            raise SetupError(f"{self.path} was changed meanwhile; run it again")
         try:
+            data = text.encode("utf-8")
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self.path, text.encode("utf-8"), mode=_ONLY_OWNER)
+            replace_file(self.path, data, mode=_ONLY_OWNER)
+        except UnicodeEncodeError as error:
+            reason = "a server's definition has half of a surrogate pair"
+            raise SetupError(f"{self.path} cannot be written: {reason}") from error
         except OSError as error:
             raise SetupError(f"{self.path} cannot be written: {refusal(error)}") from error
-        self._text, self._known = text, servers
+        self._data, self._text, self._known = data, text, servers
 
 
 def copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
