@@ -102,17 +102,7 @@ def test_requests_that_contradict_each_other_change_nothing(
     )
 
     with pytest.raises(SystemExit) as ended:
-        main(
-            [
-                "tune",
-                "--root",
-                str(toolbox),
-                "--db",
-                str(settings().db_path),
-                "--queries",
-                str(file),
-            ]
-        )
+        main(tuning(toolbox, settings, file))
 
     assert ended.value.code == 1
     assert "nothing was written: that may be chance" in capsys.readouterr().err
@@ -123,17 +113,7 @@ def test_nothing_is_learned_from_fewer_than_ten_requests(toolbox, settings, requ
     file = requests_file(REQUESTS[:9])
 
     with pytest.raises(SystemExit):
-        main(
-            [
-                "tune",
-                "--root",
-                str(toolbox),
-                "--db",
-                str(settings().db_path),
-                "--queries",
-                str(file),
-            ]
-        )
+        main(tuning(toolbox, settings, file))
 
     assert "9 requests are too few to learn from; give 10" in capsys.readouterr().err
 
@@ -264,6 +244,11 @@ def test_several_models_are_a_row_each_and_the_tuned_one_has_another_without(tmp
         ("none", {"PYTOOLS_EMBEDDING_MODEL": "none"}),
     ]
     assert {each.mode for each in compared} == {SearchMode.HYBRID}
+
+
+def tuning(root, settings, file):
+    arguments = {"--root": root, "--db": settings().db_path, "--queries": file}
+    return ["tune", *(str(part) for pair in arguments.items() for part in pair)]
 
 
 def main_(arguments):

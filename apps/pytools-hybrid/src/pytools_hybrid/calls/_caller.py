@@ -37,6 +37,7 @@ _FORM_CHARACTERS = 1500
 _QUESTION_CHARACTERS = 2000
 _PROBLEM_CHARACTERS = 2000
 _READ_ONLY = "readOnlyHint"
+_ONLY_READ_ONLY = "this server only calls tools that are annotated as read-only"
 _SHOWN_HINTS = {
     _READ_ONLY: "read-only",
     "destructiveHint": "destructive",
@@ -184,7 +185,7 @@ class ToolCaller:
                 "PYTOOLS_SERVERS to the file that configures the server"
             )
         elif settings.read_only and not imported.annotations.get(_READ_ONLY):
-            refusal = "this server only calls tools that are annotated as read-only"
+            refusal = _ONLY_READ_ONLY
         return CallableTool(
             entry=entry,
             schema=imported.input_schema,
@@ -197,7 +198,7 @@ class ToolCaller:
         settings, shown = self._search.settings, self._search.roots.shown(entry.path)
         if not settings.run_python or settings.read_only:
             refusal = (
-                "this server only calls tools that are annotated as read-only"
+                _ONLY_READ_ONLY
                 if settings.run_python
                 else "only tools imported from MCP servers can be called; this is a Python module, "
                 f"which `--run-python` would run: {shown}"

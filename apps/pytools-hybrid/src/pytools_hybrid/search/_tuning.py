@@ -8,7 +8,6 @@ import math
 import os
 import sys
 from array import array
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import mul
 from threading import Lock
@@ -162,16 +161,11 @@ def write_tuning(path: Path, tuning: Tuning) -> None:
     Raises:
         PytoolsError: It cannot be written.
     """
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    from pytools_hybrid.files import replace_file
+
     try:
-        with new.open("wb") as file:
-            file.write(tuning.as_bytes())
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        replace_file(path, tuning.as_bytes())
     except OSError as error:
-        with suppress(OSError):
-            new.unlink()
         raise PytoolsError(f"{path}: {refusal(error)}") from error
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _REF = "#/components/schemas/{model}"
 _DOCUMENT = {"type": "object", "description": "This document"}
 _TEXT = {"type": "string", "description": "Prometheus' text format"}
+_ANY_SPELLING = "The tool's id, or another system's spelling, such as github__create_issue"
 _PROBLEMS = {
     400: "The body is not valid JSON",
     404: "Nothing has that name",
@@ -106,7 +107,7 @@ _OVER_THE_INDEX = {
         id="describe_tool",
         summary="Describe a tool",
         query=DescribeQuery,
-        path_parameter="The tool's id, or another system's spelling, such as github__create_issue",
+        path_parameter=_ANY_SPELLING,
         answers={200: ("The tool", ToolDescription)},
         problems=(404, 409, 422, 503),
     ),
@@ -136,7 +137,7 @@ _CALLING = {
         id="call_tool",
         summary="Call a tool on its MCP server",
         body=CallBody,
-        path_parameter="The tool's id, or another system's spelling, such as github__create_issue",
+        path_parameter=_ANY_SPELLING,
         answers={200: ("The answer of its server, also where the tool failed", CallAnswerModel)},
         problems=(400, 404, 408, 409, 413, 415, 422, 502, 503),
     ),
