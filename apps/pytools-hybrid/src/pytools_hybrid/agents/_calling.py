@@ -19,6 +19,7 @@ from pydantic_core import to_json
 from pytools_hybrid.agents._arguments import Arguments
 from pytools_hybrid.agents._definitions import ToolDefinition
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
+from pytools_hybrid.search import module_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -153,8 +154,7 @@ def _imported(tool_id: str, root: Path, relative: Path) -> ModuleType:
         sys.path.append(folder)
     # It may have just been written.
     importlib.invalidate_caches()
-    parts = relative.with_suffix("").parts
-    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    name = module_name(relative)
     try:
         module = importlib.import_module(name)
     except (Exception, SystemExit) as error:

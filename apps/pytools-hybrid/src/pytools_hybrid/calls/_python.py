@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -14,11 +15,11 @@ from mcp.types import CallToolResult, ResourceLink, TextContent
 from toolimport.runtime import argument_problems
 
 from pytools_hybrid.calls._worker import PythonWorker
+from pytools_hybrid.search import module_name
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from mcp.shared.dispatcher import ProgressFnT
     from toolscan import ToolRecord
@@ -66,9 +67,8 @@ class PythonTool:
         """Run the tool; what a client sends beside the arguments is not for it."""
         del meta, on_progress
         python = str(self.python or sys.executable)
-        parts = self.record.path.removesuffix(".py").split("/")
         call = {
-            "module": ".".join(parts[:-1] if parts[-1] == "__init__" else parts),
+            "module": module_name(Path(self.record.path)),
             "file": str(self.root / self.record.path),
             "function": self.record.entrypoint,
             "params_class": self.record.params_class,

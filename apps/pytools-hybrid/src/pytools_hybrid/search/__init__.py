@@ -32,6 +32,7 @@ from pytools_hybrid.search._types import (
     SearchRequest,
     SearchResponse,
     cut_query,
+    module_name,
 )
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "check_categories",
     "cut_query",
     "hybrid_ranker",
+    "module_name",
     "nearest_first",
     "reason",
     "remove_tuning",

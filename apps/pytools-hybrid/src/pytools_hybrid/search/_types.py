@@ -270,6 +270,12 @@ class SearchResponse(Sequence[FoundTool]):
         return self.coverage.tools
 
 
+def module_name(relative: Path) -> str:
+    """Return the dotted name by which a file is imported, from its path below the root."""
+    parts = relative.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 def cut_query(query: str) -> str:
     """Cut what is too long, also after normalisation, which makes 18 letters of some."""
     query = query[:_QUERY_CHARACTERS]

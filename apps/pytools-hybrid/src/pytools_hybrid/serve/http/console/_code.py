@@ -6,6 +6,8 @@ import re
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.search import module_name
+
 if TYPE_CHECKING:
     from pytools_hybrid.search import FoundTool
 
@@ -20,8 +22,9 @@ def calling_code(found: FoundTool) -> str:
     A file whose path is no name of a module cannot be imported so: then there is no code either.
     """
     defined = _DEFINITION.match(found.signature)
-    module = found.path.relative_to(found.root).with_suffix("").parts
-    if defined is None or not all(it.isidentifier() and not iskeyword(it) for it in module):
+    module = module_name(found.path.relative_to(found.root))
+    parts = module.split(".")
+    if defined is None or not all(it.isidentifier() and not iskeyword(it) for it in parts):
         return ""
     parameters = found.entry.parameters
     arguments = ", ".join(f"{it.name}=…" for it in parameters if it.required)
@@ -30,4 +33,4 @@ def calling_code(found: FoundTool) -> str:
     if kind is not None and defined["only"] not in {it.name for it in parameters}:
         names, call = [kind, function], f"{kind}({arguments})"
     waits = "await " if defined["waits"] else ""
-    return f"from {'.'.join(module)} import {', '.join(names)}\n\n{waits}{function}({call})"
+    return f"from {module} import {', '.join(names)}\n\n{waits}{function}({call})"
