@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
@@ -27,11 +28,40 @@ sys.path.append(str(REPOSITORY))
 
 
 @pytest.fixture(scope="session")
-def command() -> str:
+def installed() -> str:
     """The command as installed beside this interpreter."""
     found = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent))
     assert found is not None, "pytools-hybrid is not installed in this environment"
     return found
+
+
+@pytest.fixture(scope="session")
+def at_once(installed: str) -> Iterator[Path | None]:
+    """A folder of programs that become the command at once, where the system can fork."""
+    if sys.platform != "linux":
+        yield None
+        return
+    # The address of a socket must be short.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("forking.py")), folder, installed],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            # As those who ask will have none of it.
+            env={k: v for k, v in os.environ.items() if not k.startswith("PYTHONDONTWRITE")},
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield Path(folder)
+        process.kill()
+
+
+@pytest.fixture(scope="session")
+def command(installed: str, at_once: Path | None) -> str:
+    """The command, which is there at once."""
+    return installed if at_once is None else str(at_once / "pytools-hybrid")
 
 
 @pytest.fixture
@@ -74,62 +104,20 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="session")
-def forking() -> Iterator[subprocess.Popen[str] | None]:
-    """A process that becomes the command at once, where the system can fork."""
-    if sys.platform != "linux":
-        yield None
-        return
-    with subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("forking.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-    ) as process:
-        yield process
-        process.kill()
-
-
 @pytest.fixture
 def run(
-    command: str,
-    home: Path,
-    environment: dict[str, str],
-    forking: subprocess.Popen[str] | None,
-    tmp_path: Path,
+    command: str, home: Path, environment: dict[str, str]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command as a user would, in a process of its own."""
-
-    def fork(
-        arguments: list[str], cwd: Path, variables: dict[str, str]
-    ) -> subprocess.CompletedProcess[str]:
-        streams = {name: tmp_path / f"fork.{name}" for name in ("stdout", "stderr")}
-        job = {
-            "arguments": arguments,
-            "cwd": str(cwd),
-            "environment": environment | variables,
-        } | {name: str(path) for name, path in streams.items()}
-        assert forking is not None
-        assert forking.stdin is not None
-        assert forking.stdout is not None
-        print(json.dumps(job), file=forking.stdin, flush=True)
-        status = int(forking.stdout.readline())
-        output, errors = (path.read_text("utf-8") for path in streams.values())
-        for path in streams.values():
-            path.unlink()
-        return subprocess.CompletedProcess(arguments, status, output, errors)
 
     def run_command(
         *arguments: str | Path,
         cwd: Path = home,
-        program: Sequence[str] = (),
+        program: Sequence[str] = (command,),
         **variables: str,
     ) -> subprocess.CompletedProcess[str]:
-        # What the interpreter reads when it starts would come too late for a fork.
-        if not program and forking is not None and not any(map(_is_pythons, variables)):
-            return fork([*map(str, arguments)], cwd, variables)
         return subprocess.run(
-            [*(program or (command,)), *map(str, arguments)],
+            [*program, *map(str, arguments)],
             cwd=cwd,
             env=environment | variables,
             capture_output=True,
@@ -140,10 +128,6 @@ def run(
         )
 
     return run_command
-
-
-def _is_pythons(variable: str) -> bool:
-    return variable.startswith(("PYTHON", "LANG", "LC_"))
 
 
 @pytest.fixture
@@ -189,9 +173,9 @@ def write_tools() -> Callable[..., list[Path]]:
 
 
 @pytest.fixture
-def counted(tmp_path: Path) -> Counted:
+def counted(tmp_path: Path, at_once: Path | None) -> Counted:
     """The command with a model of the tests, and what that model was asked."""
-    return Counted(tmp_path)
+    return Counted(tmp_path, at_once)
 
 
 class Counted:
@@ -203,8 +187,11 @@ class Counted:
         fault: While this file exists the model fails as its content says.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.command = [sys.executable, "-W", "error", str(Path(__file__).with_name("counted.py"))]
+    def __init__(self, folder: Path, at_once: Path | None) -> None:
+        program = Path(__file__).with_name("counted.py")
+        self.command = [sys.executable, "-W", "error", str(program)]
+        if at_once is not None:
+            self.command = [str(at_once / "counted")]
         self.fault = folder / "fault"
         self._log = folder / "requests.jsonl"
         self.variables = {"COUNTED_LOG": str(self._log), "COUNTED_FAULT": str(self.fault)}

@@ -92,13 +92,13 @@ def main() -> None:
         time.time = lambda: right() + clock
         time.time_ns = lambda: right_ns() + int(clock * 1e9)
 
-    class CountedSearch(search.ToolSearch):
-        """Embeds with the counted model, whatever the setting."""
+    make = search.ToolSearch.__init__
 
-        def __init__(self, *arguments: Any, **keywords: Any) -> None:
-            super().__init__(*arguments, embedder=CountedEmbedder(), **keywords)
+    def make_counted(self: search.ToolSearch, *arguments: Any, **keywords: Any) -> None:
+        make(self, *arguments, embedder=CountedEmbedder(), **keywords)
 
-    search.ToolSearch = CountedSearch
+    # With the counted model, whatever the setting.
+    search.ToolSearch.__init__ = make_counted
     cli.main()
 
 

@@ -1,64 +1,170 @@
-"""Commands as processes of their own which start at once: forks of one that has all imported.
+"""Starts commands at once: each is a fork of one process that has imported everything.
 
-usage: python forking.py
+usage: python forking.py FOLDER COMMAND
 
-Reads a JSON object a line: `arguments`, `cwd`, `environment`, `stdout` and `stderr`, two files to
-write to. Answers with the exit status when the command has ended. That it starts from nothing as
-well is shown by the tests that start it so: servers, clients, `python -m`.
+Writes two programs into FOLDER, `pytools-hybrid` and `counted`, and says so with a line on stdout.
+Each hands its arguments, environment, folder and standard streams to this process, which becomes
+the command; signals and the exit status are passed on, and a program that is killed takes its
+command along. Limits of resources and namespaces are not handed over: what has those needs the
+installed command. That this one starts from nothing is shown by the tests that start it so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
+import random
+import select
+import signal
+import socket
 import sys
 import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+_PROGRAM = """\
+#!{python} -IS
+import json, os, signal, socket, sys
+
+# What the interpreter reads when it starts would come too late for a fork.
+if {{k: v for k, v in os.environ.items() if k.startswith({early!r})}} != {theirs!r}:
+    os.execv({real[0]!r}, [*{real!r}, *sys.argv[1:]])
+with socket.socket(socket.AF_UNIX) as there:
+    there.connect({address!r})
+    job = dict(name={name!r}, arguments=sys.argv[1:], environment=dict(os.environ))
+    socket.send_fds(there, [b"."], [0, 1, 2, os.open(".", os.O_RDONLY)])
+    there.sendall(json.dumps(job).encode() + b"\\n")
+    answers = there.makefile()
+    process = int(answers.readline())
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, lambda number, _: os.kill(process, number))
+    status = int(answers.readline())
+if status < 0:
+    if -status != signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+sys.exit(status)
+"""
+_EARLY = ("PYTHON", "LANG", "LC_")
 
 
 def main() -> None:
+    folder, installed = Path(sys.argv[1]), sys.argv[2]
+    commands = _import_all(installed)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "socket"))
+        listening.listen(64)
+        _write_programs(folder, installed)
+        gc.collect()
+        gc.freeze()
+        print("ready", flush=True)
+        job = _serve(listening)
+    sys.argv = [installed, *job["arguments"]]
+    commands[job["name"]]()
+
+
+def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     # What commands import when they need it; several threads of numpy would not survive a fork.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    import counted
     import numpy as np  # noqa: F401
+    import pytools_hybrid.index._follow
     import pytools_hybrid.jobs.doctor
     import pytools_hybrid.jobs.evaluate
-    import pytools_hybrid.search  # noqa: F401
+    import pytools_hybrid.search
+    import pytools_hybrid.serve.http
+    import pytools_hybrid.serve.mcp  # noqa: F401
     import toolembed
     from pytools_hybrid import cli
 
     # Its vectors are read here once for all.
     toolembed.StaticEmbedder().encode_queries(["a tool"])
-    gc.freeze()
-    for line in sys.stdin:
-        job = json.loads(line)
-        with warnings.catch_warnings(action="ignore"):
-            process = os.fork()
-        if not process:
-            break
-        _, status = os.waitpid(process, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-    else:
-        return
-    become(job)
-    cli.main()
+    return {"pytools-hybrid": cli.main, "counted": counted.main}
 
 
-def become(job: dict) -> None:
+def _write_programs(folder: Path, installed: str) -> None:
+    counted = [sys.executable, "-W", "error", str(Path(__file__).with_name("counted.py"))]
+    for name, real in {"pytools-hybrid": [installed], "counted": counted}.items():
+        program = folder / name
+        program.write_text(
+            _PROGRAM.format(
+                python=sys.executable,
+                name=name,
+                real=real,
+                address=str(folder / "socket"),
+                early=_EARLY,
+                theirs={k: v for k, v in os.environ.items() if k.startswith(_EARLY)},
+            )
+        )
+        program.chmod(0o755)
+
+
+def _serve(listening: socket.socket) -> dict:
+    """Fork for whoever asks; return, in the fork, what it is asked to be."""
+    # By the file descriptor of its process, and by that of its connection.
+    running: dict[int, tuple[int, socket.socket]] = {}
+    asking: dict[int, int] = {}
+    changes = select.poll()
+    changes.register(listening, select.POLLIN)
+    while True:
+        # One at a time: what is closed for one may have the number of another.
+        number, _ = changes.poll()[0]
+        if number in running:
+            process, connection = running.pop(number)
+            changes.unregister(number)
+            os.close(number)
+            _, status = os.waitpid(process, 0)
+            if asking.pop(connection.fileno(), None):
+                changes.unregister(connection)
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        elif number in asking:
+            # Who asked has been killed.
+            changes.unregister(number)
+            os.kill(asking.pop(number), signal.SIGKILL)
+        else:
+            connection, _ = listening.accept()
+            _, streams, _, _ = socket.recv_fds(connection, 1, 4)
+            job = json.loads(connection.makefile().readline() or "null")
+            with warnings.catch_warnings(action="ignore"):
+                process = os.fork() if job else None
+            if process == 0:
+                for ended, (_, other) in running.items():
+                    os.close(ended)
+                    other.close()
+                connection.close()
+                _become(job, streams)
+                return job
+            for stream in streams:
+                os.close(stream)
+            if process is None:
+                continue
+            connection.sendall(f"{process}\n".encode())
+            ended = os.pidfd_open(process)
+            running[ended] = process, connection
+            asking[connection.fileno()] = process
+            changes.register(ended, select.POLLIN)
+            changes.register(connection, select.POLLIN)
+
+
+def _become(job: dict, streams: list[int]) -> None:
     """Take the place of a process that was started for a command."""
-    for number, (path, flags) in enumerate(
-        [
-            (os.devnull, os.O_RDONLY),
-            (job["stdout"], os.O_WRONLY | os.O_CREAT),
-            (job["stderr"], os.O_WRONLY | os.O_CREAT),
-        ]
-    ):
-        opened = os.open(path, flags, 0o600)
-        os.dup2(opened, number)
-        os.close(opened)
-    os.chdir(job["cwd"])
+    *standard, folder = streams
+    os.fchdir(folder)
+    os.close(folder)
+    for number, stream in enumerate(standard):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(job["environment"])
-    sys.argv = ["pytools-hybrid", *job["arguments"]]
+    random.seed()
+    if job["name"] == "counted":
+        warnings.simplefilter("error")
 
 
 if __name__ == "__main__":

@@ -174,12 +174,13 @@ def pattern(shown):
 
 
 @pytest.fixture
-def follow(home, examples, environment):
+def follow(home, examples, environment, command):
     """Do what a document says, and give what was printed at each step."""
     if sys.platform == "win32":
         pytest.skip("the documents are for a POSIX shell")
     shutil.copytree(examples, home / "examples" / "tools")
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    folders = [Path(command).parent, Path(sys.executable).parent]
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
 
     def followed(told, **variables):
         script = "".join(f"{step.command}\nprintf '{_END}'\n" for step in told)

@@ -112,13 +112,13 @@ def test_each_check_is_a_line_and_all_are_well_after_indexing(run, tree):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has mounts of one's own")
-def test_a_root_on_a_read_only_medium_works(run, command, tree):
+def test_a_root_on_a_read_only_medium_works(run, installed, tree):
     """Permissions do not bind the user root, a mount does."""
     mounted = f"mount --bind {tree} {tree} && mount -o remount,ro,bind {tree} && ! touch {tree}/x"
     alone = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
     if shutil.which("unshare") is None or run(mounted, program=alone).returncode:
         pytest.skip("this system lets nobody mount a folder read-only for a test")
-    program = [*alone, f'{mounted} && exec "$@"', "sh", command]
+    program = [*alone, f'{mounted} && exec "$@"', "sh", installed]
 
     found = run("search", "open an issue on github", "--root", tree, program=program)
     told = run("doctor", "--root", tree, "--output", "json", program=program)

@@ -301,9 +301,9 @@ def many_files():
 @pytest.mark.parametrize(("files", "connections"), [(200, 400), (2_048, 1_100)])
 @pytest.mark.usefixtures("many_files")
 async def test_slow_connections_without_the_token_keep_nobody_out_who_has_it(
-    start, command, tmp_path, files, connections
+    start, installed, tmp_path, files, connections
 ):
-    limited = ("sh", "-c", f'ulimit -n {files} && exec "$0" "$@"', command)
+    limited = ("sh", "-c", f'ulimit -n {files} && exec "$0" "$@"', installed)
     with (
         start(program=limited, PYTOOLS_TOKEN="secret") as (_, url),
         contextlib.ExitStack() as slow,

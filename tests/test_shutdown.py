@@ -24,9 +24,9 @@ INITIALIZE = {
 
 
 @pytest.fixture
-def server(command, tree, tmp_path, environment):
+def server(installed, tree, tmp_path, environment):
     with subprocess.Popen(
-        [command, "serve", "--root", tree, "--db", tmp_path / "index.db"],
+        [installed, "serve", "--root", tree, "--db", tmp_path / "index.db"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -123,14 +123,14 @@ def test_stdout_carries_protocol_only(server):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
-def test_ctrl_c_ends_indexing_and_leaves_a_sound_index(command, tree, tmp_path, environment):
+def test_ctrl_c_ends_indexing_and_leaves_a_sound_index(installed, tree, tmp_path, environment):
     for number in range(2000):
         tool = tree / "mcptools" / "many" / f"tool_{number}.py"
         tool.parent.mkdir(exist_ok=True)
         tool.write_text(f"def run():\n    '''Do the thing of number {number}.'''\n")
     database = tmp_path / "index.db"
     with subprocess.Popen(
-        [command, "index", "--root", tree, "--db", database],
+        [installed, "index", "--root", tree, "--db", database],
         stderr=subprocess.PIPE,
         env=environment,
         text=True,
