@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from pytools_hybrid import Settings
 from pytools_hybrid.index import has_numpy
+from pytools_hybrid.serve.metrics import ToolMetrics
 
 from .openai_stub import openai_stub
 
@@ -102,6 +103,22 @@ def settings(tmp_path):
         return Settings.from_flags({"db_path": tmp_path / "index.db"} | values)
 
     return make
+
+
+@pytest.fixture
+def counted():
+    """Return what was counted since the test began, as `{"name(label, label)": value}`."""
+
+    def numbers():
+        samples = (sample for metric in ToolMetrics().collect() for sample in metric.samples)
+        return {f"{it.name}({', '.join(it.labels.values())})": it.value for it in samples}
+
+    before = numbers()
+    return lambda: {
+        name: value - before.get(name, 0)
+        for name, value in numbers().items()
+        if value != before.get(name, 0)
+    }
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from mcp.client.client import Client
 from mcp.types import ElicitResult
-from pytools_hybrid import SettingsError, ToolSearch
+from pytools_hybrid import SettingsError, ToolSearch, load_tool
 from pytools_hybrid.calls import close_workers, compact_form, trust
 from pytools_hybrid.index import Follower
 from pytools_hybrid.serve.http import check_exposure, create_app
@@ -128,7 +128,7 @@ def served(imported, settings, trusted):
                 await follower.looked()
                 server = create_server(search, follower, settings=given, root=search.roots)
                 async with Client(server, elicitation_callback=ask, mode=mode) as client:
-                    client.index = search.index
+                    client.search, client.index = search, search.index
                     client.app = create_app(search, follower, server, given)
                     yield client
             finally:
@@ -160,6 +160,36 @@ async def test_a_tool_is_found_and_used_in_two_calls(served):
         result = await client.call_tool("call_tool", arguments)
         assert result.structured_content == {"result": 6}
         assert result.content[0].text == "6"
+
+
+async def test_searches_and_calls_are_counted_by_interface_and_outcome(served, counted):
+    async with served() as client:
+        assert not (await call(client, "brew_time", tea="green")).is_error
+        await refusal(client, "empty_shelf", shelf="7")
+        await refusal(client, "brew_time", tea="milk")
+        await refusal(client, "no_such_tool")
+        await client.call_tool("search_tools", {"query": "taste a tea"})
+        transport = httpx2.ASGITransport(client.app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as api:
+            await api.get("/search?q=tea&mode=bm25")
+            path = "/api/v1/tools/shop__brew_time/call"
+            await api.post(path, json={"arguments": {"tea": "green"}})
+        (found,) = await client.search.search("taste a tea", limit=1)
+        await load_tool(found).call({"tea": "green"})
+
+    numbers = counted()
+    assert {
+        "pytools_calls_total(mcp, shop, ok)": 1,
+        "pytools_calls_total(mcp, shop, error)": 1,
+        "pytools_calls_total(mcp, shop, refused)": 1,
+        "pytools_calls_total(mcp, , refused)": 1,
+        "pytools_calls_total(http, shop, ok)": 1,
+        "pytools_calls_total(python, tea, ok)": 1,
+        "pytools_call_seconds_count(mcp, shop)": 3,
+        "pytools_searches_total(mcp, hybrid, found)": 1,
+        "pytools_searches_total(http, bm25, found)": 1,
+        "pytools_searches_total(python, hybrid, found)": 1,
+    }.items() <= numbers.items()
 
 
 async def test_other_results_have_their_input_in_a_line_and_say_what_cannot_be_called(served):

@@ -19,7 +19,7 @@ from pytools_hybrid.serve.http._descriptors import room_for_connections
 from pytools_hybrid.serve.http._ending import AnswerWhenCut
 from pytools_hybrid.serve.http._hosts import HostRule
 from pytools_hybrid.serve.http._limits import BodyLimit, Slots
-from pytools_hybrid.serve.http._metrics import CountRequests, Metrics
+from pytools_hybrid.serve.http._metrics import CountRequests
 from pytools_hybrid.serve.http._problems import ProblemError, exception_handlers
 from pytools_hybrid.serve.http._searches import Searches
 from pytools_hybrid.serve.http._security import Gate
@@ -93,7 +93,7 @@ async def test_who_waits_for_the_index_is_one_of_those_that_may_wait(settings, t
     async with ToolSearch(toolbox, made, refresh=False) as search:
         # It never begins, so that all wait.
         follower = Follower(search.index)
-        searches = Searches(search, follower, Slots(at_work=1, waiting=1), Metrics())
+        searches = Searches(search, follower, Slots(at_work=1, waiting=1))
         app = application(("/search", searches.short), ("/filtered", searches.filtered))
         async with asking(app) as client:
             calls = {asyncio.create_task(client.get(path)) for _ in range(3)}
@@ -221,19 +221,17 @@ async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
     assert client.status == 408
 
 
-async def test_a_client_that_goes_in_the_middle_of_its_body_is_let_go_and_counted():
+async def test_a_client_that_goes_in_the_middle_of_its_body_is_let_go_and_counted(counted):
     async def never(*_):
         pytest.fail("there is no request")
 
     client = Client(part(b"a", more=True), {"type": "http.disconnect"})
-    metrics = Metrics()
     limited = BodyLimit(never, largest=4, of_paths={})
 
-    await CountRequests(limited, metrics)(post(content_length=b"3"), client.receive, client.send)
+    await CountRequests(limited)(post(content_length=b"3"), client.receive, client.send)
 
     assert client.status is None
-    counted = 'pytools_http_requests_total{method="POST",route="none",status="499"} 1.0'
-    assert counted in metrics.exposition().decode()
+    assert counted()["pytools_http_requests_total(POST, none, 499)"] == 1
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from pydantic_core import to_json
 from pytools_hybrid.agents._arguments import Arguments
 from pytools_hybrid.agents._definitions import ToolDefinition
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
+from pytools_hybrid.observing import CALLS, Observed, transport
 from pytools_hybrid.search import module_name
 
 if TYPE_CHECKING:
@@ -66,10 +67,22 @@ class ToolFunction:
             RuntimeError: The tool wanted to end the program, or raised `StopIteration`.
             Exception: Whatever else the tool raises.
         """
-        try:
-            bound = self._bind(arguments)
-        except ValidationError as error:
-            raise ToolArgumentsError(self.id, error.errors(include_url=False)) from error
+        category = self.id.split(":")[1] if self.id.count(":") == 2 else ""
+        with Observed(CALLS, transport(), category) as seen:
+            try:
+                bound = self._bind(arguments)
+            except ValidationError as error:
+                seen.outcome = "refused"
+                raise ToolArgumentsError(self.id, error.errors(include_url=False)) from error
+            try:
+                result = await self._called(bound)
+            except Exception:
+                seen.outcome = "error"
+                raise
+            seen.outcome = "ok"
+        return result
+
+    async def _called(self, bound: inspect.BoundArguments) -> Any:  # noqa: ANN401 - whatever it gives
         try:
             if inspect.iscoroutinefunction(self._function):
                 return await self._function(*bound.args, **bound.kwargs)

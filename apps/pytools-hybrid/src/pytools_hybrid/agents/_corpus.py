@@ -19,6 +19,7 @@ from toolscan import ScanReport
 from pytools_hybrid.agents._definitions import identified, to_record
 from pytools_hybrid.agents._functions import FoundFunction, own_functions
 from pytools_hybrid.index import Recorder, SQLiteStore, configured_embedder, sooner_than
+from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.search import (
     MAX_LIMIT,
     Answering,
@@ -27,6 +28,7 @@ from pytools_hybrid.search import (
     TuningFile,
     cut_query,
     hybrid_ranker,
+    observed,
 )
 from pytools_hybrid.settings import Settings
 
@@ -179,7 +181,7 @@ class ToolCorpus:
                 await asyncio.to_thread(self._hold, store, held)
                 self._embeds_at = float("-inf")
             await self._embed(store)
-            response = await here.answering.answer(request, self._failure)
+            response = await observed(request.mode, here.answering.answer(request, self._failure))
             # At once: this loop may end, and the index be removed, before a later moment.
             await here.recorder.aclose()
         for note in response.lost:
@@ -262,7 +264,9 @@ async def _embed(
     store: SQLiteStore, embedder: LimitedEmbedder, *, at_most: int | None = None
 ) -> int:
     await asyncio.to_thread(store.use_model, embedder.model_id)
-    report = await embed_pending(store, embedder, limits=embedder.limits, at_most=at_most)
+    with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
+        report = await embed_pending(store, embedder, limits=embedder.limits, at_most=at_most)
+        seen.outcome = "answered" if report.embedded else ""
     return report.embedded
 
 

@@ -17,7 +17,8 @@ from toolindex import OutcomeRecord, ToolFilter
 from pytools_hybrid.calls._forms import compact_form
 from pytools_hybrid.calls._python import PythonTool
 from pytools_hybrid.calls._trust import is_trusted
-from pytools_hybrid.errors import ToolRefusedError
+from pytools_hybrid.errors import AmbiguousToolError, ToolRefusedError, UnknownToolError
+from pytools_hybrid.observing import CALLS, Observed, transport
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
@@ -130,7 +131,25 @@ class ToolCaller:
             ToolRefusedError: It is not called here, the arguments do not fit, or nobody agreed.
             ToolCallError: Its server could not be reached, or did not answer as it should.
         """
-        tool = await self.find(name)
+        with Observed(CALLS, transport(), "") as seen:
+            try:
+                tool = await self.find(name)
+                seen.labels = transport(), tool.entry.id.category
+                result = await self._called(tool, arguments, meta, on_progress, confirm)
+            except (ToolRefusedError, UnknownToolError, AmbiguousToolError):
+                seen.outcome = "refused"
+                raise
+            seen.outcome = "error" if result.is_error else "ok"
+        return result
+
+    async def _called(
+        self,
+        tool: CallableTool,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any] | None,
+        on_progress: ProgressFnT | None,
+        confirm: Confirm | None,
+    ) -> CallToolResult:
         callee = tool.callee()
         if problems := callee.problems(arguments):
             form = compact_form(callee.input_schema or {}, length=_FORM_CHARACTERS)

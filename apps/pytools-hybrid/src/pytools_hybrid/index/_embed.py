@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from toolembed import AccurateEmbedder, DimensionsError, create_embedder, embed_pending
 from toolindex import DamagedDatabaseError, ToolIndexError, VectorError
 
+from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:
@@ -132,7 +133,10 @@ class VectorWork:
 
     async def _embed_sooner(self, embedder: StaticEmbedder) -> int:
         await asyncio.to_thread(self._store.use_model, embedder.model_id)
-        return (await embed_pending(self._store, embedder, limits=embedder.limits)).embedded
+        with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
+            report = await embed_pending(self._store, embedder, limits=embedder.limits)
+            seen.outcome = "answered" if report.embedded else ""
+        return report.embedded
 
     async def _prune(self) -> None:
         """Delete vectors that the last changes left unused: a busy server has no quiet hour."""
@@ -205,14 +209,16 @@ class VectorWork:
             before = self._dimensions = embedder.dimensions
             await asyncio.to_thread(self._store.use_model, embedder.model_id, dimensions=before)
             try:
-                report = await embed_pending(
-                    self._store,
-                    embedder,
-                    limits=embedder.limits,
-                    progress=progress,
-                    first=self._wanted,
-                    at_most=at_most,
-                )
+                with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
+                    report = await embed_pending(
+                        self._store,
+                        embedder,
+                        limits=embedder.limits,
+                        progress=progress,
+                        first=self._wanted,
+                        at_most=at_most,
+                    )
+                    seen.outcome = "answered" if report.embedded else ""
             except (DimensionsError, VectorError):
                 # Another length than that of the batch before: then all texts are pending.
                 if is_last or embedder.dimensions == before:

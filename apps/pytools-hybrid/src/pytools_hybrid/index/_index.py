@@ -212,6 +212,11 @@ class Index:
         return self._open
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is between entering and leaving."""
+        return self._open is not None
+
+    @property
     def store(self) -> ToolStore:
         """The open store."""
         return self._parts.store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +15,7 @@ from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index._aliases import Annotator
 from pytools_hybrid.index._opening import damage_note
 from pytools_hybrid.index._scan import refresh
+from pytools_hybrid.observing import SYNCS, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -53,6 +55,7 @@ class TreeSync:
         changed: Set whenever the store was brought up to date.
         failure: Why it could not be the last time, or None.
         report: What the last time did, or None before the first.
+        synced_at: When that was, in seconds since 1970.
         over_limit: How many tools were left out the last time because of `max_tools`.
         filling: How far the store has been filled, while it does not hold all of the files;
             otherwise None.
@@ -70,6 +73,7 @@ class TreeSync:
         self.changed: asyncio.Event = asyncio.Event()
         self.failure: str | None = None
         self.report: SyncReport | None = None
+        self.synced_at: float | None = None
         self.over_limit: int = 0
         self.filling: Filling | None = None
         self._store = store
@@ -113,7 +117,10 @@ class TreeSync:
                 # Held until the thread has ended, also when the caller is cancelled: an older
                 # scan must not be applied after a newer one.
                 async with self._store.lease("files").turn(patience=_LEASE_SECONDS):
-                    report = await self._refreshed(within, trusts_stamps, progress)
+                    with Observed(SYNCS) as seen:
+                        report = await self._refreshed(within, trusts_stamps, progress)
+                        is_news = report.added or report.updated or report.removed
+                        seen.outcome = "changed" if is_news else "unchanged"
             except SYNC_ERRORS as error:
                 self.failure = str(error)
                 if isinstance(error, RootUnreadableError) and len(self._roots) > 1:
@@ -122,7 +129,7 @@ class TreeSync:
                 raise
             finally:
                 self.filling = None
-        self.failure, self.report = None, report
+        self.failure, self.report, self.synced_at = None, report, time.time()
         self.over_limit = sum(issue.reason is Reason.OVER_LIMIT for issue in report.issues)
         self.changed.set()
         return report

@@ -17,6 +17,7 @@ from pytools_hybrid.search._lookup import (
     check_categories,
     nearest_first,
 )
+from pytools_hybrid.search._observed import observed
 from pytools_hybrid.search._query_vectors import Answering, QueryEmbedder
 from pytools_hybrid.search._ranking import RankerFactory, hybrid_ranker
 from pytools_hybrid.search._rerank import Reranking
@@ -67,6 +68,7 @@ __all__ = [
     "hybrid_ranker",
     "module_name",
     "nearest_first",
+    "observed",
     "reason",
     "remove_tuning",
     "short",

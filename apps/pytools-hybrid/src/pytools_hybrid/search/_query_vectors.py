@@ -17,6 +17,7 @@ from toolindex import ToolIndexError, VectorError, check_dimensions
 from toolrank import query_terms, split_request
 
 from pytools_hybrid.index import sooner_than
+from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.search._types import QueryVector, SearchMode
 from pytools_hybrid.settings import REMEDIES
 
@@ -176,14 +177,16 @@ class QueryEmbedder:
             task.exception()
 
     async def _embed(self, text: str) -> Sequence[float]:
-        async with asyncio.timeout(_LATEST_SECONDS):
-            try:
-                values = await self._values(text)
-            except EmbeddingError as error:
-                if error.kind is not FailureKind.TRANSIENT or error.retry_after is not None:
-                    raise
-                # Most momentary failures are gone at the next try.
-                values = await self._values(text)
+        with Observed(MODEL_REQUESTS, "query", self.embedder.model_id) as seen:
+            async with asyncio.timeout(_LATEST_SECONDS):
+                try:
+                    values = await self._values(text)
+                except EmbeddingError as error:
+                    if error.kind is not FailureKind.TRANSIENT or error.retry_after is not None:
+                        raise
+                    # Most momentary failures are gone at the next try.
+                    values = await self._values(text)
+            seen.outcome = "answered"
         self._breaker.succeeded()
         self._useless.discard(text)
         self._remember(text, values)

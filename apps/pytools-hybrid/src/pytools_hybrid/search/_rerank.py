@@ -17,6 +17,7 @@ from toolrank import (
     clear_lead,
 )
 
+from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.search._types import MatchType, RerankReport
 from pytools_hybrid.settings import REMEDIES
 
@@ -132,7 +133,10 @@ class Reranking:
         if isinstance(prepared, str):
             return None, prepared
         async with self._turns:
-            outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
+            with Observed(MODEL_REQUESTS, "rerank", self._name) as seen:
+                outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
+                if outcome.usage.requests or not outcome.applied:
+                    seen.outcome = "answered" if outcome.applied else "failed"
         if outcome.usage.requests:
             (self._breaker.succeeded if outcome.applied else self._breaker.failed)()
         return outcome, "" if outcome.applied else outcome.reason

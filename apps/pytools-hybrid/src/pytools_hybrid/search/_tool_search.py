@@ -23,6 +23,7 @@ from pytools_hybrid.search._engine import Searcher
 from pytools_hybrid.search._explain import PLACES, Placement, compared_with, placed
 from pytools_hybrid.search._lookup import categories, find_tool
 from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
+from pytools_hybrid.search._observed import observed
 from pytools_hybrid.search._query_vectors import Answering
 from pytools_hybrid.search._ranking import hybrid_ranker
 from pytools_hybrid.search._rerank import Reranking
@@ -195,8 +196,13 @@ class ToolSearch:
             raise SettingsError(
                 "--rerank / PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model"
             )
-        started, at = time.perf_counter(), time.time()
         request = self._request(query, mode, scope, where, limit=limit, min_confidence=threshold)
+        return await observed(request.mode, self._answered(request, reranking))
+
+    async def _answered(
+        self, request: SearchRequest, reranking: Reranking | None
+    ) -> SearchResponse:
+        started, at = time.perf_counter(), time.time()
         wide = request if reranking is None else reranking.widened(request)
 
         def answer() -> Coroutine[None, None, SearchResponse]:

@@ -56,8 +56,7 @@ def create_app(
         server: What answers at `/mcp`.
         settings: The address, the token and the names that it answers to.
     """
-    metrics = Metrics()
-    status = Status(search, metrics)
+    status = Status(search, Metrics(search, server))
     calls = search is not None and settings.tools == "call"
     document = openapi_document(
         has_index=search is not None, has_token=settings.token is not None, calls=calls
@@ -77,7 +76,7 @@ def create_app(
     if search is not None and follower is not None:
         if calls:
             routes.append(_calling(search, follower))
-        searches = Searches(search, follower, Slots(), metrics)
+        searches = Searches(search, follower, Slots())
         routes += _over_the_index(search, follower, searches)
         if settings.console:
             console = Console(search, searches, token=token)
@@ -99,7 +98,7 @@ def create_app(
     app = Starlette(
         routes=[*routes, *mcp.routes],
         middleware=[
-            Middleware(CountRequests, metrics=metrics),
+            Middleware(CountRequests),
             Middleware(AnswerWhenCut),
             Middleware(
                 Gate,

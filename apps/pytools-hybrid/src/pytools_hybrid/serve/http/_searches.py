@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import FoundTool, SearchResponse, ToolSearch
     from pytools_hybrid.serve.http._limits import Slots
-    from pytools_hybrid.serve.http._metrics import Metrics
 
 _LANGUAGES = {"python", "py", "python3"}
 
@@ -48,16 +47,12 @@ class Searches:
         search: What searches.
         follower: What runs beside it, and brings the index up to date first.
         slots: How many search at once.
-        metrics: Where they are counted.
     """
 
-    def __init__(
-        self, search: ToolSearch, follower: Follower, slots: Slots, metrics: Metrics
-    ) -> None:
+    def __init__(self, search: ToolSearch, follower: Follower, slots: Slots) -> None:
         self._search = search
         self._follower = follower
         self._slots = slots
-        self._metrics = metrics
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
@@ -125,7 +120,7 @@ class Searches:
         threshold: float | None = None,
         rerank: bool | None = None,
     ) -> tuple[SearchResponse, float]:
-        """Search, when it is this search's turn, and count it.
+        """Search, when it is this search's turn.
 
         Returns:
             The response, and how many milliseconds it took.
@@ -141,24 +136,16 @@ class Searches:
             if where is not None:
                 await self._check_categories(tuple(where.categories))
             started = time.perf_counter()
-            try:
-                response = await self._search.search(
-                    query,
-                    mode=mode,
-                    scope=scope,
-                    where=where,
-                    limit=limit,
-                    threshold=threshold,
-                    rerank=rerank,
-                )
-            except Exception:
-                self._metrics.searched(mode.value, "failed", time.perf_counter() - started)
-                raise
+            response = await self._search.search(
+                query,
+                mode=mode,
+                scope=scope,
+                where=where,
+                limit=limit,
+                threshold=threshold,
+                rerank=rerank,
+            )
             seconds = time.perf_counter() - started
-        outcome = "found" if response.tools else "empty"
-        # Only this channel can be lost: the others need nothing but the index.
-        lost = ("vector",) if response.lost else ()
-        self._metrics.searched(mode.value, outcome, seconds, lost=lost)
         if response.early:
             raise IndexNotReadyError(response.early)
         return response, 1000 * seconds

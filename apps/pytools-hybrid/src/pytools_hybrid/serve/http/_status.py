@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 from toolindex import ToolIndexError
 
@@ -28,7 +28,7 @@ class Status:
 
     Args:
         search: What it searches, or None where it only lists.
-        metrics: What it has counted.
+        metrics: Tells its numbers.
     """
 
     def __init__(self, search: ToolSearch | None, metrics: Metrics) -> None:
@@ -53,10 +53,10 @@ class Status:
     async def metrics(self, request: Request) -> Response:
         """Answer `GET /metrics`."""
         read_query(NoQuery, request)
-        if self._search is not None:
-            state = await index_state(self._search)
-            self._metrics.indexed(**state["coverage"], generation=state["generation"])
-        return Response(self._metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+        told = await asyncio.to_thread(self._metrics.exposition)
+        from prometheus_client import CONTENT_TYPE_LATEST
+
+        return Response(told, media_type=CONTENT_TYPE_LATEST)
 
     async def _of_index(self, search: ToolSearch) -> dict[str, Any]:
         state = await index_state(search)

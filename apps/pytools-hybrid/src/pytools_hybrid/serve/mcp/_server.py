@@ -18,6 +18,7 @@ from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.observing import via
 from pytools_hybrid.serve.mcp._confirming import InputRequired
 from pytools_hybrid.serve.mcp._list_changes import ListChanges
 from pytools_hybrid.serve.mcp._offered import Progress
@@ -142,7 +143,8 @@ class ToolServer(MCPServer[None]):
             )
 
         try:
-            return await tool.call(arguments, Progress(context))
+            with via("mcp"):
+                return await tool.call(arguments, Progress(context))
         except InputRequired as asked:
             return asked.result
         except ToolError:

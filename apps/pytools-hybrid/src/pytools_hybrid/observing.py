@@ -1,0 +1,229 @@
+"""What is counted and timed of searches, calls and other work, whoever asks for it.
+
+Each is noted once, where it is done. Numbers are those of the whole process, as monitoring expects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from bisect import bisect_left
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import accumulate
+from threading import Lock
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from types import TracebackType
+
+__all__ = [
+    "CALLS",
+    "COUNTS",
+    "DURATIONS",
+    "HTTP_REQUESTS",
+    "HTTP_SECONDS",
+    "LOST_CHANNELS",
+    "MODEL_REQUESTS",
+    "SEARCHES",
+    "SYNCS",
+    "Observed",
+    "transport",
+    "via",
+]
+
+_QUICK_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""The buckets of what people wait for."""
+
+_SLOW_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+_lock = Lock()
+_transport: ContextVar[str] = ContextVar("transport", default="python")
+
+
+def transport() -> str:
+    """Return the interface by which the current work was asked for: mcp, http or python."""
+    return _transport.get()
+
+
+@contextmanager
+def via(name: str) -> Generator[None]:
+    """Note the interface by which the work inside the block was asked for."""
+    token = _transport.set(name)
+    try:
+        yield
+    finally:
+        _transport.reset(token)
+
+
+class Count:
+    """A number of events, by labels.
+
+    Args:
+        name: The name of the metric, without `_total`.
+        about: What is counted, in a sentence.
+        labels: The names of the labels.
+    """
+
+    def __init__(self, name: str, about: str, *labels: str) -> None:
+        self.name = name
+        self.about = about
+        self.labels = labels
+        self._values: dict[tuple[str, ...], int] = {}
+
+    def add(self, *labels: str) -> None:
+        """Count an event."""
+        with _lock:
+            self._values[labels] = self._values.get(labels, 0) + 1
+
+    def values(self) -> Mapping[tuple[str, ...], int]:
+        """Return the numbers so far, by the values of the labels."""
+        with _lock:
+            return dict(self._values)
+
+
+class Durations:
+    """How long events took, in buckets, by labels.
+
+    Args:
+        name: The name of the metric.
+        about: What is timed, in a sentence.
+        labels: The names of the labels.
+        bounds: The upper bounds of the buckets, in seconds.
+    """
+
+    def __init__(self, name: str, about: str, *labels: str, bounds: tuple[float, ...]) -> None:
+        self.name = name
+        self.about = about
+        self.labels = labels
+        self._bounds = bounds
+        self._rows: dict[tuple[str, ...], list[int]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+
+    def add(self, seconds: float, *labels: str) -> None:
+        """Note how long an event took."""
+        with _lock:
+            row = self._rows.get(labels)
+            if row is None:
+                row = self._rows[labels] = [0] * (len(self._bounds) + 1)
+            row[bisect_left(self._bounds, seconds)] += 1
+            self._sums[labels] = self._sums.get(labels, 0.0) + seconds
+
+    def values(self) -> Mapping[tuple[str, ...], tuple[list[tuple[str, float]], float]]:
+        """Return, by the values of the labels, cumulative buckets by bound, and the sum."""
+        bounds = [*map(str, self._bounds), "+Inf"]
+        with _lock:
+            return {
+                labels: (
+                    list(zip(bounds, map(float, accumulate(row)), strict=True)),
+                    self._sums[labels],
+                )
+                for labels, row in self._rows.items()
+            }
+
+
+class Work:
+    """A kind of work: how often it came to what, and how long it took.
+
+    Args:
+        name: What the names of its two metrics begin with.
+        plural: As in "Searches".
+        labels: The names of the labels besides the outcome.
+        outcomes: What can come of it.
+        bounds: The upper bounds of the buckets, in seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        plural: str,
+        *labels: str,
+        outcomes: str,
+        bounds: tuple[float, ...] = _SLOW_SECONDS,
+    ) -> None:
+        many = plural.lower().replace(" ", "_")
+        self.count = Count(f"pytools_{many}", f"{plural}: {outcomes}.", *labels, "outcome")
+        self.durations = Durations(
+            f"pytools_{name}_seconds", f"How long {plural.lower()} took.", *labels, bounds=bounds
+        )
+
+
+class Observed:
+    """Counts and times the work of a block.
+
+    Args:
+        work: Its kind.
+        labels: The values of the labels besides the outcome.
+
+    Attributes:
+        labels: These; they may become known only in the block.
+        outcome: What came of it. Without one, a block that ends is not counted, and one that
+            raises is counted as cancelled or failed.
+    """
+
+    __slots__ = ("_started", "_work", "labels", "outcome")
+
+    def __init__(self, work: Work, *labels: str) -> None:
+        self._work = work
+        self.labels = labels
+        self.outcome = ""
+
+    def __enter__(self) -> Self:
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        seconds = time.perf_counter() - self._started
+        if error is not None and not self.outcome:
+            self.outcome = "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+        if self.outcome:
+            self._work.count.add(*self.labels, self.outcome)
+            self._work.durations.add(seconds, *self.labels)
+
+
+SEARCHES = Work(
+    "search",
+    "Searches",
+    "transport",
+    "mode",
+    outcomes="found, empty, early (the index was still being filled), failed or cancelled",
+    bounds=_QUICK_SECONDS,
+)
+LOST_CHANNELS = Count(
+    "pytools_search_channels_lost", "Searches that had to do without a channel.", "channel"
+)
+CALLS = Work(
+    "call",
+    "Calls",
+    "transport",
+    "category",
+    outcomes="ok, error (told by the tool), refused, failed (no answer) or cancelled",
+)
+MODEL_REQUESTS = Work(
+    "model_request",
+    "Model requests",
+    "use",
+    "model",
+    outcomes="to embed a query or tools, or to rerank: answered, failed or cancelled",
+)
+SYNCS = Work("sync", "Syncs", outcomes="of the index with the files: changed, unchanged or failed")
+HTTP_REQUESTS = Count(
+    "pytools_http_requests", "HTTP requests, to /mcp too.", "method", "route", "status"
+)
+HTTP_SECONDS = Durations(
+    "pytools_http_request_seconds",
+    "How long HTTP requests took to answer.",
+    "route",
+    bounds=_QUICK_SECONDS,
+)
+_WORK = (SEARCHES, CALLS, MODEL_REQUESTS, SYNCS)
+COUNTS = (*(work.count for work in _WORK), LOST_CHANNELS, HTTP_REQUESTS)
+"""All that is counted."""
+
+DURATIONS = (*(work.durations for work in _WORK), HTTP_SECONDS)
+"""All that is timed."""

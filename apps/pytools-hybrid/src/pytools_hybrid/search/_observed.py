@@ -1,0 +1,23 @@
+"""The one place where searches are counted, whoever asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.observing import LOST_CHANNELS, SEARCHES, Observed, transport
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pytools_hybrid.search._types import SearchMode, SearchResponse
+
+
+async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> SearchResponse:
+    """Wait for the answer to a search, and count it."""
+    with Observed(SEARCHES, transport(), mode.value) as seen:
+        response = await answer
+        seen.outcome = "found" if response.tools else "early" if response.early else "empty"
+        if response.lost:
+            # Only this channel can be lost: the others need nothing but the index.
+            LOST_CHANNELS.add("vector")
+    return response
