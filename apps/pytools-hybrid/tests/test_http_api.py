@@ -606,7 +606,10 @@ async def test_an_index_that_cannot_be_read_is_told_without_internals(serve, tmp
             answer = await client.get("/search?q=other")
             patch.setattr("pytools_hybrid.index._store.SQLiteStore.reading", fail)
             health = await client.get("/health")
+            metrics = await client.get("/metrics")
 
+    assert "pytools_index_up_to_date 0.0" in metrics.text
+    assert "pytools_tools" not in metrics.text
     details = problem(answer, 503)
     assert answer.headers["retry-after"]
     assert "index.db" not in answer.text

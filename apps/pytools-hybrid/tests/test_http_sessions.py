@@ -65,6 +65,7 @@ async def test_a_session_too_many_is_refused_until_another_one_ends(monkeypatch,
         third = await opened(client)
 
         assert [await pinged(client, it) for it in (first, second, third)] == [404, 200, 200]
+        assert "pytools_mcp_sessions 2.0" in (await client.get("/metrics")).text
 
 
 async def test_changes_are_told_to_the_sessions_that_there_are():
