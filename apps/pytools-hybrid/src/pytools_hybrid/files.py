@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["newline_of", "own_folder", "replace_file"]
+__all__ = ["discard_unfinished", "newline_of", "own_folder", "replace_file"]
 
 
 def own_folder() -> Path:
@@ -43,6 +44,18 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
         with suppress(OSError):
             Path(name).unlink()
         raise
+
+
+def discard_unfinished(path: Path) -> None:
+    """Remove what `replace_file` has left beside a file in a process that was killed.
+
+    A process that is replacing the file meanwhile gets an `OSError`.
+    """
+    path = Path(os.path.realpath(path))
+    unfinished = re.compile(rf"\.{re.escape(path.name)}-[a-z0-9_]{{8}}\.tmp")
+    with suppress(OSError):
+        for left in [it for it in path.parent.iterdir() if unfinished.fullmatch(it.name)]:
+            left.unlink()
 
 
 def newline_of(text: str) -> str:

@@ -176,8 +176,7 @@ def _undo(clients: Sequence[Client]) -> None:
     failed = False
     for client in clients:
         try:
-            done = Configuration.read(client).undo()
-            say(f"{client.file}: {done or 'nothing to undo'}")
+            say(f"{client.file}: {Configuration.read(client).undo()}")
         except SetupError as error:
             failed = True
             say(f"{client.title}: {error}")

@@ -12,7 +12,7 @@ from toolimport.connect._client import StderrTail, connected
 from toolimport.connect._explaining import explain, is_closed
 from toolimport.connect._jsonc import parse_json
 from toolimport.connect._parameters import HttpParameters, Parameters, StdioParameters
-from toolimport.connect._secrets import Redactor
+from toolimport.connect._secrets import Redactor, secrets_in
 from toolimport.connect._servers import ServerEntry, full_path, read_servers, servers_in
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "is_closed",
     "parse_json",
     "read_servers",
+    "secrets_in",
     "servers_in",
 ]

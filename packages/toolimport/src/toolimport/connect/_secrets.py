@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from toolimport.connect._addresses import addresses
@@ -29,6 +29,8 @@ _EXACT = frozenset({"required", "enum", "const", "type", "$ref", "pattern"})
 _FLAG = re.compile(r"--?[\w-]+")
 # `--api-key=…`, `API_KEY=…`, `Authorization: …`, and the last one behind `--header=`.
 _NAMED = re.compile(r"(?:^|(?<==))(-{0,2}[\w.-]+)(?:=|:\s*)(?=\S)")
+# Of a server, what may hold a key under any name.
+_OF_VALUES = frozenset({"env", "headers"})
 _ODD = re.compile(r"[/?#@\[\]]")
 _WORD = re.compile(r"[\w-]+")
 _SHORTEST = 4
@@ -125,6 +127,37 @@ def secret_parts(arguments: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         elif not is_flag and _is_key(text):
             yield place, 0, "argument"
         flag = text.lstrip("-") if is_flag and NAMES_A_SECRET.search(text) else ""
+
+
+def secrets_in(content: object, text: str = "") -> Iterator[tuple[str, str]]:
+    """Find the secrets in a configuration, wherever they stand; a reference to one is none.
+
+    Args:
+        content: The configuration, parsed.
+        text: What it was parsed from, whose comments may have keys too.
+
+    Yields:
+        Each with the name of what holds it.
+    """
+    words = (("key", it) for it in _WORD.findall(text) if _is_key(it))
+    yield from ((name, it) for name, it in (*_held(content), *words) if "${" not in it)
+
+
+def _held(value: object, name: str = "", *, is_secret: bool = False) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, object]", value).items():
+            yield from _held(
+                item, key, is_secret=name in _OF_VALUES or NAMES_A_SECRET.search(key) is not None
+            )
+    elif isinstance(value, list):
+        items = cast("list[object]", value)
+        texts = [it for it in items if isinstance(it, str)]
+        yield from ((flag, texts[place][start:]) for place, start, flag in secret_parts(texts))
+        for item in items:
+            yield from _held(item, name, is_secret=is_secret)
+    elif isinstance(value, str):
+        yield from Redactor.of_address(value) if "://" in value else ()
+        yield from [(name, value)] if is_secret else ()
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolimport import ServerError
-from toolimport.connect import Redactor
+from toolimport.connect import Redactor, secrets_in
 
+from pytools_hybrid.files import discard_unfinished
 from pytools_hybrid.jobs.setup._configuration import Configuration
 from pytools_hybrid.jobs.setup._entry import freeact_entry, own_entry
 from pytools_hybrid.jobs.setup._servers import copied, handed_on
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
-
-    from toolimport.connect import ServerEntry
 
     from pytools_hybrid.jobs.setup._clients import Client
     from pytools_hybrid.jobs.setup._servers import ServersFile
@@ -45,12 +44,17 @@ class Change:
     ) -> Change:
         """Look at a configuration, and note its servers in our file, which is not written yet.
 
+        What a run that was killed has left beside the files is removed.
+
         Raises:
             SetupError: The configuration cannot be changed.
         """
         names: dict[str, str] = {}
         staying: dict[str, str] = {}
-        for entry in Configuration.read(client).servers():
+        configuration = Configuration.read(client)
+        configuration.discard_unfinished()
+        discard_unfinished(ours.path)
+        for entry in configuration.servers():
             try:
                 names[entry.name] = ours.add(copied(entry, home), entry.name)
             except ServerError as error:
@@ -73,7 +77,7 @@ class Change:
         lines = difflib.unified_diff(
             before.splitlines(), after.splitlines(), name, name, lineterm=""
         )
-        secrets = (it for entry in configuration.all_servers() for it in _secrets(entry))
+        secrets = secrets_in(configuration.content, before)
         return Redactor(secrets).text("\n".join(lines))
 
     def make(self, imported: Collection[str]) -> bool:
@@ -95,13 +99,3 @@ class Change:
         entries = [it for it in configuration.servers() if it.name in moved]
         entry = own_entry(self.roots, handed_on(entries, self.client))
         return configuration.edited([it.name for it in entries], entry)
-
-
-def _secrets(entry: ServerEntry) -> Iterator[tuple[str, str]]:
-    for key in ("env", "headers"):
-        try:
-            values = entry.mapping(key)
-        except ServerError:
-            continue
-        # A reference to a variable is no secret.
-        yield from ((name, it) for name, it in values.items() if "${" not in it)

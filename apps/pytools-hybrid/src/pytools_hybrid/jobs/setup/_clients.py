@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,12 +45,17 @@ class Client:
     @property
     def is_installed(self) -> bool:
         """Whether it has left a trace on this machine."""
-        return self.file.exists() or self.trace.is_dir()
+        return os.path.lexists(self.file) or self.trace.is_dir()
 
     @property
     def aside(self) -> str:
         """The key under which servers are kept that it no longer starts itself."""
         return f"_{self.section}_before_pytools"
+
+    @property
+    def backup(self) -> Path:
+        """Where the file lies as it was before setup."""
+        return self.file.with_name(f"{self.file.name}.before-pytools")
 
 
 def known_clients(

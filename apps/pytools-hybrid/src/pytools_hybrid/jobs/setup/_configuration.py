@@ -6,26 +6,33 @@ import json
 import os
 import stat
 import tomllib
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytools_hybrid.errors import PytoolsError, refusal
-from pytools_hybrid.files import replace_file
+from pytools_hybrid.files import discard_unfinished, replace_file
 from pytools_hybrid.jobs.setup._entry import NAME, is_ours, merged
-from pytools_hybrid.jobs.setup._json_text import add_members, cut_members, value_text
+from pytools_hybrid.jobs.setup._json_text import (
+    add_members,
+    comments_in,
+    cut_members,
+    move_members,
+    value_text,
+)
 from pytools_hybrid.jobs.setup._toml_text import has_block, toml_entry, with_block, without_block
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
     from toolimport.connect import ServerEntry
 
     from pytools_hybrid.jobs.setup._clients import Client
 
 _MARK = "\ufeff"
-_BACKUP = ".before-pytools"
 
 
 class SetupError(PytoolsError):
@@ -68,11 +75,6 @@ class Configuration:
         """Whether setup has changed it before."""
         return has_block(self.text) if self._is_toml else self.client.aside in self.content
 
-    @property
-    def backup(self) -> Path:
-        """Where the file lies as it was before setup."""
-        return self.client.file.with_name(self.client.file.name + _BACKUP)
-
     def servers(self) -> tuple[ServerEntry, ...]:
         """Return the servers that it starts, except our own.
 
@@ -81,22 +83,17 @@ class Configuration:
         """
         if not self.client.moves:
             return ()
-        others = (it for it in self._entries(self.client.section) if not it.disabled)
+        others = (it for it in self._entries() if not it.disabled)
         return tuple(it for it in others if not is_ours(it.name, it.definition))
 
-    def all_servers(self) -> tuple[ServerEntry, ...]:
-        """Return every server in it, also those that it does not start.
-
-        Raises:
-            SetupError: One is not an object.
-        """
-        return self._entries(self.client.section) + self._entries(self.client.aside)
-
-    def _entries(self, key: str) -> tuple[ServerEntry, ...]:
+    def _entries(self) -> tuple[ServerEntry, ...]:
         from toolimport import ServersFileError
         from toolimport.connect import full_path, servers_in
 
-        content = {"mcpServers": self.content.get(key, {}), "inputs": self.content.get("inputs")}
+        content = {
+            "mcpServers": self.content.get(self.client.section, {}),
+            "inputs": self.content.get("inputs"),
+        }
         try:
             return servers_in(content, full_path(self.client.file))
         except ServersFileError as error:
@@ -116,11 +113,14 @@ class Configuration:
             return self._edited_toml(entry)
         section, aside = self.client.section, self.client.aside
         there: Mapping[str, Any] = self.content.get(section, {})
-        name = self._own_name(there, moved)
+        name = self._own_name(moved)
         if name in there and is_ours(name, there[name]):
             entry = merged(entry, there[name])
-        gone = {*moved} if there.get(name) == entry else {*moved, name}
-        text, _ = cut_members(self.text, (aside,), gone)
+        is_there = there.get(name) == entry
+        if is_there and not moved:
+            return self.text
+        gone = {*moved} if is_there and self.is_set_up else {*moved, name}
+        text, _ = cut_members(self.text, (aside,), moved)
         text, values = cut_members(text, (section,), gone)
         if self.is_set_up and name not in moved:
             # It is the one that setup has written.
@@ -132,7 +132,7 @@ class Configuration:
         text = add_members(text, (aside,), values)
         expected = dict(self.content)
         expected[section] = {k: v for k, v in there.items() if k not in gone} | {name: entry}
-        kept = {k: v for k, v in self.content.get(aside, {}).items() if k not in gone}
+        kept = {k: v for k, v in self.content.get(aside, {}).items() if k not in moved}
         expected[aside] = kept | {k: there[k] for k in values}
         if _parsed_or_none(self.client.file, text) != expected:
             raise self._refused(json.dumps({section: {name: entry}}, indent=2))
@@ -149,15 +149,10 @@ class Configuration:
         if not self.is_set_up:
             return self.data
         text = without_block(self.text) if self._is_toml else self._restored_json()
-        left = self._comparable(parsed(self.client.file, text))
         with suppress(SetupError):
-            before = read_file(self.backup)
-            if before is None and not left:
-                return None
-            if before is not None:
-                was = parsed(self.client.file, _text(self.client.file, before))
-                if self._comparable(was) == left:
-                    return before
+            before = read_file(self.client.backup)
+            if self._is_same(text, _text(self.client.file, before or b"")):
+                return before
         return text.encode("utf-8")
 
     def write(self, text: str) -> bool:
@@ -168,41 +163,59 @@ class Configuration:
         """
         if self.data is not None and text == self.text:
             return False
-        before = self.restored()
-        if before is not None and before != read_file(self.backup):
-            self._replace(self.backup, before)
+        before, kept = self.restored(), read_file(self.client.backup)
+        if before != kept:
+            if kept is not None and not self.is_set_up:
+                self._put_by()
+            if before is not None:
+                self._replace(self.client.backup, before)
         self._replace(self.client.file, text.encode("utf-8"))
         return True
 
     def undo(self) -> str:
-        """Take back what setup did; return what became of the file, "" where nothing was to do.
+        """Take back what setup did; return what became of the file.
 
         Raises:
             SetupError: It cannot be written, or somebody else has changed it meanwhile.
         """
-        if not self.is_set_up:
-            return ""
-        before, backup = self.restored(), read_file(self.backup)
-        if before is None:
+        self.discard_unfinished()
+        backup = self.client.backup
+        before, kept = self.restored(), read_file(backup)
+        if self.is_set_up and before is None:
             self._check_unchanged()
-            self.client.file.unlink()
+            Path(os.path.realpath(self.client.file)).unlink()
             return "removed, for there was none before"
-        self._replace(self.client.file, before)
-        if before != backup:
-            return f"has been changed since; only what setup did was taken back ({self.backup})"
-        self.backup.unlink()
-        return "as it was before"
+        if self.is_set_up and before is not None:
+            self._replace(self.client.file, before)
+        if kept is not None and before == kept:
+            # Also where a run was killed before it changed the file, or after it was given back.
+            backup.unlink()
+            return "as it was before"
+        done = "nothing to undo"
+        if self.is_set_up:
+            done = "has been changed since; only what setup did was taken back"
+        return done if kept is None else f"{done}; {backup} is a copy from before setup"
+
+    def discard_unfinished(self) -> None:
+        """Remove what a run that was killed has left beside the file."""
+        discard_unfinished(self.client.file)
+        discard_unfinished(self.client.backup)
 
     @property
     def _is_toml(self) -> bool:
         return self.client.file.suffix == ".toml"
 
-    def _own_name(self, there: Mapping[str, Any], moved: Collection[str]) -> str:
-        for name, definition in there.items():
-            if is_ours(name, definition):
+    def _own_name(self, moved: Collection[str] = ()) -> str:
+        """Return what our entry is called, or is going to be."""
+        there: Mapping[str, Any] = self.content.get(self.client.section, {})
+        aside: Mapping[str, Any] = self.content.get(self.client.aside, {})
+        other = f"{NAME}-hybrid"
+        replaced = (name for name, it in aside.items() if is_ours(name, it))
+        for name in (*replaced, NAME, other, *there):
+            if name in there and is_ours(name, there[name]):
                 return name
         is_taken = NAME in there and NAME not in moved and self.client.moves
-        return f"{NAME}-hybrid" if is_taken else NAME
+        return other if is_taken else NAME
 
     def _edited_toml(self, entry: dict[str, Any]) -> str:
         block = toml_entry(NAME, entry)
@@ -221,23 +234,30 @@ class Configuration:
     def _restored_json(self) -> str:
         section, aside = self.client.section, self.client.aside
         text, there = self.text, cast("dict[str, Any]", self.content.get(section, {}))
-        own = [name for name, it in there.items() if is_ours(name, it)][:1]
-        text, _ = cut_members(text, (section,), own)
-        text, values = cut_members(text, (aside,), self.content[aside])
-        back = {k: v for k, v in values.items() if k in own or k not in there}
-        text, _ = cut_members(add_members(text, (section,), back), (), {aside})
+        own = self._own_name()
+        left = {k: v for k, v in there.items() if k != own or not is_ours(k, v)}
+        text, cut = cut_members(text, (section,), there.keys() - left.keys())
+        # What its user has put back is theirs.
+        text, _ = cut_members(text, (aside,), left)
+        text = move_members(text, aside, (section,))
         expected = {k: v for k, v in self.content.items() if k != aside}
-        expected[section] = {k: v for k, v in there.items() if k not in own} | {
-            k: self.content[aside][k] for k in back
-        }
-        if self._comparable(_parsed_or_none(self.client.file, text) or {}) != self._comparable(
-            expected
-        ):
+        expected[section] = self.content[aside] | left
+        lost = Counter(comments_in(self.text)) - Counter(comments_in(text))
+        lost -= Counter(it for value in cut.values() for it in comments_in(value))
+        found = _parsed_or_none(self.client.file, text) or {}
+        if lost or self._comparable(found) != self._comparable(expected):
             raise SetupError(
                 f"{self.client.file}: move what is under {aside!r} back to {section!r}, and remove "
                 f"{NAME!r} there; this cannot be done here without losing something"
             )
         return text
+
+    def _is_same(self, text: str, before: str) -> bool:
+        """Return whether texts differ in white space and order at most."""
+        if self._is_toml:
+            return text.strip() == before.strip()
+        now, was = (self._comparable(parsed(self.client.file, it)) for it in (text, before))
+        return now == was and comments_in(text) == comments_in(before)
 
     def _comparable(self, content: Mapping[str, Any]) -> dict[str, Any]:
         return {k: v for k, v in content.items() if k != self.client.section or v}
@@ -247,6 +267,12 @@ class Configuration:
             f"{self.client.file} cannot be changed without losing something in it; put this in "
             f"yourself, and remove the servers that {self.client.title} is to find by it:\n{entry}"
         )
+
+    def _put_by(self) -> None:
+        """Keep a backup that is not of this file under another name."""
+        names = (self.client.backup.with_name(f"{self.client.backup.name}-{it}") for it in count(2))
+        with suppress(FileNotFoundError):
+            self.client.backup.rename(next(it for it in names if not os.path.lexists(it)))
 
     def _check_unchanged(self) -> None:
         if read_file(self.client.file) != self.data:
@@ -272,6 +298,12 @@ def read_file(path: Path) -> bytes | None:
         data = path.read_bytes()
         is_writable = path.stat().st_mode & stat.S_IWUSR and os.access(path, os.W_OK)
     except FileNotFoundError:
+        target = Path(os.path.realpath(path))
+        if path.is_symlink() and not target.parent.is_dir():
+            raise SetupError(
+                f"{path} is a link to {target}, whose folder does not exist; make the folder, or "
+                "remove the link"
+            ) from None
         return None
     except OSError as error:
         raise SetupError(f"{path} cannot be read: {refusal(error)}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytools_hybrid.files import newline_of
 
@@ -81,20 +81,50 @@ def add_members(text: str, path: Sequence[str], members: Mapping[str, str]) -> s
     if found is None:
         text = add_members(text, path[:-1], {path[-1]: "{}"})
         return add_members(text, path, members)
-    newline, unit = newline_of(text), _indent_of(text)
-    inner = newline + unit * (len(path) + 1)
+    inner = newline_of(text) + _indent_of(text) * (len(path) + 1)
     added = f",{inner}".join(
         f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
     )
+    return _with_inner(text, path, added)
+
+
+def _with_inner(text: str, path: Sequence[str], added: str, *, has_members: bool = True) -> str:
+    """Add to the text between the brackets of an object, which is there."""
+    found = cast("_Object", _find(text, path))
+    newline, unit = newline_of(text), _indent_of(text)
+    inner = newline + unit * (len(path) + 1)
     content = text[: found.end].rstrip()
     # On its own line, also after a comment that ends with the line.
     after = text[len(content) :]
     if not after[: found.end - len(content)].strip(" \t"):
         after = newline + unit * len(path) + text[found.end :]
-    if found.members and found.members[-1].comma is None:
+    if has_members and found.members and found.members[-1].comma is None:
         end = found.members[-1].end
         content = f"{content[:end]},{content[end:]}"
     return f"{content}{inner}{added}{after}"
+
+
+def move_members(text: str, source: str, path: Sequence[str]) -> str:
+    """Move what a member of the document has to the end of another object, with its comments.
+
+    Args:
+        text: A document that is valid, comments and trailing commas allowed.
+        source: The key of the member, which is cut.
+        path: The keys that lead to the other object, which is made where it is missing.
+    """
+    text, values = cut_members(text, (), {source})
+    inner = values[source][1:-1]
+    if not inner.strip():
+        return text
+    text = add_members(text, path[:-1], {path[-1]: "{}"} if _find(text, path) is None else {})
+    has_members = bool(_object(values[source], 0).members)
+    return _with_inner(text, path, inner.strip(), has_members=has_members)
+
+
+def comments_in(text: str) -> list[str]:
+    """Return the comments in a document, sorted."""
+    found = (it["comment"] for it in _TOKEN.finditer(text))
+    return sorted(it.rstrip() for it in found if it is not None)
 
 
 def value_text(value: object, text: str, depth: int) -> str:

@@ -1,0 +1,230 @@
+"""Setting clients up: what is changed in their files comes back, and nothing is ever lost."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytools_hybrid.jobs.setup import (
+    Change,
+    Configuration,
+    ServersFile,
+    SetupError,
+    known_clients,
+    own_entry,
+)
+
+NAMES = st.sampled_from(["clock", "git", "pytools", "mine", "näme", "a b", "//", 'quo"te'])
+THEIRS = st.fixed_dictionaries(
+    {"command": st.sampled_from(["uvx", "node", "/* no */", "{[,"])},
+    optional={"args": st.lists(st.text(max_size=5), max_size=2), "disabled": st.booleans()},
+)
+# Two at most are ours already, written by hand.
+OURS = st.just({"command": "/opt/pytools-hybrid", "args": ["serve", "--root", "/mine"]})
+OTHERS = st.dictionaries(
+    st.sampled_from(["theme", "inputs", "x"]), st.none() | st.text(max_size=5) | st.lists(st.none())
+)
+CHANGING = {"open", "os.rename", "os.remove", "os.chmod", "os.mkdir"}
+OWN = json.dumps(own_entry([], {})["command"])
+
+
+def client(folder):
+    known = known_clients(system="linux", environment={}, home=folder, folder=folder)
+    (folder / ".cursor").mkdir(exist_ok=True)
+    return next(it for it in known if it.name == "cursor")
+
+
+def set_up(it, folder, names=None):
+    """Do what the command does once the servers are imported: those of the names, or all."""
+    ours = ServersFile(folder / "servers.json")
+    change = Change.planned(it, ours, [folder / "tools"], folder)
+    ours.save()
+    return change.make(
+        [own for theirs, own in change.names.items() if names is None or theirs in names]
+    )
+
+
+def undo(it):
+    return Configuration.read(it).undo()
+
+
+def plain(text):
+    """Parse what has comments on lines of their own."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    return json.loads("\n".join(it for it in lines if not it.strip().startswith("// note")))
+
+
+@st.composite
+def configurations(draw):
+    """The text of a file as people and clients write it."""
+    servers = draw(st.dictionaries(NAMES, THEIRS | OURS, max_size=4))
+    content = draw(OTHERS) | draw(st.sampled_from([{}, {"mcpServers": servers}]))
+    text = json.dumps(
+        content, indent=draw(st.sampled_from([None, 2, "\t"])), ensure_ascii=draw(st.booleans())
+    )
+    lines = text.split("\n")
+    for number in range(draw(st.integers(0, 2))):
+        lines.insert(draw(st.integers(0, len(lines))), f"// note {number} of mine")
+    text = draw(st.sampled_from(["\n", "\r\n"])).join(lines)
+    return draw(st.sampled_from(["", "\ufeff"])) + text + draw(st.sampled_from(["", "\n", "\n\n"]))
+
+
+@given(text=configurations(), names=st.sets(NAMES), data=st.data())
+def test_undo_gives_a_file_back_and_keeps_what_was_edited_since(
+    tmp_path_factory, text, names, data
+):
+    folder = tmp_path_factory.mktemp("home")
+    it = client(folder)
+    it.file.write_bytes(text.encode())
+    set_up(it, folder, names)
+    if data.draw(st.booleans(), "a second run"):
+        set_up(it, folder)
+        changed = it.file.read_bytes()
+        assert not set_up(it, folder)
+        assert it.file.read_bytes() == changed
+    lines = it.file.read_bytes().decode().split("\n")
+    notes = [f"// note {it} made since" for it in range(data.draw(st.integers(0, 2), "comments"))]
+    for note in notes:
+        places = [*range(1, len(lines) + 1)]
+        for number, line in enumerate(lines):
+            if OWN in line:
+                # Not within our entry, which goes.
+                end = next(it for it in range(number, len(lines)) if lines[it].strip()[:1] == "}")
+                places = [it for it in places if not number <= it <= end]
+        lines.insert(data.draw(st.sampled_from(places), "where"), note)
+    edited = "\n".join(lines)
+    it.file.write_bytes(edited.encode())
+    undo(it)
+    after = it.file.read_bytes().decode()
+    if notes:
+        assert plain(after).get("mcpServers", {}) == plain(text).get("mcpServers", {})
+        assert all(note in after for note in notes)
+    else:
+        assert after == text
+        assert not it.backup.exists()
+
+
+def is_killed(work, number):
+    """Do it in a process that is killed before it changes a file for the nth time."""
+    process = os.fork()
+    if not process:
+        left = iter(range(number))
+
+        def kill(event, arguments):
+            is_read = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)
+            if event in CHANGING and not is_read and next(left, None) is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(kill)
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    ended = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    assert ended in (0, -signal.SIGKILL)
+    return ended != 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks, and kills the fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_run_that_is_killed_at_any_point_loses_nothing_and_the_next_one_goes_on(tmp_path):
+    before = b'{"mcpServers": {"clock": {"command": "uvx", "args": ["clock"]}}}'
+    killed, number = 1, 0
+    while killed:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        it = client(folder)
+        it.file.write_bytes(before)
+        killed = is_killed(lambda folder=folder, it=it: set_up(it, folder), number)
+        assert before in [file.read_bytes() for file in it.file.parent.iterdir()]
+        set_up(it, folder)
+        assert it.backup.read_bytes() == before
+        assert '"clock"' in it.file.read_text().partition(it.aside)[2]
+        assert '"clock"' in (folder / "servers.json").read_text()
+        killed += is_killed(lambda it=it: undo(it), number)
+        assert before in [file.read_bytes() for file in it.file.parent.iterdir()]
+        undo(it)
+        assert it.file.read_bytes() == before
+        assert {file.name for file in folder.rglob("*")} == {".cursor", "mcp.json", "servers.json"}
+        number += 1
+    assert number > 5
+
+
+def test_a_link_to_nothing_is_a_link_to_nothing_again_after_undo(tmp_path):
+    it = client(tmp_path)
+    it.file.symlink_to(tmp_path / "dotfiles" / "mcp.json")
+    with pytest.raises(SetupError, match=r"mcp\.json, whose folder does not exist; make"):
+        set_up(it, tmp_path)
+    (tmp_path / "dotfiles").mkdir()
+    set_up(it, tmp_path)
+    assert "pytools" in (tmp_path / "dotfiles" / "mcp.json").read_text()
+    undo(it)
+    assert it.file.is_symlink()
+    assert not it.file.exists()
+
+
+def test_a_copy_from_before_another_setup_is_neither_lost_nor_taken_for_this_one(tmp_path):
+    it = client(tmp_path)
+    it.file.write_text('{"theme": "dark"}')
+    set_up(it, tmp_path)
+    it.file.unlink()
+    assert f"{it.backup} is a copy from before setup" in undo(it)
+    set_up(it, tmp_path)
+    undo(it)
+    (copy,) = it.file.parent.iterdir()
+    assert copy.read_text() == '{"theme": "dark"}'
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "x", "args": ["--api-key", "hunter2hunter2"]},
+        {"command": "x", "args": ["--header=Authorization: Bearer hunter2hunter2"]},
+        {"command": "x", "args": ["postgres://me:hunter2hunter2@host/db"]},
+        {"url": "https://example.org/mcp?key=hunter2hunter2"},
+        {"url": "https://hunter2hunter2@example.org/mcp"},
+        {"url": "https://example.org/", "oauth": {"clientSecret": "hunter2hunter2"}},
+        {"url": "https://example.org/", "headers": {"X-Any": "hunter2hunter2"}},
+    ],
+)
+def test_a_key_is_not_shown_wherever_it_stands(tmp_path, server):
+    it = client(tmp_path)
+    it.file.write_text(
+        json.dumps({"mcpServers": {"one": server}, "apiKey": "hunter2hunter2"}, indent=2)
+        + "\n// sk-4f9a8b7c6d5e4f3a2b1c"
+    )
+    change = Change.planned(it, ServersFile(tmp_path / "servers.json"), [tmp_path], tmp_path)
+    shown = change.diff()
+    assert '"one"' in shown
+    assert "hunter2" not in shown
+    assert "4f9a8b7c6d5e4f3a2b1c" not in shown
+
+
+@pytest.mark.parametrize(
+    ("system", "environment", "settings", "claude"),
+    [
+        ("linux", {}, ".config", "."),
+        ("linux", {"XDG_CONFIG_HOME": "/me/mine"}, "mine", "."),
+        ("darwin", {"XDG_CONFIG_HOME": "/me/mine"}, "Library/Application Support", "."),
+        ("win32", {}, "AppData/Roaming", "."),
+        ("win32", {"APPDATA": "/me/Profile"}, "Profile", "."),
+        ("linux", {"CLAUDE_CONFIG_DIR": "/me/work"}, ".config", "work"),
+    ],
+)
+def test_each_client_keeps_its_servers_where_its_system_has_it(
+    system, environment, settings, claude
+):
+    home = Path("/me")
+    known = known_clients(system=system, environment=environment, home=home, folder=home / "here")
+    assert {it.name: it.file for it in known} == {
+        "claude-code": home / claude / ".claude.json",
+        "claude-desktop": home / settings / "Claude" / "claude_desktop_config.json",
+        "cursor": home / ".cursor" / "mcp.json",
+        "vscode": home / settings / "Code" / "User" / "mcp.json",
+        "freeact": home / "here" / ".freeact" / "agent.json",
+    }
