@@ -1,7 +1,7 @@
 """When changes are a batch: arithmetic on times, without a clock."""
 
 import pytest
-from toolwatch._roots import Pace
+from toolwatch._debounce import Pace
 
 
 @pytest.fixture

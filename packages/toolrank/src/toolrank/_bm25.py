@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from toolrank._checks import check_scoring, check_weight
 from toolrank._lexicon import FEW_ROWS, Reading
 from toolrank._postings import Posting, Postings, idf
 from toolrank._query import Term, quoted_phrases, request_terms
 from toolrank._spelling import osa_distance
 from toolrank._terms import TermMatch, TermStatistics
-from toolrank._weights import check_scoring, check_weight
 from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import json
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from toolrank._checks import check_weight
 from toolrank._postings import Posting
 from toolrank._query import match_expression
 from toolrank._sql import identifier
 from toolrank._vocabulary import read_vocabulary
-from toolrank._weights import check_weight
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence, Set

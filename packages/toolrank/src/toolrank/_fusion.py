@@ -8,8 +8,8 @@ from itertools import islice
 from math import fsum
 from typing import TYPE_CHECKING, Protocol
 
+from toolrank._checks import check_weight
 from toolrank._records import Contribution, Hit
-from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from toolrank._approximate import MAX_LETTERS, approximate_terms
+from toolrank._checks import check_scoring
 from toolrank._lexicon import NOWHERE, Reading
 from toolrank._postings import Posting, Postings, idf
 from toolrank._query import query_terms
-from toolrank._weights import check_scoring
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from toolrank._checks import check_weight
 from toolrank._fusion import (
     PART_DEPTH,
     FusedScores,
@@ -16,7 +17,6 @@ from toolrank._fusion import (
 from toolrank._names import names_an_action, verb_prior
 from toolrank._prior import best_in_group, bounded_usage, lifted
 from toolrank._records import Explanation, RankedHit
-from toolrank._weights import check_weight
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.to_thread import run_sync
 
-from toolwatch._roots import Pace, WatchedRoot
+from toolwatch._debounce import DEBOUNCE_MS, STEP_MS, Pace
+from toolwatch._roots import WatchedRoot
 from toolwatch._tree import Tree
 from toolwatch.errors import NoRootError, NotAFolderError
 
@@ -113,8 +114,8 @@ class Watch:
 
 def awatch_tools(
     *roots: StrPath | Iterable[StrPath],
-    debounce_ms: int = 50,
-    step_ms: int = 10,
+    debounce_ms: int = DEBOUNCE_MS,
+    step_ms: int = STEP_MS,
     polling: bool | None = None,
 ) -> AsyncGenerator[ChangeBatch]:
     """Yield a batch whenever something below one of some folders has changed, without end.
@@ -146,8 +147,8 @@ def awatch_tools(
 def watch_tools(
     *roots: StrPath | Iterable[StrPath],
     stop: threading.Event | None = None,
-    debounce_ms: int = 50,
-    step_ms: int = 10,
+    debounce_ms: int = DEBOUNCE_MS,
+    step_ms: int = STEP_MS,
     polling: bool | None = None,
 ) -> Generator[ChangeBatch]:
     """Yield the batches of `awatch_tools` to a thread that waits for them.

@@ -65,7 +65,6 @@ def enrich(
     entries that you wrote yourself. Running it again continues an interrupted run.
     """
     from toolembed.providers import has_pydantic_ai
-    from toolindex import ToolFilter
 
     from pytools_hybrid.jobs.enrich import plan_enrichment
     from pytools_hybrid.settings import REMEDIES, check_model_name
@@ -79,7 +78,7 @@ def enrich(
     settings = settings_from(root=root, include=include, exclude=exclude)
     plan = plan_enrichment(
         existing_roots(settings),
-        policy=ToolFilter(include=settings.include, exclude=settings.exclude),
+        policy=settings.policy,
         categories=category or (),
         limit=limit,
         outside_links=settings.outside_links,

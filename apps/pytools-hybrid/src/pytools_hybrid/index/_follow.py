@@ -12,27 +12,21 @@ from typing import TYPE_CHECKING
 from toolembed import Backoff, EmbeddingError, FailureKind
 from toolindex import ToolIndexError
 
-from pytools_hybrid.errors import IndexNotReadyError, innermost
+from pytools_hybrid.errors import innermost
 from pytools_hybrid.index._catch_up import stop
+from pytools_hybrid.index._first_sync import FirstSync
 from pytools_hybrid.index._sync import SYNC_ERRORS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
 
     from toolindex import SyncReport
     from toolwatch import ChangeBatch
 
     from pytools_hybrid.index._index import Index
-    from pytools_hybrid.index._scan import Filling
 
 _log = logging.getLogger("pytools_hybrid")
 
-# Clients wait for a minute at most.
-_OPENING_SECONDS = 45.0
-_FIRST_SYNC_SECONDS = 10.0
-_FIRST_TOOLS_SECONDS = 45.0
-_FIRST_EMBEDDING_SECONDS = 2.0
-_PROGRESS_SECONDS = 1.0
 _REFRESHING = Backoff(first=0.5, longest=5.0)
 # Together with the time of a request, a model that recovered is noticed within 20 seconds; a
 # provider is not asked that often with a wrong key.
@@ -45,7 +39,7 @@ _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
 
 
-class Follower:
+class Follower(FirstSync):
     """Brings an index up to date, and goes on as files change.
 
     The index has to be open when `run` is called; before that, others may wait here. What fails is
@@ -62,18 +56,13 @@ class Follower:
     def __init__(
         self, index: Index, *, on_sync: Callable[[SyncReport], object] | None = None
     ) -> None:
+        super().__init__(index)
         self.refreshed: asyncio.Event = asyncio.Event()
-        self._index = index
         self._on_sync = on_sync
-        self._opened = asyncio.Event()
-        self._synced = asyncio.Event()
-        self._embedded = asyncio.Event()
-        self._made = self._started = self._looked = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
         """Work until cancelled, or until there is nothing to follow."""
-        self._started = self._looked = asyncio.get_running_loop().time()
-        self._opened.set()
+        self._note_opened()
         while True:
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -91,99 +80,11 @@ class Follower:
                 _log.exception("following %s failed; restarting", self._index.roots)
                 await asyncio.sleep(_RESTART_PAUSE)
 
-    async def ready(self, progress: Callable[[float, str], Awaitable[None]] | None = None) -> None:
-        """Wait until all files were looked at once and what is new embedded, or until it is time.
-
-        Without it, a search sent together with the first words to a server would be answered
-        from an index that is still empty. Neither a slow tree, nor a slow model, nor one that
-        fails is waited for: the time is counted from the start, and from the first look. Only
-        where there is no tool at all yet, the first ones are waited for longer.
-
-        Args:
-            progress: Told now and then, while there is something to wait for, how many seconds
-                the work has taken and what it is.
-        """
-        if not await self.looked(progress):
-            await self._some_tools(progress)
-        until = self._looked + _FIRST_EMBEDDING_SECONDS
-        await self._wait(self._embedded, until, progress, "embedding new tools")
-
-    async def opened(
-        self,
-        progress: Callable[[float, str], Awaitable[None]] | None = None,
-        *,
-        within: float = _OPENING_SECONDS,
-    ) -> bool:
-        """Wait until the index is open, or until it is time.
-
-        Args:
-            progress: As for `ready`.
-            within: How many seconds after the start it is time.
-
-        Returns:
-            Whether it is.
-        """
-        return await self._wait(self._opened, self._made + within, progress, "opening the index")
-
-    async def looked(
-        self,
-        progress: Callable[[float, str], Awaitable[None]] | None = None,
-        *,
-        within: float = _FIRST_SYNC_SECONDS,
-    ) -> bool:
-        """Wait until the index is open and all files were looked at once, or until it is time.
-
-        Args:
-            progress: As for `ready`.
-            within: How many seconds after the index was opened it is time.
-
-        Returns:
-            Whether they were.
-
-        Raises:
-            IndexNotReadyError: It takes too long to open the index.
-        """
-        if not await self.opened(progress):
-            raise IndexNotReadyError
-        until = self._started + within
-        return await self._wait(self._synced, until, progress, "scanning the files")
-
-    async def _some_tools(self, progress: Callable[[float, str], Awaitable[None]] | None) -> None:
-        """Wait until there is a tool to be found, whoever added it, or until it is time."""
-        until = self._started + _FIRST_TOOLS_SECONDS
-        loop = asyncio.get_running_loop()
-        while not (self._synced.is_set() or (await self._index.state()).coverage.tools):
-            if (now := loop.time()) >= until:
-                return
-            soon = min(until, now + _PROGRESS_SECONDS)
-            await self._wait(self._synced, soon, progress, "scanning the files")
-
-    async def _wait(
-        self,
-        event: asyncio.Event,
-        until: float,
-        progress: Callable[[float, str], Awaitable[None]] | None,
-        work: str,
-    ) -> bool:
-        loop = asyncio.get_running_loop()
-        while not event.is_set() and (now := loop.time()) < until:
-            if progress is not None:
-                far = f": {self._filling}" if self._filling else ""
-                await progress(round(now - self._made, 3), f"{work}{far}")
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(min(until, now + _PROGRESS_SECONDS)):
-                    await event.wait()
-        return event.is_set()
-
-    @property
-    def _filling(self) -> Filling | None:
-        return self._index.sync.filling if self._opened.is_set() else None
-
     async def _follow_files(self) -> None:
         settings = self._index.settings
         if settings.sync:
             await self._refresh(None)
-        self._have_looked()
+        self._note_looked()
         if settings.follows_files:
             self._index.sync.changed.set()
         else:
@@ -217,7 +118,7 @@ class Follower:
         while True:
             if not await asyncio.to_thread(self._index.store.try_writing):
                 # It may have been a full disk; whoever searches is told that it is out of date.
-                self._have_looked()
+                self._note_looked()
                 self._embedded.set()
                 await asyncio.sleep(_READ_ONLY_PAUSE)
                 within = None
@@ -226,7 +127,7 @@ class Follower:
                 report = await self._index.refresh(within)
             except SYNC_ERRORS as error:
                 _log.warning("the index could not be brought up to date: %s", error)
-                self._have_looked()
+                self._note_looked()
                 self._embedded.set()
                 failures += 1
                 await asyncio.sleep(_REFRESHING.delay(failures))
@@ -262,11 +163,6 @@ class Follower:
         with suppress(ToolIndexError):
             for pattern in await self._index.idle_patterns():
                 _log.warning("the include or exclude pattern %r matches no tool", pattern)
-
-    def _have_looked(self) -> None:
-        if not self._synced.is_set():
-            self._looked = asyncio.get_running_loop().time()
-            self._synced.set()
 
     async def _follow_entries(self) -> None:
         """Embed after every change, and again a while after a failure or a refusal."""

@@ -10,6 +10,7 @@ from pytools_hybrid.search._explain import (
     channel_shares,
     reason,
 )
+from pytools_hybrid.search._fusion import RankerFactory, hybrid_ranker
 from pytools_hybrid.search._lookup import (
     MAX_NAME,
     MAX_NAMES,
@@ -19,7 +20,6 @@ from pytools_hybrid.search._lookup import (
 )
 from pytools_hybrid.search._observed import observed
 from pytools_hybrid.search._query_vectors import Answering, QueryEmbedder
-from pytools_hybrid.search._ranking import RankerFactory, hybrid_ranker
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._tool_search import ToolSearch
 from pytools_hybrid.search._tuning import Tuning, TuningFile, remove_tuning, write_tuning

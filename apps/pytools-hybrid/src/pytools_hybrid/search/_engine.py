@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from toolrank import RankedHit
 
     from pytools_hybrid.search._channels import Encode
-    from pytools_hybrid.search._ranking import RankerFactory
+    from pytools_hybrid.search._fusion import RankerFactory
 
 _CACHED_RESULTS = 512
 # To fill the list again where near-identical tools have been put together.

@@ -10,22 +10,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from toolembed import without_keys
-from toolindex import (
-    FilterError,
-    OutcomeRecord,
-    ToolFilter,
-)
+from toolindex import OutcomeRecord, ToolFilter
 
 from pytools_hybrid.errors import SettingsError, UnknownToolError
 from pytools_hybrid.index import Index, Recording, open_store
 from pytools_hybrid.search._describe import DetailLevel, describe
 from pytools_hybrid.search._engine import Searcher
 from pytools_hybrid.search._explain import PLACES, Placement, compared_with, placed
+from pytools_hybrid.search._fusion import hybrid_ranker
 from pytools_hybrid.search._lookup import categories, find_tool
 from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
 from pytools_hybrid.search._observed import observed
+from pytools_hybrid.search._policy import under_policy
 from pytools_hybrid.search._query_vectors import Answering
-from pytools_hybrid.search._ranking import hybrid_ranker
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
@@ -46,14 +43,13 @@ if TYPE_CHECKING:
     from toolindex import StoreReader, ToolEntry, ToolStore
 
     from pytools_hybrid.search._describe import ToolDescription
+    from pytools_hybrid.search._fusion import RankerFactory
     from pytools_hybrid.search._lookup import CategoryCount
-    from pytools_hybrid.search._ranking import RankerFactory
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
 __all__ = ["ToolSearch"]
 
 _log = logging.getLogger("pytools_hybrid")
-_EVERY = ToolFilter()
 
 
 class ToolSearch:
@@ -103,9 +99,7 @@ class ToolSearch:
         self.settings: Settings = self.index.settings
         self._ranker = ranker or hybrid_ranker(self.settings.fusion, self.settings.rrf_k)
         self.roots: Roots = self.index.roots
-        self.policy: ToolFilter = ToolFilter(
-            include=self.settings.include, exclude=self.settings.exclude
-        )
+        self.policy: ToolFilter = self.settings.policy
         self.tuning: TuningFile = TuningFile(self.settings.resolved_tuning(self.roots))
         model = self.settings.rerank_model
         self._reranking = (
@@ -233,7 +227,7 @@ class ToolSearch:
                 syncs=self.settings.sync,
                 fails=is_failing,
                 filling=self.index.sync.filling,
-                is_filtered=request.where != self._under_policy(None),
+                is_filtered=request.where != under_policy(self.policy, None),
             )
             notes = (*notes, why)
             is_kept_up = self.settings.sync and not self.index.store.read_only and not is_failing
@@ -372,7 +366,7 @@ class ToolSearch:
         Raises:
             DatabaseError: The index cannot be read.
         """
-        allowed = self._under_policy(where)
+        allowed = under_policy(self.policy, where)
 
         def listed(reader: StoreReader) -> tuple[ToolEntry, ...]:
             ids = reader.ids(allowed)
@@ -491,7 +485,7 @@ class ToolSearch:
         return tuple(self.index.store.vector_notes())
 
     async def _findable(self, response: SearchResponse) -> int:
-        if self.policy == _EVERY:
+        if self.policy == ToolFilter():
             return response.tool_count
         return sum(category.tools for category in await self.categories())
 
@@ -505,7 +499,7 @@ class ToolSearch:
         limit: int,
         min_confidence: float,
     ) -> SearchRequest:
-        where = self._under_policy(where)
+        where = under_policy(self.policy, where)
         if Scope(scope) is not Scope.ALL:
             where = replace(where, source=Scope(scope).value)
         return SearchRequest(
@@ -520,18 +514,6 @@ class ToolSearch:
         root, relative = self.roots.locate(found.entry.path)
         layouts = self.roots.layouts
         return replace(found, root=root, path=root / relative, layouts=layouts)
-
-    def _under_policy(self, where: ToolFilter | None) -> ToolFilter:
-        policy = self.policy
-        if where is None or where == _EVERY:
-            return policy
-        if where.include and policy.include:
-            raise FilterError("include", "is already set; only exclude can be given")
-        return replace(
-            where,
-            include=where.include or policy.include,
-            exclude={*where.exclude, *policy.exclude},
-        )
 
     def _is_stood_in(self, response: SearchResponse, mode: SearchMode) -> bool:
         """Return whether the model that is set should have been used and was not."""

@@ -23,6 +23,7 @@ from pytools_hybrid.settings._layouts import parsed_layouts
 from pytools_hybrid.settings._roots import FREEACT_ROOT, Roots, RootsLike, default_roots
 
 if TYPE_CHECKING:
+    from toolindex import ToolFilter
     from toolscan import Layout
 
 _FREEACT_DATABASE = "search.db"
@@ -75,6 +76,13 @@ class Settings(SettingFields):
     def follows_files(self) -> bool:
         """Whether the index is this process's to keep; else it is searched as others made it."""
         return self.sync or self.watch
+
+    @property
+    def policy(self) -> ToolFilter:
+        """The tools that may be found, listed and described at all, by their ids."""
+        from toolindex import ToolFilter
+
+        return ToolFilter(include=self.include, exclude=self.exclude)
 
     def resolved_root(self) -> tuple[Roots, str | None]:
         """Return the roots to use, and a note for the user where they are a default.

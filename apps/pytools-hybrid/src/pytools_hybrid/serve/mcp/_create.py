@@ -82,11 +82,8 @@ def _over_the_index(
 
 
 def _over_the_files(settings: Settings, root: RootsLike) -> list[Offered]:
-    from toolindex import ToolFilter
-
     from pytools_hybrid.serve.browse import ToolBrowser
     from pytools_hybrid.serve.mcp._browse import list_categories, list_tools
 
-    policy = ToolFilter(include=settings.include, exclude=settings.exclude)
-    browser = ToolBrowser(root, policy, outside_links=settings.outside_links)
+    browser = ToolBrowser(root, settings.policy, outside_links=settings.outside_links)
     return [list_categories(browser), list_tools(browser)]

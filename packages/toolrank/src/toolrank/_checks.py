@@ -1,4 +1,4 @@
-"""Checks of weights."""
+"""Checks of arguments that scores are computed with."""
 
 from __future__ import annotations
 

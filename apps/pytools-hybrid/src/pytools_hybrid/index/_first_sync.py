@@ -1,0 +1,134 @@
+"""How long callers wait for an index that is opened and filled for the first time."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.errors import IndexNotReadyError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pytools_hybrid.index._index import Index
+    from pytools_hybrid.index._scan import Filling
+
+# Clients wait for a minute at most.
+_OPENING_SECONDS = 45.0
+_FIRST_SYNC_SECONDS = 10.0
+_FIRST_TOOLS_SECONDS = 45.0
+_FIRST_EMBEDDING_SECONDS = 2.0
+_PROGRESS_SECONDS = 1.0
+
+
+class FirstSync:
+    """Lets callers wait, for a limited time, until an index can answer them.
+
+    Args:
+        index: The index, which may not be open yet.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._opened = asyncio.Event()
+        self._synced = asyncio.Event()
+        self._embedded = asyncio.Event()
+        self._made = self._started = self._looked = asyncio.get_running_loop().time()
+
+    async def ready(self, progress: Callable[[float, str], Awaitable[None]] | None = None) -> None:
+        """Wait until all files were looked at once and what is new embedded, or until it is time.
+
+        Without it, a search sent together with the first words to a server would be answered
+        from an index that is still empty. Neither a slow tree, nor a slow model, nor one that
+        fails is waited for: the time is counted from the start, and from the first look. Only
+        where there is no tool at all yet, the first ones are waited for longer.
+
+        Args:
+            progress: Told now and then, while there is something to wait for, how many seconds
+                the work has taken and what it is.
+        """
+        if not await self.looked(progress):
+            await self._some_tools(progress)
+        until = self._looked + _FIRST_EMBEDDING_SECONDS
+        await self._wait(self._embedded, until, progress, "embedding new tools")
+
+    async def opened(
+        self,
+        progress: Callable[[float, str], Awaitable[None]] | None = None,
+        *,
+        within: float = _OPENING_SECONDS,
+    ) -> bool:
+        """Wait until the index is open, or until it is time.
+
+        Args:
+            progress: As for `ready`.
+            within: How many seconds after the start it is time.
+
+        Returns:
+            Whether it is.
+        """
+        return await self._wait(self._opened, self._made + within, progress, "opening the index")
+
+    async def looked(
+        self,
+        progress: Callable[[float, str], Awaitable[None]] | None = None,
+        *,
+        within: float = _FIRST_SYNC_SECONDS,
+    ) -> bool:
+        """Wait until the index is open and all files were looked at once, or until it is time.
+
+        Args:
+            progress: As for `ready`.
+            within: How many seconds after the index was opened it is time.
+
+        Returns:
+            Whether they were.
+
+        Raises:
+            IndexNotReadyError: It takes too long to open the index.
+        """
+        if not await self.opened(progress):
+            raise IndexNotReadyError
+        until = self._started + within
+        return await self._wait(self._synced, until, progress, "scanning the files")
+
+    async def _some_tools(self, progress: Callable[[float, str], Awaitable[None]] | None) -> None:
+        """Wait until there is a tool to be found, whoever added it, or until it is time."""
+        until = self._started + _FIRST_TOOLS_SECONDS
+        loop = asyncio.get_running_loop()
+        while not (self._synced.is_set() or (await self._index.state()).coverage.tools):
+            if (now := loop.time()) >= until:
+                return
+            soon = min(until, now + _PROGRESS_SECONDS)
+            await self._wait(self._synced, soon, progress, "scanning the files")
+
+    async def _wait(
+        self,
+        event: asyncio.Event,
+        until: float,
+        progress: Callable[[float, str], Awaitable[None]] | None,
+        work: str,
+    ) -> bool:
+        loop = asyncio.get_running_loop()
+        while not event.is_set() and (now := loop.time()) < until:
+            if progress is not None:
+                far = f": {self._filling}" if self._filling else ""
+                await progress(round(now - self._made, 3), f"{work}{far}")
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(until, now + _PROGRESS_SECONDS)):
+                    await event.wait()
+        return event.is_set()
+
+    @property
+    def _filling(self) -> Filling | None:
+        return self._index.sync.filling if self._opened.is_set() else None
+
+    def _note_opened(self) -> None:
+        self._started = self._looked = asyncio.get_running_loop().time()
+        self._opened.set()
+
+    def _note_looked(self) -> None:
+        if not self._synced.is_set():
+            self._looked = asyncio.get_running_loop().time()
+            self._synced.set()
