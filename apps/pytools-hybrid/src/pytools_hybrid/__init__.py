@@ -6,21 +6,21 @@
         for hit in await tools.search("open an issue on github"):
             print(hit.score, hit.id, hit.summary, hit.path)
 
-- **Searching a tree**: `ToolSearch`, or `BlockingToolSearch` where nothing is async, gives a
-  `SearchResponse`, a sequence of `FoundTool`, each with a `MatchType`; `SearchMode`, `Scope` and
-  `ToolFilter` narrow it;
-  `RerankReport` is what reranking cost, `Placement` where a tool stands that was not shown.
-- **What it searches**: `RootsLike`, kept as `Roots`; the `Index` of them (`BlockingIndex` where
-  nothing is async), `IndexState` is what it holds; `Settings`, a `LimitedEmbedder` of your own and
-  `Follower` are for programs that run long.
-- **Knowing more**: `ToolDescription` at a `DetailLevel`, `CategoryCount`; `Recording` is what
-  became of an outcome that was told.
-- **Calling what was found**: `load_tool` gives a `ToolFunction`, `result_text` what a language
-  model is told of its result.
-- **Searching tools that a program holds**: `ToolCorpus` searches functions and gives each
-  `FoundFunction`, or ranks each `ToolDefinition`;
-  `pytools_hybrid.agents.adapters` has it for frameworks and providers.
-- **Errors**: `PytoolsError` is the root of all that are ours.
+- **Searching a tree**: `ToolSearch`, or `BlockingToolSearch` in code that is not async, returns a
+  `SearchResponse`: a sequence of `FoundTool`, each with a `MatchType`. `SearchMode`, `Scope` and
+  `ToolFilter` narrow the search. `RerankReport` says what reranking cost, `Placement` where a tool
+  ranks that was not shown.
+- **What is searched**: the trees (`RootsLike`, kept as `Roots`) and their `Index` (`BlockingIndex`
+  in code that is not async); `IndexState` says what it contains. `Settings`, your own
+  `LimitedEmbedder` and `Follower` are for long-running programs.
+- **Knowing more**: `ToolDescription` at a `DetailLevel`, `CategoryCount`; `Recording` says whether
+  a reported outcome was recorded.
+- **Calling what was found**: `load_tool` returns a `ToolFunction`, `result_text` turns its result
+  into text for a language model.
+- **Searching a program's own tools**: `ToolCorpus` searches functions (`FoundFunction`) or tool
+  definitions (`ToolDefinition`); `pytools_hybrid.agents.adapters` connects it to frameworks and
+  providers.
+- **Errors**: `PytoolsError` is the base of all errors of this package.
 
 The command `pytools-hybrid` and the MCP server (`pytools-hybrid serve`) are built on it.
 """
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     )
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 else:
-    # The command line must show its help without importing what it does not need for that.
+    # The command line must show its help without importing what the help does not need.
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

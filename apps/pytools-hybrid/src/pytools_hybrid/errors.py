@@ -38,14 +38,14 @@ _REMEDIES = {
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the first error of a group of errors, whatever groups are in it."""
+    """Return the first error of an exception group, however deeply groups are nested."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
 
 
 def refusal(error: OSError) -> str:
-    """Return why the system refused a file, and what to do about it."""
+    """Return why the operating system refused access to a file, and what to do about it."""
     reason = error.strerror or str(error)
     remedy = _REMEDIES.get(error.errno or 0)
     return f"{reason}; {remedy}" if remedy else reason
@@ -68,7 +68,7 @@ class SettingsError(PytoolsError):
 
 
 class RootUnreadableError(PytoolsError):
-    """The tree of tools is there and cannot be listed; the index is left as it is.
+    """The tree of tools exists but cannot be listed; the index is left as it is.
 
     Attributes:
         root: The tree.
@@ -112,7 +112,7 @@ class UnknownToolError(PytoolsError):
     Attributes:
         name: The name that was requested.
         candidates: Ids of the tools that are nearest to it, nearest first.
-        is_early: Whether not all files have been looked at yet, so that it may be there soon.
+        is_early: Whether some files have not been scanned yet, so that the tool may still turn up.
     """
 
     def __init__(self, name: str, candidates: tuple[str, ...], *, is_early: bool = False) -> None:
@@ -158,11 +158,11 @@ class ToolLoadError(PytoolsError):
 
 
 class ToolRefusedError(PytoolsError):
-    """A tool was not called: it is not called here, or the arguments do not fit.
+    """A tool was not called: calling it is not allowed here, or the arguments are invalid.
 
     Attributes:
         tool_id: The tool.
-        reason: Why, with what would work.
+        reason: Why, and what would work instead.
     """
 
     def __init__(self, tool_id: str, reason: str) -> None:
@@ -189,11 +189,11 @@ class ToolArgumentsError(PytoolsError):
 
 
 def _plain(name: str) -> str:
-    """Return the name of a folder, which is untrusted, on one line."""
+    """Return the name of a folder, which is not to be trusted, on one line."""
     line = "".join(char if char.isprintable() else " " for char in name)
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 
 
 def _shown(name: str) -> str:
-    """Quote a caller's text, on one line and at most as long as a name."""
+    """Quote a caller's text on one line, cut to the length of a name."""
     return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")

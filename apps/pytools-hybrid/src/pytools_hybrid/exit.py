@@ -12,8 +12,8 @@ __all__ = ["exit_now"]
 def exit_now(status: int) -> NoReturn:
     """End the process without waiting for its threads.
 
-    A thread may be reading from stdin, or be inside a long scan, and an ordinary exit would wait
-    for it. The index is consistent at every moment.
+    A thread may be reading from stdin or be in the middle of a long scan, and an ordinary exit
+    would wait for it. The index is consistent at any moment.
     """
     sys.stderr.flush()
     os._exit(status)

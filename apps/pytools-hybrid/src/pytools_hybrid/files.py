@@ -1,4 +1,4 @@
-"""The user's own folder, and changing files so that a crash leaves the old content or the new."""
+"""The user's configuration folder, and replacing files so that a crash leaves either content."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
 
     Args:
         path: The file, which need not exist.
-        content: What it has then.
-        mode: The permissions of a new file, where they are not what the user's mask says. A file
-            that exists keeps its own.
+        content: The new content.
+        mode: The permissions of a new file; None for those that the umask allows. An existing file
+            keeps its own.
 
     Raises:
         OSError: It cannot be written.
@@ -47,9 +47,9 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
 
 
 def discard_unfinished(path: Path) -> None:
-    """Remove what `replace_file` has left beside a file in a process that was killed.
+    """Remove what `replace_file` left beside a file when its process was killed.
 
-    A process that is replacing the file meanwhile gets an `OSError`.
+    A process that is replacing the file at that moment gets an `OSError`.
     """
     path = Path(os.path.realpath(path))
     unfinished = re.compile(rf"\.{re.escape(path.name)}-[a-z0-9_]{{8}}\.tmp")
@@ -59,7 +59,7 @@ def discard_unfinished(path: Path) -> None:
 
 
 def newline_of(text: str) -> str:
-    """Return how the lines of a text end, for lines that are added to it."""
+    """Return the line ending of a text, for lines that are added to it."""
     return "\r\n" if "\r\n" in text else "\n"
 
 

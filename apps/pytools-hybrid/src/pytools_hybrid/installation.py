@@ -31,11 +31,11 @@ _PLAIN = re.compile(r"[\w@%+=:,./\\-]+")
 
 
 def install_command(*wanted: str, again: bool = False, upgrade: bool = False) -> str:
-    """Return the command that installs something beside this copy of pytools-hybrid.
+    """Return the command that installs something into the environment of this copy.
 
     Args:
         wanted: Requirements, such as `pytools-hybrid[openai]` or `apsw`.
-        again: Whether what is there is to be replaced.
+        again: Whether an installed version is to be replaced.
         upgrade: Whether newer versions are wanted.
     """
     return Installation.current().command(*wanted, again=again, upgrade=upgrade)
@@ -48,7 +48,7 @@ class Installation:
     Attributes:
         python: Its interpreter.
         source: What it was installed from: the name on an index, or the path of a project or wheel.
-        is_editable: Whether changes of the project's files count at once.
+        is_editable: Whether changes to the project's files take effect at once.
         by_uv: Whether uv installed it; else the environment has pip.
         receipt: The requirements of a tool that uv installed; None elsewhere.
     """
@@ -95,7 +95,7 @@ class Installation:
     def command(self, *wanted: str, again: bool = False, upgrade: bool = False) -> str:
         """Return the command that installs requirements here; see `install_command`."""
         if upgrade and self._is_clone:
-            # Its version is the one of its files.
+            # A clone's version is that of its files.
             updated = _line(["git", "-C", self.source, "pull"])
             return f"{updated} && {self.command(*wanted, again=True)}"
         if self.receipt is not None:
@@ -127,7 +127,7 @@ class Installation:
         ]
 
     def _as_tool(self, wanted: Sequence[str], *, again: bool) -> str:
-        # uv replaces a tool's environment, so what it was made of is named again.
+        # uv replaces a tool's environment, so everything that was in it is named again.
         made_of = self.receipt or ()
         extras = {
             extra: None

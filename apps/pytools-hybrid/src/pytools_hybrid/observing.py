@@ -1,6 +1,7 @@
-"""What is counted and timed of searches, calls and other work, whoever asks for it.
+"""What is counted and timed: searches, calls and other work, whoever asks for it.
 
-Each is noted once, where it is done. Numbers are those of the whole process, as monitoring expects.
+Each event is counted once, where it happens. Numbers are those of the whole process, as monitoring
+expects.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 _QUICK_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""The buckets of what people wait for."""
+"""The buckets for work that people wait for."""
 
 _SLOW_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 _lock = Lock()
@@ -42,13 +43,13 @@ _transport: ContextVar[str] = ContextVar("transport", default="python")
 
 
 def transport() -> str:
-    """Return the interface by which the current work was asked for: mcp, http or python."""
+    """Return the interface through which the current work was requested: mcp, http or python."""
     return _transport.get()
 
 
 @contextmanager
 def via(name: str) -> Generator[None]:
-    """Note the interface by which the work inside the block was asked for."""
+    """Set the interface through which the work inside the block was requested."""
     token = _transport.set(name)
     try:
         yield
@@ -101,7 +102,7 @@ class Durations:
         self._sums: dict[tuple[str, ...], float] = {}
 
     def add(self, seconds: float, *labels: str) -> None:
-        """Note how long an event took."""
+        """Record how long an event took."""
         with _lock:
             row = self._rows.get(labels)
             if row is None:
@@ -123,13 +124,13 @@ class Durations:
 
 
 class Work:
-    """A kind of work: how often it came to what, and how long it took.
+    """A kind of work: how often it had which outcome, and how long it took.
 
     Args:
-        name: What the names of its two metrics begin with.
+        name: The beginning of the names of its two metrics.
         plural: As in "Searches".
         labels: The names of the labels besides the outcome.
-        outcomes: What can come of it.
+        outcomes: The possible outcomes.
         bounds: The upper bounds of the buckets, in seconds.
     """
 
@@ -156,9 +157,9 @@ class Observed:
         labels: The values of the labels besides the outcome.
 
     Attributes:
-        labels: These; they may become known only in the block.
-        outcome: What came of it. Without one, a block that ends is not counted, and one that
-            raises is counted as cancelled or failed.
+        labels: The same; some may become known only in the block.
+        outcome: How it ended. Without one, a block that ends is not counted, and one that raises is
+            counted as cancelled or failed.
     """
 
     __slots__ = ("_started", "_work", "labels", "outcome")
@@ -223,7 +224,7 @@ HTTP_SECONDS = Durations(
 )
 _WORK = (SEARCHES, CALLS, MODEL_REQUESTS, SYNCS)
 COUNTS = (*(work.count for work in _WORK), LOST_CHANNELS, HTTP_REQUESTS)
-"""All that is counted."""
+"""All counters."""
 
 DURATIONS = (*(work.durations for work in _WORK), HTTP_SECONDS)
-"""All that is timed."""
+"""All timers."""

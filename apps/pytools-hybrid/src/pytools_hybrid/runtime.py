@@ -1,6 +1,6 @@
-"""The runtime under its old name, for modules that were imported when the application had it.
+"""The runtime under its old name, for modules generated when it was part of the application.
 
-`pytools-hybrid import` writes `toolimport.runtime` in its place when it runs next.
+The next run of `pytools-hybrid import` replaces it with `toolimport.runtime`.
 """
 
 from toolimport.runtime import ToolCallError, ToolRunner, close

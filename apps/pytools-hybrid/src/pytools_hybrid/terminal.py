@@ -1,4 +1,4 @@
-"""What the command line shows: results on stdout, everything else on stderr."""
+"""The output of the command line: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fail(error: Exception, *, status: int) -> NoReturn:
 
 
 def is_terminal() -> bool:
-    """Return whether results go to a person's screen: else they are plain text."""
+    """Return whether results go to a person's screen; otherwise they are plain text."""
     return sys.stdout.isatty()
 
 
@@ -57,10 +57,10 @@ def print_json(value: object) -> None:
 
 
 def print_rich(parts: Iterable[RenderableType]) -> None:
-    """Print a result with tables and colours; only for a terminal, for it costs an import."""
+    """Print a result with tables and colours; only on a terminal, because it costs an import."""
     from rich.console import Console
 
-    # Emoji names and addresses in texts of strangers are nothing but text.
+    # Emoji names and addresses in other people's texts stay plain text.
     console = Console(highlight=False, markup=False, emoji=False)
     for part in parts:
         console.print(part)
@@ -105,7 +105,7 @@ def print_issues(report: SyncReport, roots: Roots) -> None:
 
 
 class Progress:
-    """A bar on a terminal's stderr for each stage of long work; silent elsewhere."""
+    """Shows a bar on stderr for each stage of long work, if that is a terminal."""
 
     def __init__(self) -> None:
         self._stage = ""
@@ -124,11 +124,11 @@ class Progress:
             self._bar = None
 
     def __call__(self, stage: str, done: int, total: int | None = None) -> None:
-        """Note what is being done, how many are done, and of how many if that is known."""
+        """Show what is being done, how much of it is done, and the total if that is known."""
         if stage != self._stage:
             self._end_stage()
             self._stage, self._begun = stage, time.monotonic()
-        # Most work is done before a bar could be read, and it costs an import.
+        # Most work ends before a bar could be read, and a bar costs an import.
         if not sys.stderr.isatty() or time.monotonic() < self._begun + _QUIET_SECONDS:
             return
         if self._bar is None:
@@ -155,7 +155,7 @@ def _bar() -> progress.Progress:
 
 
 def printable(text: str) -> str:
-    """Keep text of untrusted files from driving the terminal or failing to encode."""
+    """Keep text from untrusted files from controlling the terminal or failing to encode."""
     visible = "".join(char if char.isprintable() else " " for char in text)
     encoding = sys.stdout.encoding or "utf-8"
     return visible.encode(encoding, "backslashreplace").decode(encoding)

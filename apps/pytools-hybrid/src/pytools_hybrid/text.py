@@ -1,4 +1,4 @@
-"""Text that strangers wrote, made fit to be shown: on one line, as JSON, without what is hidden."""
+"""Untrusted text, made safe to show: on one line, as JSON, without hidden characters."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["first_sentences", "json_text", "one_line", "readable"]
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[。！？])|\n\s*\n")
 _WORD_END = re.compile(r"\s+")
-# Control characters but for the tab and the line's end, what turns the direction of writing, and
-# what no reader sees and a model may obey: Unicode's tags, spaces of no width, selectors of
-# variants but for that of emoji. Joiners stay: scripts and emoji need them.
+# Control characters except tab and newline, characters that change the direction of writing, and
+# those that no reader sees but a model may obey: Unicode tags, zero-width spaces, variation
+# selectors except that for emoji. Joiners stay: scripts and emoji need them.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0e\ufeff"
     "\U000e0000-\U000e01ef]"
@@ -20,14 +20,14 @@ _HIDDEN = re.compile(
 
 
 def readable(text: str) -> str:
-    """Return what a stranger wrote without what could drive a terminal or hide from its reader."""
+    """Return untrusted text without what could control a terminal or hide from its reader."""
     return _HIDDEN.sub(" ", text.replace("\r\n", "\n"))
 
 
 def first_sentences(text: str, length: int) -> str:
-    """Return the sentences that a text begins with, of at most a length.
+    """Return the first sentences of a text, up to a length.
 
-    Where none ends in the second half of that length, the last word that fits is the end.
+    If none ends in the second half of that length, the text is cut after the last word that fits.
     """
     begin = text[: length + 1]
     for end in (_SENTENCE_END, _WORD_END):
@@ -38,7 +38,7 @@ def first_sentences(text: str, length: int) -> str:
 
 
 def one_line(text: str, length: int) -> str:
-    """Make any text one printable line of at most a length."""
+    """Turn any text into one printable line, up to a length."""
     line = "".join(it if it.isprintable() else " " for it in " ".join(text.split()))
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
 
@@ -46,15 +46,15 @@ def one_line(text: str, length: int) -> str:
 def json_text(value: object, *, allow_nan: bool = True) -> str:
     """Write a value as compact JSON, whatever its texts contain.
 
-    Characters that cannot be seen, that move a cursor or that turn the direction of writing are
-    escaped: this text may end up on a terminal.
+    Characters that are invisible, move the cursor or change the direction of writing are escaped:
+    this text may end up on a terminal.
 
     Args:
-        value: Any value of JSON.
-        allow_nan: Whether numbers may be written that are none in JSON.
+        value: Any JSON value.
+        allow_nan: Whether to write numbers that JSON does not have.
 
     Raises:
-        ValueError: A number is none in JSON, and that is not allowed.
+        ValueError: JSON does not have a number, and that is not allowed.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"))
     return _NOT_ASCII.sub(lambda found: _escaped(found[0]), text)

@@ -1,4 +1,4 @@
-"""Settings: flags over environment over file over defaults; and the roots that they name."""
+"""Settings (flags over environment over file over defaults) and the roots that they name."""
 
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, renamed
 from pytools_hybrid.settings._file import find_settings_file, read_settings_file

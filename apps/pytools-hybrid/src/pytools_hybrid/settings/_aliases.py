@@ -1,4 +1,4 @@
-"""Other names by which settings and arguments are known: the only place that has them."""
+"""Aliases of settings and arguments: the only place that has them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "model": ("embedding_model",),
     "alpha": ("bm25_weight", "vec_weight"),
 }
-"""What each alias stands for; `alpha` is the share of meaning, and words have the rest."""
+"""What each alias stands for; `alpha` is the share of meaning, the rest is that of words."""
 
 
 class AliasError(ValueError):
-    """A setting and its alias have different values, or an alias has one that makes no sense.
+    """A setting and its alias have different values, or an alias has an invalid one.
 
     Attributes:
         alias: The alias.
@@ -31,7 +31,7 @@ class AliasError(ValueError):
 
 
 def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of one source (flags, the environment or a file) by their own names.
+    """Return the settings of one source (flags, the environment or a file) by their real names.
 
     Raises:
         AliasError: A setting is given under two names, with different values.
@@ -49,7 +49,7 @@ def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renamed(given: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """Return the arguments of a call by the names that its fields have.
+    """Return the arguments of a call by their real names.
 
     Raises:
         AliasError: An argument is given under two names, with different values.

@@ -1,4 +1,4 @@
-"""What can be set: each setting with its default, its limits, and what it is for."""
+"""Every setting, with its default, its limits and its purpose."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 __all__ = ["PREFIX", "SettingFields"]
 
 PREFIX = "PYTOOLS_"
-"""What the environment variables of settings begin with."""
+"""The prefix of environment variables."""
 
 _COLONS = 2
 _MOST_WEIGHT = 1000
-# NoDecode: not as JSON, but as names with commas between them.
+# NoDecode: not JSON, but names separated by commas.
 _Names = Annotated[tuple[str, ...], NoDecode]
-# And as paths, with what PATH has between them.
+# Here, paths separated as in PATH.
 _Paths = Annotated[tuple[Path, ...], NoDecode]
-# And as `name=5,description=1`.
+# Here, `name=5,description=1`.
 _Weights = Annotated[dict[str, float], NoDecode]
 _FIELDS = ("name", "description", "parameters", "category", "tags")
 
 
 class _Environment(EnvSettingsSource):
-    """The variables of settings, also under the aliases' names."""
+    """Reads settings from environment variables, aliases included."""
 
     def __call__(self) -> dict[str, Any]:
         names = {alias: f"{PREFIX}{alias}".lower() for alias in ALIASES}
@@ -57,7 +57,7 @@ class _Environment(EnvSettingsSource):
 
 
 class _Given(InitSettingsSource):
-    """The arguments of a program, also under the aliases' names."""
+    """Reads settings from a program's arguments, aliases included."""
 
     def __call__(self) -> dict[str, Any]:
         try:
@@ -67,7 +67,7 @@ class _Given(InitSettingsSource):
 
 
 class SettingFields(BaseSettings):
-    """The settings by name, as the environment has them."""
+    """The fields of `Settings`."""
 
     model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -294,7 +294,8 @@ class SettingFields(BaseSettings):
         for pattern in value:
             if not pattern:
                 raise ValueError("a pattern is empty; is a shell variable not set?")
-            # What matches nothing hides nothing: better not to start than to show too much.
+            # A pattern that matches nothing hides nothing: better not to start than to show too
+            # much.
             if pattern.count(":") != _COLONS and not set(pattern) & {"*", "?"}:
                 raise ValueError(
                     f"{pattern!r} matches no tool: ids are source:category:name, so write "
@@ -350,7 +351,7 @@ class SettingFields(BaseSettings):
             if not isinstance(value, list | tuple):
                 raise ValueError("it is not a path; give a folder, or a list of folders")
             return value
-        # A folder may well have the separator in its name.
+        # A folder may have the separator in its name.
         if os.path.isdir(os.path.expanduser(value)):  # noqa: PTH111, PTH112 - any string may come
             return (value,)
         paths = tuple(part for part in value.split(os.pathsep) if part)
@@ -374,7 +375,7 @@ class SettingFields(BaseSettings):
         if value is not None and not _is_utf8(str(value)):
             raise ValueError("SQLite can only open UTF-8 paths")
         if value is not None and value.parts[:1] in {("postgres:",), ("postgresql:",)}:
-            # A folder would else be made of it, named after the password.
+            # Otherwise it would become a folder, with the password in its name.
             raise ValueError("an index cannot be on a PostgreSQL server yet; give a path")
         return value
 

@@ -1,4 +1,4 @@
-"""The file that settings may be written into: `pytools.toml`, or a table of `pyproject.toml`."""
+"""The settings file: `pytools.toml`, or a table of `pyproject.toml`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _PROJECT_FILE = "pyproject.toml"
 _TABLE = "pytools"
 _MOST_BYTES = 4 << 20
 _COMPARED = 100
-# What they name lies beside the file, wherever the command is started.
+# Relative to the file, wherever the command is started.
 _PATHS = frozenset({"root", "db_path"})
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """What a file says.
+    """The content of a settings file.
 
     Attributes:
         path: The file.
@@ -42,11 +42,11 @@ class SettingsFile:
 
 
 def find_settings_file(folder: Path) -> Path | None:
-    """Return the settings file that counts in a folder: the nearest, of it or a folder above it.
+    """Return the settings file for a folder: the nearest one, there or in a folder above.
 
     In each folder `pytools.toml` comes first, then a `pyproject.toml` with a table
-    `[tool.pytools]`. A `pyproject.toml` that cannot be read is passed over, and so is what belongs
-    to another user: anybody may write into a folder such as `/tmp`.
+    `[tool.pytools]`. A `pyproject.toml` that cannot be read is skipped, and so is a file that
+    belongs to another user: anybody can write to a folder such as `/tmp`.
     """
     for place in (folder, *folder.parents):
         if _is_own_file(file := place / _FILE):
@@ -72,11 +72,11 @@ def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:
     """Read a settings file.
 
     Args:
-        path: A TOML file; of one called `pyproject.toml`, the table `[tool.pytools]` counts.
-        known: The names that settings have. Hyphens in the file stand for underscores.
+        path: A TOML file; in a `pyproject.toml`, only the table `[tool.pytools]` counts.
+        known: The names of all settings. The file may have hyphens for underscores.
 
     Raises:
-        SettingsError: It cannot be read, is no TOML, or has a setting that there is not.
+        SettingsError: It cannot be read, is not valid TOML, or has an unknown setting.
     """
     content: JsonValue = _content(path)
     if path.name == _PROJECT_FILE:
@@ -98,7 +98,7 @@ def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:
         raise SettingsError(f"{path}: {error.alias}", str(error)) from None
     values |= {name: _below(base, values[name]) for name in _PATHS & values.keys()}
     if isinstance(root := values.get("root"), str):
-        # What separates folders in a variable is a part of the name here.
+        # The separator of folders in a variable is part of the name here.
         values["root"] = [root]
     return SettingsFile(path, values)
 
@@ -107,7 +107,7 @@ def _content(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        # A pipe or a device would be read for ever.
+        # Reading a pipe or a device might never end.
         if not path.is_file():
             raise SettingsError(str(path), "cannot be read: it is not a regular file")
         with path.open("rb") as file:
@@ -119,7 +119,7 @@ def _content(path: Path) -> dict[str, Any]:
     if path.name == _PROJECT_FILE and _TABLE.encode() not in text:
         return {}
     try:
-        # Some editors begin a file with a mark.
+        # Some editors write a byte-order mark.
         return tomllib.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise SettingsError(str(path), f"is not valid TOML: {error}") from error

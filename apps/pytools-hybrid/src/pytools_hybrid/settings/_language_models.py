@@ -1,4 +1,4 @@
-"""Names of language models, checked without importing what asks them."""
+"""Names of language models, checked without importing the libraries that call them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from toolembed.providers import PROVIDERS, TEST_MODEL, check_provider
 
 
 def check_model_name(name: str) -> str:
-    """Return the name of a language model back if there is a provider of it.
+    """Return the name of a language model if its provider is known.
 
-    Whether the provider has the model, and a key for it, only the first use can tell.
+    Only the first use can tell whether the provider has the model, and whether there is a key.
 
     Raises:
-        ValueError: It names no provider, or one that pydantic-ai does not know.
+        ValueError: It names no provider, or an unknown one.
     """
     provider, _, model = name.partition(":")
     if name != TEST_MODEL and not (provider and model):

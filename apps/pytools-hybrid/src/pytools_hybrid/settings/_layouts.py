@@ -17,12 +17,12 @@ def parsed_layouts(names: Iterable[str]) -> tuple[Layout, ...]:
     """Return layouts by their names, or by `source=pattern`.
 
     Raises:
-        ValueError: There is no layout of a name, a pattern is wrong, or two have one source.
+        ValueError: A name or pattern is invalid, or two layouts have the same source.
     """
     layouts = [_parsed(name) for name in names]
     sources = [layout.source for layout in layouts]
     if twice := [source for source in sources if sources.count(source) > 1]:
-        raise ValueError(f"{twice[0]!r} is there twice: each source of ids needs one layout")
+        raise ValueError(f"{twice[0]!r} is there twice: each source needs a single layout")
     return tuple(layouts)
 
 

@@ -1,4 +1,4 @@
-"""What may have been meant by a folder that has no tools, or does not exist."""
+"""Suggestions for a root that has no tools, or does not exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings._roots import Roots
 
 _LEVELS_UP = 3
-# So that naming a home folder, say, takes a moment, not a minute.
+# So that naming a home folder, for example, takes a moment rather than a minute.
 _MOST_FOLDERS = 200
 
 
@@ -30,7 +30,7 @@ def is_folder(root: Path) -> bool:
     """Return whether a root exists.
 
     Raises:
-        SettingsError: It is a file, or the system does not let us see what it is.
+        SettingsError: It is a file, or the system does not say what it is.
     """
     try:
         mode = root.stat().st_mode
@@ -48,7 +48,7 @@ def check_roots(roots: Iterable[Path], name: str) -> None:
 
     Args:
         roots: The roots.
-        name: What named them: a flag, a variable, a file or an argument.
+        name: Where they were named: a flag, a variable, a file or an argument.
 
     Raises:
         SettingsError: One does not exist, or is not a folder.
@@ -59,14 +59,14 @@ def check_roots(roots: Iterable[Path], name: str) -> None:
 
 
 def missing(root: Path) -> str:
-    """Return a sentence that says that a root does not exist, and which one may be meant."""
+    """Return a message that a root does not exist, with the one that may be meant."""
     meant = meant_folder(root)
     hint = f"did you mean {meant}?" if meant else "give the folder that contains the tools"
     return f"{root} does not exist; {hint}"
 
 
 def no_tools(roots: Roots) -> str:
-    """Return a sentence that says what was looked for, and which root or layout has tools."""
+    """Return a message that says what was looked for, and which root or layout has tools."""
     if absent := [root for root in roots if not os.path.exists(root)]:  # noqa: PTH110 - no errors
         return missing(absent[0])
     looked = f"no tools in {roots}: looked for {shown_layouts(roots.layouts)}"
@@ -80,14 +80,14 @@ def no_tools(roots: Roots) -> str:
 
 
 def without_tools(roots: Roots) -> str | None:
-    """Return that sentence where a look at the names of files finds no tools; else None."""
+    """Return that message if no file has the name of a tool; otherwise None."""
     if any(_has_folders(root, roots.layouts) or _has_tools(root, roots.layouts) for root in roots):
         return None
     return no_tools(roots)
 
 
 def _has_folders(root: Path, layouts: tuple[Layout, ...]) -> bool:
-    """Return whether a root has the folders that tools are in, however many those have."""
+    """Return whether a root has the folders that tools belong in."""
     tops = (layout.parts[0] for layout in layouts)
     return any(top.pattern is None and os.path.exists(root / top.text) for top in tops)  # noqa: PTH110 - no errors
 
@@ -106,7 +106,7 @@ def meant_folder(folder: Path) -> Path | None:
 
 def nearby_root(root: Path, layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS) -> Path | None:
     """Return a folder with tools, a few levels above a root or two below it."""
-    # Most folders above and below have modules; only fixed names say that they are tools.
+    # Most folders nearby have modules; only folders with fixed names are sure to have tools.
     named = tuple(layout for layout in layouts if layout.parts[0].pattern is None)
     full = root.absolute()
     above = islice(full.parents, _LEVELS_UP)
@@ -117,7 +117,7 @@ def nearby_root(root: Path, layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS) -> Pa
 
 
 def fitting_layouts(root: Path) -> str:
-    """Return the names of the layouts by which a root has tools, with commas between them."""
+    """Return the layouts in which a root has tools, by name and separated by commas."""
     return ",".join(name for name, layout in LAYOUTS.items() if _holds_tools(root, layout))
 
 

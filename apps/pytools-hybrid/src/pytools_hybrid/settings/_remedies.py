@@ -1,4 +1,4 @@
-"""What errors about models tell people to do, in our commands and settings."""
+"""The remedies that errors about models suggest, as our own commands and settings."""
 
 from toolembed.providers import Remedies
 

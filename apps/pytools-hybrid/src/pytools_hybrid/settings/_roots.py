@@ -1,4 +1,4 @@
-"""The trees of tools: the defaults, and where a path of the index lies in them."""
+"""The trees of tools: the defaults, and how paths in the index map to them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from toolscan import DEFAULT_LAYOUTS, RECORD_VERSION, Layout
 from pytools_hybrid.errors import SettingsError
 
 DEFAULT_ROOT = Path("tools")
-"""The root where none is set: `import` writes there."""
+"""The root if none is set, to which `import` writes."""
 
 FREEACT_ROOT = Path(".freeact/generated")
-"""The root that freeact writes, used where `DEFAULT_ROOT` has no tools and none is set."""
+"""The root that freeact writes to, used if none is set and `DEFAULT_ROOT` has no tools."""
 
 _EXAMPLES_ROOT = Path("examples/tools")
 
@@ -27,14 +27,14 @@ RootsLike = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 class Roots:
     """The trees that one index holds, in order of precedence.
 
-    A tool that several of them have is taken from the first. An index knows a tool by its path
-    below its tree; where there are several trees, their number and a slash come before it, as in
+    A tool that several trees have is taken from the first. The index identifies a tool's file by
+    its path relative to its tree, which several trees prefix with their number, as in
     `0/mcptools/github/create_issue.py`.
 
     Attributes:
-        paths: The trees, as they were named. None is there twice; none need exist. One may lie
-            inside another, for where tools lie is looked up from each anew.
-        layouts: Where tools lie in each of them.
+        paths: The trees, as they were named, each of them once. They need not exist, and one may be
+            inside another, because each is scanned separately.
+        layouts: Where the tools are in each tree.
     """
 
     paths: tuple[Path, ...]
@@ -42,14 +42,14 @@ class Roots:
 
     @classmethod
     def of(cls, roots: RootsLike, layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS) -> Roots:
-        """Take one tree or several; one that is named twice counts where it is named first.
+        """Accept one tree or several; duplicates count at their first place.
 
         Args:
             roots: The trees; `Roots` are returned as they are.
-            layouts: Where tools lie in each of them.
+            layouts: Where the tools are in each tree.
 
         Raises:
-            SettingsError: There is none.
+            SettingsError: There are no trees.
         """
         if isinstance(roots, Roots):
             return roots
@@ -76,34 +76,34 @@ class Roots:
 
     @property
     def full_names(self) -> str:
-        """What the index is of: the full paths, links resolved, as `PYTOOLS_DIR` names several."""
+        """What the index is of: full paths with links resolved, separated as in `PYTOOLS_DIR`."""
         return os.pathsep.join(os.path.realpath(path) for path in self.paths)
 
     @property
     def reader_version(self) -> str:
-        """What makes records from the files of these trees; another reads them all again."""
+        """The version of the code that reads the files; a different one reads all files again."""
         return f"{RECORD_VERSION}{self.other_layouts}"
 
     @property
     def other_layouts(self) -> str:
-        """The layouts as text; "" for the default ones."""
+        """The layouts as text; empty for the default ones."""
         if self.layouts == DEFAULT_LAYOUTS:
             return ""
         return "".join(f" {it.source}={it.pattern}" for it in sorted(self.layouts, key=_source))
 
     def stored(self, number: int, relative: str) -> str:
-        """Return the path that the index has for a path below one of the trees."""
+        """Return the path in the index for a path relative to one of the trees."""
         return relative if len(self.paths) == 1 else f"{number}/{relative}"
 
     def stored_everywhere(self, relative: Iterable[str]) -> list[str]:
-        """Return the paths that the index has for some paths, below whichever tree they are."""
+        """Return the paths in the index for some paths, each of them in every tree."""
         paths = list(relative)
         return [self.stored(number, path) for number in range(len(self.paths)) for path in paths]
 
     def locate(self, stored_path: str) -> tuple[Path, str]:
-        """Return the tree that a path of the index lies in, and the path below that tree.
+        """Return the tree of a path in the index, and the path relative to that tree.
 
-        A path that an index of other trees has left lies in the first.
+        A path left over from an index of other trees counts as one of the first tree.
         """
         if len(self) > 1:
             number, _, relative = stored_path.partition("/")
@@ -112,18 +112,18 @@ class Roots:
         return self.paths[0], stored_path
 
     def shown(self, stored_path: str) -> str:
-        r"""Return a path of the index as text: posix, below its tree as that was named.
+        r"""Return a path in the index as posix text, below its tree as that was named.
 
-        Bytes of a folder's name that are not UTF-8 appear as `\xNN`.
+        Bytes that are not UTF-8 appear as `\xNN`.
         """
         root, relative = self.locate(stored_path)
-        # Not joined by pathlib, which parses both, for every result of every search.
+        # Not joined with pathlib, which would parse both for every result of every search.
         above = root.as_posix().rstrip("/")
         path = relative if above == "." else f"{above}/{relative}"
         return os.fsencode(path).decode("utf-8", "backslashreplace")
 
     def brief(self, stored_path: str) -> str:
-        """Return a path of the index as text: below its tree, named where there are several."""
+        """Return a path in the index as text, with its tree only if there are several."""
         return stored_path if len(self.paths) == 1 else self.shown(stored_path)
 
 
@@ -132,13 +132,13 @@ def _source(layout: Layout) -> str:
 
 
 def default_roots(layouts: tuple[Layout, ...]) -> tuple[Roots, str]:
-    """Return the roots to use when none is set, and a note that says which they are.
+    """Return the root to use if none is set, and a note that says which it is.
 
-    Many a project has a folder `tools` that holds something else: where it has none of the folders
-    that tools are in, freeact's comes first.
+    Many projects have a folder `tools` for something else: if it has none of the folders that tools
+    belong in, freeact's root comes first.
 
     Args:
-        layouts: Where tools are in a root.
+        layouts: Where the tools are in a root.
 
     Raises:
         SettingsError: No default exists.

@@ -1,4 +1,4 @@
-"""Settings: flags over environment variables over a file over defaults, read once."""
+"""Settings, read once: flags over environment variables over a file over defaults."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _FLAGS = {
     "PYTOOLS_RERANK_MODEL": "--rerank",
     "PYTOOLS_LOG_LEVEL": "--log-level",
 }
-# Nobody who guesses it shall be told that it is nothing.
+# A common guess, which counts as the root.
 _OTHER_ROOT = "PYTOOLS_ROOT"
-# Read by others than `Settings`: which file, and by the modules that `import` makes.
+# Not fields of `Settings`: the settings file, and what generated modules read.
 _OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
 EXPOSING = (
@@ -65,8 +65,8 @@ class Settings(SettingFields):
     """Everything that can be set, with its default.
 
     Each field is also an environment variable, `PYTOOLS_` and the name in capitals (the root is
-    `PYTOOLS_DIR`), and a key of a settings file. `Settings()` reads the environment,
-    `from_flags` the file as well.
+    `PYTOOLS_DIR`), and a key of the settings file. `Settings()` reads the environment only,
+    `from_flags` also the file.
     """
 
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
@@ -74,18 +74,18 @@ class Settings(SettingFields):
 
     @property
     def follows_files(self) -> bool:
-        """Whether the index is this process's to keep; else it is searched as others made it."""
+        """Whether this process keeps the index up to date; otherwise it only searches it."""
         return self.sync or self.watch
 
     @property
     def policy(self) -> ToolFilter:
-        """The tools that may be found, listed and described at all, by their ids."""
+        """The filter for tools that can be found, listed and described at all."""
         from toolindex import ToolFilter
 
         return ToolFilter(include=self.include, exclude=self.exclude)
 
     def resolved_root(self) -> tuple[Roots, str | None]:
-        """Return the roots to use, and a note for the user where they are a default.
+        """Return the roots to use, and a note for the user if they are a default.
 
         Raises:
             SettingsError: No root is set, and no default exists.
@@ -96,14 +96,14 @@ class Settings(SettingFields):
 
     @property
     def resolved_layouts(self) -> tuple[Layout, ...]:
-        """Where tools lie in each root."""
+        """Where the tools are in each root."""
         return parsed_layouts(self.layouts)
 
     def resolved_database(self, root: RootsLike) -> Path:
-        """Decide where the index of a root is kept, or of several roots in their order.
+        """Decide where the index of some roots is kept.
 
-        Without a setting it is in the user's cache folder, under the root's full path, so
-        that trees are not littered and may be read-only; freeact's root keeps freeact's place.
+        By default this is a file in the user's cache folder, named after the roots, so that trees
+        stay clean and may be read-only. The index of freeact's root is where freeact has it.
         """
         if self.db_path is not None:
             return self.db_path
@@ -116,7 +116,7 @@ class Settings(SettingFields):
 
         from platformdirs import user_cache_path
 
-        # Processes with other layouts would undo each other's work in one index.
+        # In one index, processes with different layouts would undo each other's work.
         identity = f"{roots.full_names}{roots.other_layouts}"
         key = sha256(os.fsencode(identity)).hexdigest()[:12]
         name = Path(os.path.realpath(first)).name.encode("ascii", "replace").decode()
@@ -124,17 +124,17 @@ class Settings(SettingFields):
         return user_cache_path("pytools-hybrid") / f"{name.replace('?', '_')}{more}-{key}.db"
 
     def resolved_tuning(self, root: RootsLike) -> Path | None:
-        """Return the file of what was learned from requests, there or not; None for none."""
+        """Return the path of the tuning file, which need not exist; None to search without."""
         if self.tuning is None:
             return tuned_path(self.resolved_database(root))
         return None if str(self.tuning) == "none" else self.tuning
 
     @classmethod
     def unknown_variables(cls) -> dict[str, str]:
-        """Return the variables of the environment that look like settings and are none.
+        """Return the environment variables that look like settings but are not.
 
         Returns:
-            The nearest setting by variable, or an empty string where none is near.
+            The most similar setting for each variable, or an empty string.
         """
         known = {*map(variable, (*cls.model_fields, *ALIASES)), *_OTHER_VARIABLES}
         given = (name for name in os.environ if name.upper().startswith(PREFIX))
@@ -145,7 +145,7 @@ class Settings(SettingFields):
         )
         if not unknown:
             return {}
-        # Not at every start.
+        # Rarely needed.
         from difflib import get_close_matches
 
         return {
@@ -157,14 +157,14 @@ class Settings(SettingFields):
         """Build settings: the flags, then the environment, then a file, then the defaults.
 
         Args:
-            flags: Settings by name; what is None or empty was not given.
-            file: The settings file; None for what `PYTOOLS_CONFIG` names, or else the nearest
-                `pytools.toml`, or `pyproject.toml` with a table `[tool.pytools]`, of the current
-                folder and those above it.
+            flags: Settings by name; None and empty values count as not given.
+            file: The settings file; None for the one that `PYTOOLS_CONFIG` names, or else the
+                nearest `pytools.toml`, or `pyproject.toml` with a table `[tool.pytools]`, in the
+                current folder or one above it.
 
         Raises:
-            SettingsError: A value that cannot work, a file that cannot be read, or one that was
-                found and not named, and says to whom this machine is open.
+            SettingsError: A value is invalid, a file cannot be read, or a file that was found
+                rather than named would open this machine to others.
         """
         given = {name: value for name, value in flags.items() if value not in (None, [], ())}
         set_variables = {name.upper() for name, value in os.environ.items() if value}
@@ -211,27 +211,27 @@ class Settings(SettingFields):
 
     @property
     def deletes_usage(self) -> bool:
-        """Whether the usage record that there is has to go.
+        """Whether an existing usage record has to be deleted.
 
-        A file that was merely found, and may be a stranger's, can have nothing recorded, but
-        deletes nothing.
+        A settings file that was found rather than named may be a stranger's: it can switch
+        recording off, but deletes nothing.
         """
         by_found_file = self._is_found and self._origins.get("usage_log", "").endswith(".toml")
         return not self.usage_log and not by_found_file
 
     @property
     def origins(self) -> Mapping[str, str]:
-        """Where settings come from that are not the defaults: a flag, a variable or a file."""
+        """The sources of settings without their default value: a flag, a variable or a file."""
         return self._origins
 
 
 def tuned_path(database: Path) -> Path:
-    """Return the path of what was learned from requests, beside an index."""
+    """Return the path of the tuning file beside an index."""
     return database.with_name(f"{database.name}-tuned")
 
 
 def flag(name: str) -> str | None:
-    """Return the flag of a setting, where it has one."""
+    """Return the flag of a setting, or None."""
     return _FLAGS.get(variable(name))
 
 
@@ -251,14 +251,14 @@ def _named_file() -> Path | None:
 
 
 def _found_file() -> Path | None:
-    # Nobody can be in a folder that was removed and mean a file of it.
+    # In a folder that was removed there is nothing to find.
     with suppress(FileNotFoundError):
         return find_settings_file(Path.cwd())
     return None
 
 
 def _refuse_exposure(file: SettingsFile) -> None:
-    """Let no file that merely lies about open this machine to others: it may be a stranger's."""
+    """Keep a file that was found rather than named from opening this machine to others."""
     for name in EXPOSING:
         if name in file.values:
             raise SettingsError(
