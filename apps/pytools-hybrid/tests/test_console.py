@@ -5,7 +5,7 @@ import json
 import sys
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx2
 import pytest
@@ -137,6 +137,35 @@ async def test_the_catalogue_leads_from_categories_to_tools_and_says_what_was_le
     assert "tool_200" in last.text
 
 
+async def test_use_shows_what_was_asked_and_leads_back_to_each_search(browse):
+    async with browse() as browser:
+        before = Page(await browser.get("/console/use?days=30"))
+        for query in ("merge pdf", "merge pdf", "zzz", HOSTILE):
+            await browser.get(f"/?q={quote(query)}&threshold=0.3")
+        found = (await browser.get("/search?q=send+mail")).json()
+        search_id, tool = found["metadata"]["search_id"], found["results"][0]["id"]
+        outcome = {"tool_id": tool, "success": False, "search_id": search_id}
+        await browser.post("/api/v1/outcomes", json=outcome)
+        answer = await browser.get("/console/use")
+        use = Page(answer)
+    async with browse(exclude=(tool,), usage_log=False) as browser:
+        narrowed = Page(await browser.get("/console/use?days=90"))
+
+    links = [it["href"] for it in use.all("a") if it["href"].startswith("/?q=")]
+    assert "Nothing was recorded in the last 30 days" in before.text
+    assert links[:2] == ["/?q=merge+pdf", "/?" + urlencode({"q": HOSTILE})]
+    assert "/?q=zzz" in links[3:]
+    assert links[-1] == "/?q=send+mail"
+    assert "Found and failed" in use.text
+    assert f"{tool}10 %1" in use.text.replace("\n", "")
+    assert tool not in narrowed.text
+    assert "not recorded" in narrowed.text
+    assert len(use.all("figure")) == 3
+    assert all(it["class"] in {"whole", "hollow"} for it in use.all("rect"))
+    assert use.all("path")[-2]["d"].startswith("M85.71 ")
+    assert all("aria-label" in it or "aria-hidden" in it for it in use.all("svg"))
+
+
 MISTAKES = [
     ("/?q=a&limit=0", 422, "limit"),
     ("/?q=a&mode=none", 422, "mode"),
@@ -144,6 +173,7 @@ MISTAKES = [
     ("/?nothing=1", 422, "nothing"),
     ("/console/tools?category=gihtub", 404, "github"),
     ("/console/tools?page=0", 422, "page"),
+    ("/console/use?days=8", 422, "days"),
     ("/console/tools/creat_issue", 404, "mcptools:github:create_issue"),
 ]
 
@@ -176,6 +206,7 @@ async def test_what_tools_and_requests_say_is_text_and_nothing_else(browse, writ
         f"/console/tools?category={quote(HOSTILE)}",
         "/console/tools?category=pdf",
         "/console/tools",
+        "/console/use",
     ]
     async with browse(token="secret") as browser:
         pages = [Page(await browser.get(path)) for path in paths]

@@ -11,6 +11,7 @@ from pytools_hybrid.jobs.usage_report import (
     as_json,
     as_text,
     days_as_csv,
+    outcome_days,
     outcomes_table,
     searches_table,
     table_as_csv,
@@ -62,6 +63,35 @@ def test_queries_without_results_are_counted_the_most_frequent_first():
 
     assert report.queries_without_results == (("swim", 2), ("fly", 1), ("walk", 1))
     assert report.total.share_without_results == 0.8
+
+
+def test_queries_are_counted_and_those_whose_tools_all_failed_are_named():
+    searches = [search("a"), search("b"), search("c", query="read mail"), search("d", query="go")]
+    outcomes = [
+        outcome("a"),
+        outcome("c", success=False),
+        outcome("d", success=False),
+        outcome("d"),
+    ]
+
+    report = usage_report([*searches, search("e", query="fly", results=())], outcomes)
+
+    assert report.queries == (("send mail", 2), ("fly", 1), ("go", 1), ("read mail", 1))
+    assert report.queries_failed == (("read mail", 1),)
+
+
+def test_the_outcomes_of_a_tool_are_counted_by_day():
+    first, second = outcome_days(
+        [
+            outcome("a", at=MONDAY, latency_ms=5.0),
+            outcome("b", at=MONDAY, success=False),
+            outcome("c", latency_ms=7.0),
+        ]
+    ).items()
+
+    assert first[0] == date(2026, 3, 2)
+    assert (first[1].outcomes, first[1].successes, first[1].latency_p50_ms) == (2, 1, 5.0)
+    assert (second[1].outcomes, second[1].success_rate) == (1, 1.0)
 
 
 def test_a_search_is_accepted_where_a_tool_that_it_found_has_succeeded():
@@ -139,8 +169,15 @@ def test_for_people_it_is_a_page_of_text():
         "tool       outcomes  success  found     p50     p95",
         "mail:send         2     50 %      2  2.5 ms  2.5 ms",
         "",
+        "most asked",
+        "    2 × send mail",
+        "    1 × fly [31m to the moon",
+        "",
         "queries without results",
         "    1 × fly [31m to the moon",
+        "",
+        "queries whose tools failed",
+        "    1 × send mail",
     ]
 
 

@@ -73,6 +73,28 @@ class MemoryUsage:
         outcomes = [o for o in self.store.state.outcomes if o.tool_id == tool_id]
         return self.usage_of(tool_id, outcomes) if outcomes else None
 
+    def searches(
+        self, *, since: float | None = None, found: str | None = None
+    ) -> tuple[SearchRecord, ...]:
+        after = -math.inf if since is None else since
+        kept = sorted(self.store.state.searches.values(), key=lambda search: search.at)
+        return tuple(
+            search
+            for search in kept
+            if search.at >= after and (found is None or found in search.results)
+        )
+
+    def outcomes(
+        self, *, since: float | None = None, tool_id: str | None = None
+    ) -> tuple[OutcomeRecord, ...]:
+        after = -math.inf if since is None else since
+        kept = sorted(self.store.state.outcomes, key=lambda outcome: outcome.at)
+        return tuple(
+            outcome
+            for outcome in kept
+            if outcome.at >= after and tool_id in {None, outcome.tool_id}
+        )
+
     def usage_of(self, tool_id: str, outcomes: Sequence[OutcomeRecord]) -> ToolUsage:
         latencies = latencies_of(outcomes)
         return ToolUsage(

@@ -155,11 +155,14 @@ class UsageLog:
                 connection, since=-math.inf if since is None else since, top=top
             )
 
-    def searches(self, *, since: float | None = None) -> tuple[SearchRecord, ...]:
+    def searches(
+        self, *, since: float | None = None, found: str | None = None
+    ) -> tuple[SearchRecord, ...]:
         """Return the searches that are kept, oldest first.
 
         Args:
             since: Leave out older records, in seconds since 1970; None means all that is kept.
+            found: Leave out those that did not find this tool; None means all.
 
         Raises:
             DamagedDatabaseError: The record is not as it was written.
@@ -167,19 +170,27 @@ class UsageLog:
         with self._pool.read() as connection:
             rows = connection.execute(
                 "SELECT id, at, query, mode, parameters, results, latency_ms, degraded "
-                "FROM searches WHERE at >= ? ORDER BY at, rowid",
-                (-math.inf if since is None else since,),
+                "FROM searches WHERE at >= ?1 AND (?2 = '' OR instr(results, ?2)) "
+                "ORDER BY at, rowid",
+                # As it is written there, with its quotation marks: no other id contains it.
+                (
+                    -math.inf if since is None else since,
+                    "" if found is None else json.dumps(_text(found)),
+                ),
             )
             try:
                 return tuple(to_search(*row) for row in rows)
             except (ValueError, TypeError, UsageError) as error:
                 raise DamagedDatabaseError(kept_path(self._pool.path)) from error
 
-    def outcomes(self, *, since: float | None = None) -> tuple[OutcomeRecord, ...]:
+    def outcomes(
+        self, *, since: float | None = None, tool_id: str | None = None
+    ) -> tuple[OutcomeRecord, ...]:
         """Return the outcomes that are kept, oldest first.
 
         Args:
             since: Leave out older records, in seconds since 1970; None means all that is kept.
+            tool_id: Leave out those of other tools; None means all.
 
         Raises:
             DamagedDatabaseError: The record is not as it was written.
@@ -187,8 +198,11 @@ class UsageLog:
         with self._pool.read() as connection:
             rows = connection.execute(
                 "SELECT at, tool_id, success, latency_ms, search_id FROM outcomes "
-                "WHERE at >= ? ORDER BY at, rowid",
-                (-math.inf if since is None else since,),
+                "WHERE at >= ?1 AND (?2 IS NULL OR tool_id = ?2) ORDER BY at, rowid",
+                (
+                    -math.inf if since is None else since,
+                    None if tool_id is None else _text(tool_id),
+                ),
             )
             try:
                 return tuple(to_outcome(*row) for row in rows)

@@ -187,6 +187,18 @@ class UsageStore(Protocol):
         """Sum up the outcomes of one tool, as `statistics` does; None where it has none."""
         ...
 
+    def searches(
+        self, *, since: float | None = None, found: str | None = None
+    ) -> tuple[SearchRecord, ...]:
+        """Return the searches that are kept, oldest first: all, or those that found a tool."""
+        ...
+
+    def outcomes(
+        self, *, since: float | None = None, tool_id: str | None = None
+    ) -> tuple[OutcomeRecord, ...]:
+        """Return the outcomes that are kept, oldest first: all, or those of one tool."""
+        ...
+
     def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
         """Delete what is too old, and the oldest of what is too many."""
         ...

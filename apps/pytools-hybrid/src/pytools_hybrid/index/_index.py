@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from toolembed import LimitedEmbedder
     from toolindex import Coverage, StoreReader, SyncReport, ToolStore, UsageStatistics
+    from toolindex.protocols import UsageStore
 
     from pytools_hybrid.settings import RootsLike
 
@@ -416,10 +417,16 @@ class Index:
         Raises:
             DatabaseError: The index cannot be read.
         """
+        return await self.recorded(lambda usage: usage.statistics(since=since))
+
+    async def recorded(self, read: Callable[[UsageStore], T]) -> T:
+        """Read the usage record in a thread, together with what was noted last.
+
+        Raises:
+            DatabaseError: The index cannot be read.
+        """
         await self.recorder.flush_unless_failing()
-        return await self.sync.mending(
-            lambda: asyncio.to_thread(self.store.usage.statistics, since=since)
-        )
+        return await self.sync.mending(lambda: asyncio.to_thread(read, self.store.usage))
 
     async def tidy(self) -> None:
         """Forget old vectors that no tool needs, and the oldest of the usage record.

@@ -423,10 +423,7 @@ class ToolSearch:
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None
         if detail is DetailLevel.FULL:
-            await self.index.recorder.flush_unless_failing()
-            usage = await self.index.sync.mending(
-                lambda: asyncio.to_thread(self.index.store.usage.of_tool, str(entry.id))
-            )
+            usage = await self.index.recorded(lambda record: record.of_tool(str(entry.id)))
         return await asyncio.to_thread(
             describe,
             entry,

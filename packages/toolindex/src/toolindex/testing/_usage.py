@@ -61,6 +61,15 @@ def _check_usage(store: ToolStore) -> None:
     expect(
         store.usage.statistics(top=0).queries_without_results, (), "no more queries than asked for"
     )
+    kept = store.usage.searches
+    expect([it.id for it in kept()], ["a", "c", "b"], "searches are returned, oldest first")
+    expect([it.id for it in kept(since=4.5)], ["b"], "older searches are left out")
+    promise = "searches that found a tool are returned"
+    expect([it.id for it in kept(found=_GOOD)], ["a", "b"], promise)
+    expect(len(kept(found=_GOOD[:-1])), 0, promise)
+    expect(store.usage.outcomes(), tuple(outcomes), "outcomes are returned, oldest first")
+    its = store.usage.outcomes(since=2.5, tool_id=_GOOD)
+    expect(its, tuple(outcomes[1:3]), "outcomes of one tool are returned")
     removed = store.usage.clear()
     expect((removed.searches, removed.outcomes), (3, 4), "what is deleted is counted")
     expect(store.usage.statistics().searches, 0, "a record that was cleared is empty")

@@ -1,14 +1,16 @@
 """The usage record: in figures for people, or record by record for programs.
 
 `usage_report` makes figures of the records that `toolindex.UsageLog` keeps; `as_text`, `as_json`,
-`days_as_csv` and `write_plot` show them. `searches_table` and `outcomes_table` give the records
-themselves, which `table_as_csv` and `table_as_json` write.
+`days_as_csv` and `write_plot` show them. `outcome_days` makes figures of one tool.
+`searches_table` and `outcomes_table` give the records themselves, which `table_as_csv` and
+`table_as_json` write.
 """
 
 from pytools_hybrid.jobs.usage_report._figures import (
     DayFigures,
     ToolFigures,
     UsageReport,
+    outcome_days,
     usage_report,
 )
 from pytools_hybrid.jobs.usage_report._plot import write_plot
@@ -27,6 +29,7 @@ __all__ = [
     "as_json",
     "as_text",
     "days_as_csv",
+    "outcome_days",
     "outcomes_table",
     "searches_table",
     "table_as_csv",

@@ -93,7 +93,9 @@ class UsageReport:
         total: All searches.
         days: Those of each day that has any, the first day first.
         modes: How many searches there were of each mode.
-        queries_without_results: The most frequent queries that found nothing, and how often.
+        queries: The most frequent queries, and how often each was asked.
+        queries_without_results: Those that found nothing.
+        queries_failed: Those that found tools, of which some were used and none succeeded.
         outcomes: How many outcomes there are.
         tools: Every tool with an outcome, the most used first.
     """
@@ -101,7 +103,9 @@ class UsageReport:
     total: DayFigures
     days: tuple[DayFigures, ...]
     modes: dict[str, int]
+    queries: tuple[tuple[str, int], ...]
     queries_without_results: tuple[tuple[str, int], ...]
+    queries_failed: tuple[tuple[str, int], ...]
     outcomes: int
     tools: tuple[ToolFigures, ...]
 
@@ -130,14 +134,16 @@ def usage_report(
     by_day: defaultdict[date, list[SearchRecord]] = defaultdict(list)
     for search in searches:
         by_day[datetime.fromtimestamp(search.at, UTC).date()].append(search)
-    nothing = Counter(search.query for search in searches if not search.results)
+    failed = [
+        it for it in searches if it.results and it.id in judged and not _accepts(it, successes)
+    ]
     return UsageReport(
         total=_figures(None, searches, judged, successes),
         days=tuple(_figures(day, by_day[day], judged, successes) for day in sorted(by_day)),
         modes=dict(sorted(Counter(search.mode for search in searches).items())),
-        queries_without_results=tuple(
-            sorted(nothing.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
-        ),
+        queries=_most_asked(searches),
+        queries_without_results=_most_asked(search for search in searches if not search.results),
+        queries_failed=_most_asked(failed),
         outcomes=len(outcomes),
         tools=_tools(searches, outcomes),
     )
@@ -157,13 +163,34 @@ def _figures(
         without_results=sum(not search.results for search in searches),
         degraded=sum(bool(search.degraded) for search in searches),
         judged=len(known),
-        accepted=sum(not successes[it.id].isdisjoint(it.results) for it in known),
+        accepted=sum(_accepts(it, successes) for it in known),
         first_accepted=sum(
             it.results[:1] != () and it.results[0] in successes[it.id] for it in known
         ),
         latency_p50_ms=percentile(latencies, 50),
         latency_p95_ms=percentile(latencies, 95),
     )
+
+
+def outcome_days(outcomes: Iterable[OutcomeRecord]) -> dict[date, ToolFigures]:
+    """Return the figures of the outcomes of one tool for each day that has any.
+
+    Args:
+        outcomes: The outcomes, oldest first.
+    """
+    by_day: defaultdict[date, list[OutcomeRecord]] = defaultdict(list)
+    for outcome in outcomes:
+        by_day[datetime.fromtimestamp(outcome.at, UTC).date()].append(outcome)
+    return {day: figures for day, its in by_day.items() for figures in _tools((), its)}
+
+
+def _accepts(search: SearchRecord, successes: defaultdict[str, set[str]]) -> bool:
+    return not successes[search.id].isdisjoint(search.results)
+
+
+def _most_asked(searches: Iterable[SearchRecord]) -> tuple[tuple[str, int], ...]:
+    counts = Counter(search.query for search in searches)
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_TOP])
 
 
 def _tools(

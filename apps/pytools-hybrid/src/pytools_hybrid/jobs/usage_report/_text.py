@@ -41,12 +41,14 @@ def as_text(report: UsageReport) -> str:
     if report.tools:
         lines += ["", *_columns(_TOOL_HEADINGS, [_tool(tool) for tool in report.tools[:_TOOLS]])]
         lines += _more(len(report.tools) - _TOOLS, "more tools: --output json has them all")
-    if report.queries_without_results:
-        lines += ["", "queries without results"]
-        lines += [
-            f"{count:>5} × {one_line(query, _QUERY_LENGTH)}"
-            for query, count in report.queries_without_results
-        ]
+    for heading, queries in (
+        ("most asked", report.queries),
+        ("queries without results", report.queries_without_results),
+        ("queries whose tools failed", report.queries_failed),
+    ):
+        if queries:
+            lines += ["", heading]
+            lines += [f"{count:>5} × {one_line(query, _QUERY_LENGTH)}" for query, count in queries]
     return "\n".join(lines)
 
 
@@ -61,9 +63,9 @@ def as_json(report: UsageReport) -> dict[str, Any]:
         "days": [_day_row(day) for day in report.days],
         "outcomes": report.outcomes,
         "tools": [asdict(tool) | {"success_rate": tool.success_rate} for tool in report.tools],
-        "queries_without_results": [
-            {"query": query, "count": count} for query, count in report.queries_without_results
-        ],
+        "queries": _queries(report.queries),
+        "queries_without_results": _queries(report.queries_without_results),
+        "queries_failed": _queries(report.queries_failed),
     }
 
 
@@ -71,6 +73,10 @@ def days_as_csv(report: UsageReport) -> str:
     """Write the figures of each day as CSV."""
     columns = [column.name for column in fields(DayFigures)]
     return table_as_csv(Table(columns, [_day_row(day) for day in report.days]))
+
+
+def _queries(queries: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    return [{"query": query, "count": count} for query, count in queries]
 
 
 def _day_row(figures: DayFigures) -> dict[str, Any]:

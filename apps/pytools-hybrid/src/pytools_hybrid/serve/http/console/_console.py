@@ -50,6 +50,9 @@ class Console:
         async def tool(request: Request) -> Response:
             return await self._site.tool(request)
 
+        async def use(request: Request) -> Response:
+            return await self._site.use(request)
+
         async def login(request: Request) -> Response:
             return await self._site.log_in(request)
 
@@ -63,6 +66,7 @@ class Console:
             Route("/", search),
             Route("/console/tools", catalogue),
             Route("/console/tools/{id:path}", tool),
+            Route("/console/use", use),
             Route("/console/login", login, methods=["POST"]),
             Route("/console/logout", logout, methods=["POST"]),
             Route("/console/static/{name}", static),

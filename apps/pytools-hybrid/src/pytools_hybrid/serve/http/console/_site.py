@@ -18,6 +18,7 @@ from pytools_hybrid.serve.http.console._catalogue_page import catalogue_page
 from pytools_hybrid.serve.http.console._search_page import search_page
 from pytools_hybrid.serve.http.console._sessions import Sessions
 from pytools_hybrid.serve.http.console._tool_page import tool_page
+from pytools_hybrid.serve.http.console._use_page import UsePage
 from pytools_hybrid.serve.http.console._values import tool_path
 from pytools_hybrid.text import readable
 
@@ -59,6 +60,7 @@ class Site:
         self.sessions: Sessions = Sessions(token)
         self._search = search
         self._searches = searches
+        self._use = UsePage(search)
         self._has_token = token is not None
         self._templates = Environment(
             loader=PackageLoader("pytools_hybrid.serve.http.console"),
@@ -86,6 +88,10 @@ class Site:
         """Answer `GET /console/tools/{id}`."""
         make = partial(tool_page, request, self._search, self._searches)
         return await self._page(request, "tool.html", make)
+
+    async def use(self, request: Request) -> Response:
+        """Answer `GET /console/use`."""
+        return await self._page(request, "use.html", partial(self._use.values, request))
 
     async def log_in(self, request: Request) -> Response:
         """Answer `POST /console/login`: open a session, and lead back to where it was needed."""

@@ -1,0 +1,125 @@
+"""Plots as values of SVG: bars and lines in a box of 100 by 100, one slot a day.
+
+Their text is HTML beside them, so it stays readable where a plot is small. Nothing is told by
+colour alone: bars are filled or hollow, lines are whole or dashed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+_BAR = 0.8
+
+
+class Bar(NamedTuple):
+    """A part of the bar of one day.
+
+    Attributes:
+        kind: The class of its style, "whole" or "hollow".
+        x: Where it begins.
+        y: Where it ends at the top.
+        width: How wide it is.
+        height: How high it is.
+        title: What it says.
+    """
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+
+
+class Line(NamedTuple):
+    """A line with gaps.
+
+    Attributes:
+        kind: The class of its style, "whole" or "dashed".
+        path: Its path, in SVG's notation.
+    """
+
+    kind: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """A plot.
+
+    Attributes:
+        title: What it shows.
+        keys: What each kind of bar or line stands for.
+        top: What the upper edge stands for.
+        first: The first day.
+        last: The last day.
+        bars: Its bars.
+        lines: Its lines.
+    """
+
+    title: str
+    keys: dict[str, str]
+    top: str
+    first: date
+    last: date
+    bars: Sequence[Bar] = ()
+    lines: Sequence[Line] = ()
+
+
+def last_days(count: int) -> list[date]:
+    """Return the last days up to now, UTC, the first of them first."""
+    today = datetime.now(UTC).date()
+    return [today - timedelta(days=ago) for ago in reversed(range(count))]
+
+
+def bars(values: Sequence[Sequence[tuple[str, float, str]]], *, top: float) -> list[Bar]:
+    """Return the bars of days.
+
+    Args:
+        values: The parts of the bar of each day from below, each a kind, a value and a title.
+        top: The value at the upper edge.
+    """
+    slot = 100 / max(len(values), 1)
+    made: list[Bar] = []
+    for number, parts in enumerate(values):
+        y = 100.0
+        for kind, value, title in parts:
+            height = 100 * value / top if top else 0.0
+            y -= height
+            x = slot * (number + (1 - _BAR) / 2)
+            made.append(Bar(kind, _short(x), _short(y), _short(slot * _BAR), _short(height), title))
+    return made
+
+
+def line(kind: str, values: Sequence[float | None], *, top: float) -> Line:
+    """Return a line with a step for each day; days without a value are a gap."""
+    slot = 100 / max(len(values), 1)
+    parts: list[str] = []
+    before: float | None = None
+    for number, value in enumerate(values):
+        if value is not None:
+            y = _short(100 - 100 * value / top if top else 100.0)
+            start = f"M{_short(slot * number)} {y}" if before is None else f"V{y}"
+            parts.append(f"{start}H{_short(slot * (number + 1))}")
+        before = value
+    return Line(kind, "".join(parts))
+
+
+def rounded_up(value: float) -> float:
+    """Return the next of 1, 2, 5, 10, 20, 50 and so on."""
+    step = 1.0
+    while True:
+        for factor in (1, 2, 5):
+            if step * factor >= value:
+                return step * factor
+        step *= 10
+
+
+def _short(number: float) -> float:
+    return round(number, 2)

@@ -1,0 +1,141 @@
+"""The page of use: what was searched, how long that took, and what was not found."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode
+
+from pytools_hybrid.jobs.usage_report import usage_report
+from pytools_hybrid.serve.http._parameters import Query, read_query
+from pytools_hybrid.serve.http.console._plots import Plot, bars, last_days, line, rounded_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import date
+
+    from starlette.requests import Request
+    from toolindex.protocols import UsageStore
+
+    from pytools_hybrid.jobs.usage_report import DayFigures, UsageReport
+    from pytools_hybrid.search import ToolSearch
+
+_DAY = 86_400.0
+_SHOWN_TOOLS = 15
+# A record may have 100,000 searches: whoever reloads the page does not have them all read again.
+_REST = 20.0
+_LONGEST_LINK = 1_200
+_PERIODS = ("7", "30", "90")
+
+
+class _Asked(Query):
+    days: Literal["7", "30", "90"] = "7"
+
+
+class UsePage:
+    """Shows the usage record.
+
+    Args:
+        search: Whose record.
+    """
+
+    def __init__(self, search: ToolSearch) -> None:
+        self._search = search
+        self._lock = asyncio.Lock()
+        # By the number of days: the figures, and until when they are not made anew.
+        self._reports: dict[int, tuple[UsageReport, float]] = {}
+
+    async def values(self, request: Request) -> Mapping[str, Any]:
+        """Return the values of the page.
+
+        Raises:
+            ProblemError: The query of the page is invalid.
+            DatabaseError: The index cannot be read.
+        """
+        asked = read_query(_Asked, request)
+        count = int(asked.days)
+        report = await self._report(count)
+        days = last_days(count)
+        by_day = {figures.day: figures for figures in report.days}
+        shown = [tool for tool in report.tools if self._search.policy.passes_id(tool.tool_id)]
+        return {
+            "days": asked.days,
+            "periods": _PERIODS,
+            "is_recorded": self._search.settings.usage_log,
+            "report": report,
+            "plots": _plots(days, by_day) if report.total.searches else (),
+            "tables": [
+                ("Most asked", _links(report.queries)),
+                ("Asked and not found", _links(report.queries_without_results)),
+                ("Found and failed", _links(report.queries_failed)),
+            ],
+            "tools": shown[:_SHOWN_TOOLS],
+            "more_tools": len(shown[_SHOWN_TOOLS:]),
+        }
+
+    async def _report(self, days: int) -> UsageReport:
+        async with self._lock:
+            report, until = self._reports.get(days, (None, 0.0))
+            started = time.monotonic()
+            if report is None or started >= until:
+                since = time.time() - days * _DAY
+
+                def made(usage: UsageStore) -> UsageReport:
+                    return usage_report(usage.searches(since=since), usage.outcomes(since=since))
+
+                report = await self._search.index.recorded(made)
+                ended = time.monotonic()
+                self._reports[days] = report, ended + _REST * (ended - started)
+            return report
+
+
+def _plots(days: list[date], by_day: Mapping[date | None, DayFigures]) -> list[Plot]:
+    figures = [by_day.get(day) for day in days]
+    most = max(it.searches for it in by_day.values())
+    top = rounded_up(most)
+    slowest = rounded_up(max(it.latency_p95_ms or 0.0 for it in by_day.values()))
+    plot = partial(Plot, first=days[0], last=days[-1])
+    return [
+        plot(
+            title="Searches a day",
+            keys={"whole": "with an answer", "hollow": "without"},
+            top=f"{top:,.0f}",
+            bars=bars([_counts(it) for it in figures], top=top),
+        ),
+        plot(
+            title="Share without an answer",
+            keys={},
+            top="100 %",
+            bars=bars([_share(it) for it in figures], top=1),
+        ),
+        plot(
+            title="Time of a search",
+            keys={"whole": "median", "dashed": "95th percentile"},
+            top=f"{slowest:,.0f} ms",
+            lines=[
+                line("whole", [it and it.latency_p50_ms for it in figures], top=slowest),
+                line("dashed", [it and it.latency_p95_ms for it in figures], top=slowest),
+            ],
+        ),
+    ]
+
+
+def _counts(it: DayFigures | None) -> list[tuple[str, float, str]]:
+    if it is None:
+        return []
+    title = f"{it.day}: {it.searches} searches, {it.without_results} without an answer"
+    answered = it.searches - it.without_results
+    return [("whole", answered, title), ("hollow", it.without_results, title)]
+
+
+def _share(it: DayFigures | None) -> list[tuple[str, float, str]]:
+    share = None if it is None else it.share_without_results
+    return [] if it is None or share is None else [("hollow", share, f"{it.day}: {share:.0%}")]
+
+
+def _links(queries: Iterable[tuple[str, int]]) -> list[tuple[str, str, int]]:
+    """Return queries with the address of their search, or "" where that would be a page long."""
+    links = [(query, "/?" + urlencode({"q": query}, errors="replace"), n) for query, n in queries]
+    return [(query, link if len(link) <= _LONGEST_LINK else "", n) for query, link, n in links]
