@@ -243,7 +243,7 @@ def test_the_service_and_the_container_of_the_guide_for_teams_are_a_server_that_
         assert (settings.host, settings.port, settings.db_path) == (
             "0.0.0.0",
             8000,
-            Path(variables["PYTOOLS_DB_PATH"]),
+            Path(variables["PYTOOLS_DATABASE"]),
         )
         check_exposure(settings)
     assert re.search(r"^ExecStart=\S+/pytools-hybrid serve --transport http$", unit, re.M)

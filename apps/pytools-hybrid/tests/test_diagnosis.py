@@ -99,7 +99,9 @@ def test_without_an_index_none_is_made(settings, root, database):
     findings = {it.check: it for it in diagnose(checks(settings(root=[root])))}
 
     assert findings["database"].status is Status.WARNING
-    assert findings["database"].remedy == f"pytools-hybrid index --root {root} --db {database}"
+    assert (
+        findings["database"].remedy == f"pytools-hybrid index --root {root} --database {database}"
+    )
     assert findings["MCP server"].status is Status.OK
     assert not database.exists()
 

@@ -46,7 +46,7 @@ def test_each_setting_tells_where_it_is_from(write, monkeypatch):
     assert origins == {
         "limit": str(file),
         "threshold": "PYTOOLS_THRESHOLD",
-        "db_path": "--db",
+        "database": "--database",
         "bm25_weight": "the caller",
     }
 

@@ -48,7 +48,7 @@ def config(
             ]
         )
     elif output == "toml":
-        typer.echo(_as_toml(rows), nl=False)
+        typer.echo(_as_toml(settings, rows), nl=False)
     elif is_terminal():
         _print_table(rows)
     else:
@@ -60,18 +60,18 @@ def _row(settings: Settings, name: str) -> tuple[str, str, Any, str]:
     from pytools_hybrid.settings import variable
 
     value = settings.model_dump(mode="json")[name]
-    if name in {"root", "db_path"} and not value:
-        value = _resolved(settings).get(name)
+    if (name == "root" and not value) or name == "database":
+        value = _resolved(settings).get(name, value)
     return name, variable(name), value, settings.origins.get(name, _DEFAULT)
 
 
 def _resolved(settings: Settings) -> dict[str, Any]:
     try:
         roots, _ = settings.resolved_root()
+        database = settings.resolved_server(roots) or settings.resolved_database(roots)
     except SettingsError:
         return {}
-    database = settings.resolved_database(roots)
-    return {"root": [str(root) for root in roots], "db_path": str(database)}
+    return {"root": [str(root) for root in roots], "database": str(database)}
 
 
 def _shown(value: JsonValue) -> str:
@@ -109,7 +109,7 @@ def _as_toml_value(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _as_toml(rows: list[tuple[str, str, Any, str]]) -> str:
+def _as_toml(settings: Settings, rows: list[tuple[str, str, Any, str]]) -> str:
     from pytools_hybrid.settings import EXPOSING
 
     lines = ["# Settings of pytools-hybrid; lines that begin with # have no effect."]
@@ -120,10 +120,14 @@ def _as_toml(rows: list[tuple[str, str, Any, str]]) -> str:
             continue
         if name in EXPOSING and origin != _DEFAULT:
             say(f"{name} is only allowed in a file named by --config or PYTOOLS_CONFIG")
-        if name in {"root", "db_path"} and origin != _DEFAULT:
+        if name == "database" and settings.server is not None:
+            say("database is only allowed in a file named by --config or PYTOOLS_CONFIG")
+            if settings.server.url != settings.server.shown:
+                say("its password is not shown: keep it in PGPASSWORD or in ~/.pgpass")
+        elif name in {"root", "database"} and origin != _DEFAULT:
             # In a file, a path begins where the file lies.
             paths = [os.path.abspath(it) for it in ([value] if isinstance(value, str) else value)]  # noqa: PTH100
-            value = paths[0] if name == "db_path" else paths
+            value = paths[0] if name == "database" else paths
         # JSON writes numbers, booleans, texts and lists of them as TOML does.
         line = f"{name} = {'' if value is None else _as_toml_value(value)}"
         is_default = origin == _DEFAULT or name in EXPOSING

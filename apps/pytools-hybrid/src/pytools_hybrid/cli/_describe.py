@@ -50,7 +50,7 @@ def describe(
 
     Its file is read, not imported.
     """
-    settings = settings_from(root=root, db_path=db, include=include, exclude=exclude)
+    settings = settings_from(root=root, database=db, include=include, exclude=exclude)
     roots = existing_roots(settings)
 
     async def look() -> ToolDescription:

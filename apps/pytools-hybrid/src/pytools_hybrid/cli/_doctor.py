@@ -85,7 +85,7 @@ def doctor(
 
     flags = {
         "root": root,
-        "db_path": db,
+        "database": db,
         "embedding_model": embedding_model,
         "device": device,
     }

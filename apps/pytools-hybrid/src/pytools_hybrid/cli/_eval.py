@@ -122,7 +122,7 @@ def evaluate(
     if all_modes and len(models) > 1:
         raise SettingsError("--all-modes", "compares the modes of one --model; give --mode instead")
     only = models[0] if len(models) == 1 else None
-    settings = settings_from(root=root, db_path=db, embedding_model=only)
+    settings = settings_from(root=root, database=db, embedding_model=only)
     tools = existing_roots(settings)
     asked = evaluation.read_queries(queries, by=by)
     recall_at = evaluation.recall_depths(limit_k)

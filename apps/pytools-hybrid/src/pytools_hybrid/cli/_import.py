@@ -118,7 +118,7 @@ def import_(
 
     from pytools_hybrid.settings import DEFAULT_ROOT, is_folder
 
-    settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
+    settings = settings_from(root=root, database=db, embedding_model=embedding_model)
     into = settings.root[0] if settings.root else DEFAULT_ROOT
     if "mcptools" not in settings.layouts:
         say("no search finds what is imported: add mcptools to layouts (PYTOOLS_LAYOUTS)")

@@ -85,7 +85,7 @@ def index(
         )
     settings = settings_from(
         root=root,
-        db_path=db,
+        database=db,
         embedding_model=embedding_model,
         device=device,
         watch=watch or None,

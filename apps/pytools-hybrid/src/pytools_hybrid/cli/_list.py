@@ -49,7 +49,7 @@ def list_(
     ] = "table",
 ) -> None:
     """List the categories with their tool counts, or the tools of some categories."""
-    settings = settings_from(root=root, db_path=db, include=include, exclude=exclude)
+    settings = settings_from(root=root, database=db, include=include, exclude=exclude)
     roots = existing_roots(settings)
 
     async def look() -> tuple[tuple[CategoryCount, ...], tuple[ToolEntry, ...]]:

@@ -23,14 +23,14 @@ Root = Annotated[
     ),
 ]
 Database = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
+        "--database",
         "--db",
         "--database-path",
         metavar="FILE",
-        readable=False,
-        help="The index file. [env: PYTOOLS_DB_PATH; default: a file for each root in your "
-        "cache folder]",
+        help="The index: a file, or postgresql://user@host/db?tree=NAME for one that many hosts "
+        "share. [env: PYTOOLS_DATABASE; default: a file for each root in your cache folder]",
     ),
 ]
 Model = Annotated[

@@ -73,7 +73,7 @@ def report(
         if plot.suffix.lower() != ".png" or not plot.parent.is_dir():
             raise SettingsError("--plot", f"{plot} is not a PNG file in an existing folder")
         require_plotting()
-    settings = settings_from(root=root, db_path=db)
+    settings = settings_from(root=root, database=db)
     figures = usage.usage_report(*usage_records(settings, since))
     if output == "json":
         print_json(usage.as_json(figures))
@@ -112,7 +112,7 @@ def export(
     """Write out the usage record, one search or outcome per row, oldest first."""
     from pytools_hybrid.jobs import usage_report as usage
 
-    settings = settings_from(root=root, db_path=db)
+    settings = settings_from(root=root, database=db)
     searches, outcomes = usage_records(settings, since)
     table = usage.searches_table(searches) if what == "searches" else usage.outcomes_table(outcomes)
     _print_file(usage.table_as_json(table) if output == "json" else usage.table_as_csv(table))

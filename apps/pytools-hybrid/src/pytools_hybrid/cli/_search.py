@@ -160,7 +160,7 @@ def search(
         )
     settings = settings_from(
         root=root,
-        db_path=db,
+        database=db,
         embedding_model=embedding_model,
         rerank_model=rerank,
         include=include,

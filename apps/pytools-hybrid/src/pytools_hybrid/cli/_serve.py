@@ -127,7 +127,7 @@ def serve(
     settings = settings_from(
         is_server=True,
         root=root,
-        db_path=db,
+        database=db,
         embedding_model=embedding_model,
         tools=tools,
         pin=pin,

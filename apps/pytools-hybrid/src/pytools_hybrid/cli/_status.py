@@ -38,7 +38,7 @@ def status(
 
     Channels that are missing or incomplete are reported; doctor says how to fix them.
     """
-    settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
+    settings = settings_from(root=root, database=db, embedding_model=embedding_model)
     values, rows = run(_look(settings, existing_roots(settings)))
     if output == "json":
         print_json(values)

@@ -79,7 +79,7 @@ def tune(
     from pytools_hybrid.index import has_numpy
     from pytools_hybrid.jobs import evaluate as evaluation
 
-    settings = settings_from(root=root, db_path=db, embedding_model=embedding_model)
+    settings = settings_from(root=root, database=db, embedding_model=embedding_model)
     roots = existing_roots(settings)
     path = out or settings.resolved_tuning(roots)
     if path is None:

@@ -31,6 +31,8 @@ from pytools_hybrid.index._store import SQLiteStore
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from toolindex import ToolStore
+
     from pytools_hybrid.settings import Roots, Settings
 
 _log = logging.getLogger("pytools_hybrid")
@@ -49,8 +51,26 @@ _READ_WRITE = apsw.SQLITE_OPEN_READWRITE
 _AS_IT_LIES = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
-def open_store(roots: Roots, settings: Settings) -> SQLiteStore:
-    """Open the store of some trees, for reading only where nothing can be written.
+def open_store(roots: Roots, settings: Settings) -> ToolStore:
+    """Open the store of some trees: a file, or what many hosts share.
+
+    Args:
+        roots: The trees.
+        settings: What name it.
+
+    Raises:
+        SettingsError: What a shared one needs is not installed, or nothing says which tree it is.
+        DatabaseError: As for `open_file`; or the server cannot be reached, and there is no copy.
+    """
+    if settings.server is None:
+        return open_file(roots, settings)
+    from pytools_hybrid.index._shared import open_shared
+
+    return open_shared(roots, settings)
+
+
+def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
+    """Open the file of some trees, for reading only where nothing can be written.
 
     The database of freeact's own search, where one lies at the path, is set aside.
 

@@ -16,6 +16,7 @@ from pytools_hybrid.settings._nearby import (
 )
 from pytools_hybrid.settings._remedies import REMEDIES
 from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
+from pytools_hybrid.settings._server import Server
 from pytools_hybrid.settings._settings import EXPOSING, Settings, flag, tuned_path, variable
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "AliasError",
     "Roots",
     "RootsLike",
+    "Server",
     "Settings",
     "check_model_name",
     "check_roots",

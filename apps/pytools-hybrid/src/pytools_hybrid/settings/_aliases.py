@@ -11,7 +11,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "top_k": ("limit",),
     "min_confidence": ("threshold",),
     "dimensions": ("embedding_dim",),
-    "database_path": ("db_path",),
+    "db_path": ("database",),
+    "database_path": ("database",),
     "model": ("embedding_model",),
     "alpha": ("bm25_weight", "vec_weight"),
 }

@@ -6,7 +6,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    FieldSerializationInfo,
+    InstanceOf,
+    PlainSerializer,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -22,6 +31,7 @@ from pytools_hybrid.settings import _language_models as language_models
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
 from pytools_hybrid.settings._layouts import DEFAULT_LAYOUT_NAMES, parsed_layouts
 from pytools_hybrid.settings._roots import Roots
+from pytools_hybrid.settings._server import Server, parsed_database
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -41,6 +51,20 @@ _Names = Annotated[tuple[str, ...], NoDecode]
 _Paths = Annotated[tuple[Path, ...], NoDecode]
 # Here, `name=5,description=1`.
 _Weights = Annotated[dict[str, float], NoDecode]
+
+
+def _shown(value: object, info: FieldSerializationInfo) -> object:
+    is_text = isinstance(value, Server) or (info.mode == "json" and value is not None)
+    return str(value) if is_text else value
+
+
+# A file, or a server; what is shown of that has no password.
+_Database = Annotated[
+    Path | InstanceOf[Server] | None,
+    NoDecode,
+    BeforeValidator(parsed_database),
+    PlainSerializer(_shown),
+]
 _FIELDS = ("name", "description", "parameters", "category", "tags")
 
 
@@ -75,6 +99,8 @@ class SettingFields(BaseSettings):
         populate_by_name=True,
         extra="forbid",
         frozen=True,
+        # One may be a token, or an address with a password.
+        hide_input_in_errors=True,
     )
 
     @classmethod
@@ -103,10 +129,11 @@ class SettingFields(BaseSettings):
         "functions), `packages` (`<category>/__init__.py`), or patterns of your own, such as "
         "`scripts=scripts/{category}/{name}.py`; without `{name}` a file holds several tools",
     )
-    db_path: Path | None = Field(
+    database: _Database = Field(
         None,
-        description="the index; by default one file for each root in your cache folder "
-        "(`.freeact/search.db` for freeact's root)",
+        description="the index: a file, by default one for each root in your cache folder "
+        "(`.freeact/search.db` for freeact's root), or `postgresql://user@host/db?tree=NAME` for "
+        "one that many hosts share",
     )
     embedding_model: str = Field(
         default_factory=lambda: ACCURATE if has_accurate_weights() else OFFLINE,
@@ -364,19 +391,16 @@ class SettingFields(BaseSettings):
     def _are_paths(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(_at_home(path) for path in value)
 
-    @field_validator("db_path", "tuning")
+    @field_validator("database", "tuning")
     @classmethod
-    def _is_a_path(cls, value: Path | None) -> Path | None:
-        return None if value is None else _at_home(value)
+    def _is_a_path(cls, value: Path | Server | None) -> Path | Server | None:
+        return _at_home(value) if isinstance(value, Path) else value
 
-    @field_validator("db_path")
+    @field_validator("database")
     @classmethod
-    def _can_be_opened(cls, value: Path | None) -> Path | None:
-        if value is not None and not _is_utf8(str(value)):
+    def _can_be_opened(cls, value: Path | Server | None) -> Path | Server | None:
+        if isinstance(value, Path) and not _is_utf8(str(value)):
             raise ValueError("SQLite can only open UTF-8 paths")
-        if value is not None and value.parts[:1] in {("postgres:",), ("postgresql:",)}:
-            # Otherwise it would become a folder, with the password in its name.
-            raise ValueError("an index cannot be on a PostgreSQL server yet; give a path")
         return value
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
+from pytools_hybrid.settings._server import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -25,7 +26,7 @@ _TABLE = "pytools"
 _MOST_BYTES = 4 << 20
 _COMPARED = 100
 # Relative to the file, wherever the command is started.
-_PATHS = frozenset({"root", "db_path"})
+_PATHS = frozenset({"root", "database"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,6 @@ def _unknown(name: str, known: Collection[str]) -> str:
 def _below(base: Path, value: JsonValue) -> JsonValue:
     if isinstance(value, list):
         return [_below(base, each) for each in value]
-    if not isinstance(value, str) or value.startswith("~"):
+    if not isinstance(value, str) or value.startswith("~") or is_address(value):
         return value
     return str(base / value)

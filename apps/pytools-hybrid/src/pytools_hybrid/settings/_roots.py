@@ -80,6 +80,11 @@ class Roots:
         return os.pathsep.join(os.path.realpath(path) for path in self.paths)
 
     @property
+    def tree_name(self) -> str:
+        """What a shared index calls these trees: by the checkout, wherever on a host that is."""
+        return "+".join(_name_in_checkout(Path(os.path.realpath(path))) for path in self.paths)
+
+    @property
     def reader_version(self) -> str:
         """The version of the code that reads the files; a different one reads all files again."""
         return f"{RECORD_VERSION}{self.other_layouts}"
@@ -125,6 +130,12 @@ class Roots:
     def brief(self, stored_path: str) -> str:
         """Return a path in the index as text, with its tree only if there are several."""
         return stored_path if len(self.paths) == 1 else self.shown(stored_path)
+
+
+def _name_in_checkout(root: Path) -> str:
+    checkouts = (it for it in (root, *root.parents) if os.path.exists(it / ".git"))  # noqa: PTH110
+    top = next(checkouts, root.parent)
+    return (Path(top.name) / root.relative_to(top)).as_posix()
 
 
 def _source(layout: Layout) -> str:

@@ -20,7 +20,14 @@ from pytools_hybrid.settings._file import (
     read_settings_file,
 )
 from pytools_hybrid.settings._layouts import parsed_layouts
-from pytools_hybrid.settings._roots import FREEACT_ROOT, Roots, RootsLike, default_roots
+from pytools_hybrid.settings._roots import (
+    DEFAULT_ROOT,
+    FREEACT_ROOT,
+    Roots,
+    RootsLike,
+    default_roots,
+)
+from pytools_hybrid.settings._server import Server, is_address
 
 if TYPE_CHECKING:
     from toolindex import ToolFilter
@@ -30,7 +37,7 @@ _FREEACT_DATABASE = "search.db"
 _ROOT_NAMES = ("root", "PYTOOLS_DIR")
 _FLAGS = {
     "PYTOOLS_DIR": "--root",
-    "PYTOOLS_DB_PATH": "--db",
+    "PYTOOLS_DATABASE": "--database",
     "PYTOOLS_EMBEDDING_MODEL": "--embedding-model",
     "PYTOOLS_ALPHA": "--alpha",
     "PYTOOLS_DEVICE": "--device",
@@ -55,6 +62,7 @@ _OTHER_ROOT = "PYTOOLS_ROOT"
 # Not fields of `Settings`: the settings file, and what generated modules read.
 _OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
+_MOST_OF_NAME = 60
 EXPOSING = (
     *("transport", "host", "token", "allowed_hosts", "outside_links"),
     *("run_python", "python"),
@@ -75,7 +83,22 @@ class Settings(SettingFields):
     @property
     def follows_files(self) -> bool:
         """Whether this process keeps the index up to date; otherwise it only searches it."""
-        return self.sync or self.watch
+        return self.sync or (self.watch and self.server is None)
+
+    @property
+    def db_path(self) -> Path | None:
+        """The file that is named for the index; None where none is, or a server."""
+        return self.database if isinstance(self.database, Path) else None
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether a shared index is searched as others write it: no root need exist here."""
+        return self.server is not None and not self.sync
+
+    @property
+    def server(self) -> Server | None:
+        """The server that the index is on; None where it is a file."""
+        return self.database if isinstance(self.database, Server) else None
 
     @property
     def policy(self) -> ToolFilter:
@@ -92,7 +115,13 @@ class Settings(SettingFields):
         """
         if self.root:
             return Roots.of(self.root, self.resolved_layouts), None
-        return default_roots(self.resolved_layouts)
+        try:
+            return default_roots(self.resolved_layouts)
+        except SettingsError:
+            if not self.only_reads:
+                raise
+            # The tools are on other hosts.
+            return Roots.of(DEFAULT_ROOT, self.resolved_layouts), None
 
     @property
     def resolved_layouts(self) -> tuple[Layout, ...]:
@@ -102,12 +131,18 @@ class Settings(SettingFields):
     def resolved_database(self, root: RootsLike) -> Path:
         """Decide where the index of some roots is kept.
 
-        By default this is a file in the user's cache folder, named after the roots, so that trees
-        stay clean and may be read-only. The index of freeact's root is where freeact has it.
+        Without a setting it is in the user's cache folder, under the root's full path, so
+        that trees are not littered and may be read-only; freeact's root keeps freeact's place. Of
+        an index on a server, the cache folder has a copy.
+
+        Raises:
+            SettingsError: As for `resolved_server`.
         """
         if self.db_path is not None:
             return self.db_path
         roots = Roots.of(root, self.resolved_layouts)
+        if (server := self.resolved_server(roots)) is not None:
+            return _cached_copy(server)
         first, *others = roots
         is_freeacts = Path(os.path.abspath(first)).parts[-2:] == FREEACT_ROOT.parts  # noqa: PTH100
         if is_freeacts and not others:
@@ -122,6 +157,25 @@ class Settings(SettingFields):
         name = Path(os.path.realpath(first)).name.encode("ascii", "replace").decode()
         more = f"+{len(others)}" if others else ""
         return user_cache_path("pytools-hybrid") / f"{name.replace('?', '_')}{more}-{key}.db"
+
+    def resolved_server(self, root: RootsLike) -> Server | None:
+        """Return the server that the index is on, with the name of the tree; None for a file.
+
+        Without a name it is that of the checkout: hosts that have the same one share a tree.
+
+        Raises:
+            SettingsError: The address names no tree, and there is no root to name it after.
+        """
+        if self.server is None or self.server.tree:
+            return self.server
+        roots = Roots.of(root, self.resolved_layouts)
+        if not any(os.path.isdir(it) for it in roots):  # noqa: PTH112 - no errors
+            raise SettingsError(
+                self.origins.get("database", "database"),
+                "the address has no tree=NAME, and there is no root here to name it after; "
+                "pytools-hybrid database status lists the trees",
+            )
+        return self.server.of(roots.tree_name)
 
     def resolved_tuning(self, root: RootsLike) -> Path | None:
         """Return the path of the tuning file, which need not exist; None to search without."""
@@ -225,6 +279,16 @@ class Settings(SettingFields):
         return self._origins
 
 
+def _cached_copy(server: Server) -> Path:
+    from hashlib import sha256
+
+    from platformdirs import user_cache_path
+
+    key = sha256(str(server).encode()).hexdigest()[:12]
+    name = "".join(char if char.isascii() and char.isalnum() else "_" for char in server.tree)
+    return user_cache_path("pytools-hybrid") / f"{name[:_MOST_OF_NAME]}-{key}.shared.db"
+
+
 def tuned_path(database: Path) -> Path:
     """Return the path of the tuning file beside an index."""
     return database.with_name(f"{database.name}-tuned")
@@ -258,8 +322,9 @@ def _found_file() -> Path | None:
 
 
 def _refuse_exposure(file: SettingsFile) -> None:
-    """Keep a file that was found rather than named from opening this machine to others."""
-    for name in EXPOSING:
+    """Let no file that merely lies about open this machine to others: it may be a stranger's."""
+    is_shared = is_address(str(file.values.get("database", "")))
+    for name in (*EXPOSING, *["database"] * is_shared):
         if name in file.values:
             raise SettingsError(
                 f"{file.path}: {name}",

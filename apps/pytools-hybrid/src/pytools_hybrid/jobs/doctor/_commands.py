@@ -24,8 +24,8 @@ class Commands:
     def index(self) -> str:
         """Bring the index up to date."""
         flags = [part for root in self._roots for part in ("--root", str(root))]
-        if self._settings.db_path is not None:
-            flags += ["--db", str(self._settings.db_path)]
+        if self._settings.database is not None:
+            flags += ["--database", str(self._settings.database)]
         # What a variable or a file says holds for the command, too.
         if self._settings.origins.get("embedding_model", "").startswith("--"):
             flags += ["--embedding-model", self._settings.embedding_model]

@@ -144,7 +144,7 @@ class Evaluator:
         if self._embedder is None and model not in self._embedders:
             self._embedders[model] = configured_embedder(settings)
         embedder = self._embedder or self._embedders[model]
-        settings = settings.model_copy(update={"db_path": database})
+        settings = settings.model_copy(update={"database": database})
         return ToolSearch(self._roots, settings, embedder=embedder, refresh=False)
 
     async def _index(self, tools: ToolSearch, *, with_vectors: bool) -> Sequence[ScanIssue]:

@@ -141,7 +141,7 @@ async def tune(
     before = report.figures[0]
     with TemporaryDirectory(prefix="pytools-hybrid-", ignore_cleanup_errors=True) as folder:
         copy = Path(folder, "index.db")
-        opened = settings.model_copy(update={"db_path": database})
+        opened = settings.model_copy(update={"database": database})
         async with ToolSearch(roots, opened, embedder=model, refresh=False) as tools:
             await finish_in_thread(copy_index, tools, copy)
         data = await _data(requests, copy, model)

@@ -1,0 +1,141 @@
+"""The address of a PostgreSQL server that an index is on; what is shown of it has no password."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+if TYPE_CHECKING:
+    import os
+
+_OURS = ("tree", "mode")
+_COPY, _ENGINE = "copy", "engine"
+_LONGEST_TREE = 200
+_SCHEME = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):(?P<slashes>//?)(?!\\)", re.IGNORECASE)
+_SCHEMES = frozenset({"postgres", "postgresql"})
+# Strictly: of a text that is none of these, no part is known to be anything but a password.
+_HOST = r"(?:\[[^\]@/?#\s]*\]|[^\[\]:,@/?#\s]*)(?::\d*)?"
+_ADDRESS = re.compile(
+    r"(?:(?P<user>[^:@/?#\s]*)(?::(?P<password>[^@/?#\s]*))?@)?"
+    rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/[^/?#\s]*)?)(?:\?(?P<query>[^#\s]*))?"
+)
+# libpq's parameters that are keys to something.
+_SECRET = re.compile("password|secret|scram_", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A PostgreSQL database that holds an index, and the name of the tree in it.
+
+    Its text is shown to people and in logs; it has no password.
+
+    Attributes:
+        url: What libpq takes, with the password if it was given.
+        shown: The same, without any password.
+        tree: The name of the tree; empty where the address has none.
+    """
+
+    url: str = field(repr=False)
+    shown: str
+    tree: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Server:
+        """Read an address.
+
+        Args:
+            text: As `postgresql://user@host/db?tree=NAME`.
+
+        Raises:
+            ValueError: It is no address; the message repeats nothing of it.
+        """
+        scheme, _, rest = text.partition("://")
+        match = _ADDRESS.fullmatch(rest)
+        if scheme.lower() not in _SCHEMES or match is None:
+            raise ValueError(
+                "it is not an address; write postgresql://user@host/db?tree=NAME, and special "
+                "characters in a name or password in percent encoding (an @ as %40)"
+            )
+        given = [part for part in (match["query"] or "").split("&") if part]
+        ours: dict[str, str] = {}
+        for part in given:
+            name, _, value = part.partition("=")
+            if name in _OURS:
+                ours[name] = unquote(value)
+        theirs = [part for part in given if part.partition("=")[0] not in _OURS]
+        _check_mode(ours.get("mode", _COPY))
+        tree = ours.get("tree", "")
+        if "tree" in ours:
+            _check_tree(tree)
+        user, place = match["user"] or "", match["place"]
+        password = f":{match['password']}" if match["password"] else ""
+        account = f"{user}{password}@" if user or password else ""
+        return cls(
+            url=f"postgresql://{account}{place}{_query(theirs)}",
+            shown=f"postgresql://{user}{'@' * bool(user)}{place}{_query(_harmless(theirs))}",
+            tree=tree,
+        )
+
+    def of(self, tree: str) -> Server:
+        """Return the same database with the name of a tree."""
+        return Server(url=self.url, shown=self.shown, tree=tree)
+
+    def __str__(self) -> str:
+        if not self.tree:
+            return self.shown
+        sign = "&" if "?" in self.shown else "?"
+        return f"{self.shown}{sign}tree={quote(self.tree, safe='/')}"
+
+
+def parsed_database(value: object) -> object:
+    """Return what the setting `database` names: a path, a server, or what is neither as it is.
+
+    Raises:
+        ValueError: It looks like an address, and no index can be there.
+    """
+    if not isinstance(value, str | Path):
+        return value
+    text = str(value)
+    match = _SCHEME.match(text)
+    if match is None:
+        return value
+    if match["scheme"].lower() in _SCHEMES:
+        # pathlib makes one slash of two.
+        return Server.parse(re.sub(":/+", "://", text, count=1))
+    if match["slashes"] == "/":
+        return value
+    kind = match["scheme"].lower().partition("+")[0]
+    if kind in _SCHEMES:
+        raise ValueError("an address begins with postgresql://")
+    if kind in {"sqlite", "file"}:
+        raise ValueError("give the path itself, without anything before it")
+    raise ValueError("an index is a file or on a PostgreSQL server: give a path or postgresql://…")
+
+
+def is_address(value: str | os.PathLike[str]) -> bool:
+    """Return whether a value of the setting is an address, and so no path."""
+    match = _SCHEME.match(str(value))
+    return match is not None and (match["slashes"] == "//" or match["scheme"].lower() in _SCHEMES)
+
+
+def _check_mode(mode: str) -> None:
+    if mode == _ENGINE:
+        raise ValueError("mode=engine is not available yet; leave it out")
+    if mode != _COPY:
+        raise ValueError("mode is copy, which is the default; leave it out")
+
+
+def _check_tree(tree: str) -> None:
+    if not 0 < len(tree) <= _LONGEST_TREE or not tree.isprintable() or tree != tree.strip():
+        raise ValueError(f"tree= needs a name of 1 to {_LONGEST_TREE} printable characters")
+
+
+def _harmless(parameters: list[str]) -> list[str]:
+    return [it for it in parameters if not _SECRET.search(unquote(it.partition("=")[0]))]
+
+
+def _query(parameters: list[str]) -> str:
+    return f"?{'&'.join(parameters)}" if parameters else ""

@@ -1,0 +1,164 @@
+"""The setting `database`: a file or a server, under all its names, and never with a password."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from pytools_hybrid import Settings, SettingsError, ToolSearch
+from pytools_hybrid.cli import main
+from pytools_hybrid.settings import Roots, Server
+
+SECRET = "hunter2"
+ADDRESS = f"postgresql://me:{SECRET}@db.example:5432/tools?sslmode=verify-full&tree=acme%2Ftools"
+SHOWN = "postgresql://me@db.example:5432/tools?sslmode=verify-full&tree=acme/tools"
+
+
+@pytest.mark.parametrize("name", ["database", "db_path", "database_path"])
+def test_a_file_may_be_given_under_each_of_the_names(name, monkeypatch, tmp_path):
+    (tmp_path / "pytools.toml").write_text(f'{name} = "of_file.db"\n', encoding="utf-8")
+    assert Settings.from_flags({}).database == tmp_path / "of_file.db"
+    monkeypatch.setenv(f"PYTOOLS_{name.upper()}", "of_environment.db")
+    assert Settings.from_flags({}).database == Path("of_environment.db")
+    assert Settings.from_flags({name: "given.db"}).database == Path("given.db")
+    assert Settings(**{name: Path("given.db")}).db_path == Path("given.db")
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "shown", "tree"),
+    [
+        ("postgres://host", "postgresql://host", "postgresql://host", ""),
+        ("POSTGRESQL://host/db", "postgresql://host/db", "postgresql://host/db", ""),
+        ("postgresql://", "postgresql://", "postgresql://", ""),
+        ("postgresql:///db?host=/run/pg", *["postgresql:///db?host=/run/pg"] * 2, ""),
+        (
+            "postgresql://u:p%40s@a:1,b:2/db?tree=x&target_session_attrs=any",
+            "postgresql://u:p%40s@a:1,b:2/db?target_session_attrs=any",
+            "postgresql://u@a:1,b:2/db?target_session_attrs=any",
+            "x",
+        ),
+        (
+            "postgresql://h/db?password=p&user=u&sslpassword=q&mode=copy",
+            "postgresql://h/db?password=p&user=u&sslpassword=q",
+            "postgresql://h/db?user=u",
+            "",
+        ),
+        ("postgresql://h?%70assword=p", "postgresql://h?%70assword=p", "postgresql://h", ""),
+    ],
+)
+def test_what_is_shown_of_an_address_is_all_but_its_password(text, url, shown, tree):
+    server = Server.parse(text)
+
+    assert (server.url, server.shown, server.tree) == (url, shown, tree)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (f"postgresql://me:{SECRET}@x@host/db", "an @ as %40"),
+        (f"postgresql://me:{SECRET}/x@host/db", "an @ as %40"),
+        (f"postgresql://me:{SECRET}#x@host/db", "an @ as %40"),
+        (f"postgresql:/me:{SECRET}", "an @ as %40"),
+        (f"postgresql://host/db?tree=&x={SECRET}", "tree= needs a name"),
+        (f"postgresql://host/db?mode=engine&x={SECRET}", "mode=engine is not available yet"),
+        (f"postgresql://host/db?mode={SECRET}", "mode is copy"),
+        (f"postgresql+psycopg://me:{SECRET}@host/db", "begins with postgresql://"),
+        (f"mysql://me:{SECRET}@host/db", "give a path or postgresql://"),
+        ("sqlite:///index.db", "give the path itself"),
+    ],
+)
+def test_what_is_no_address_is_refused_and_not_repeated(given, told):
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_flags({"database": given})
+    assert str(caught.value).startswith("--database / PYTOOLS_DATABASE: ")
+    assert told in str(caught.value)
+    assert SECRET not in str(caught.value)
+    with pytest.raises(ValidationError) as unnamed:
+        Settings(database=given)
+    assert SECRET not in str(unnamed.value)
+
+
+def test_no_password_is_in_what_a_program_prints_of_its_settings(monkeypatch):
+    monkeypatch.setenv("PYTOOLS_DATABASE", ADDRESS)
+    settings = Settings.from_flags({})
+
+    assert str(settings.server) == SHOWN
+    for text in (repr(settings), str(settings), settings.model_dump_json()):
+        assert SECRET not in text
+    assert SECRET not in repr(settings.model_dump())
+    assert SECRET in settings.server.url
+    assert settings.server == Settings.from_flags({"database": Path(ADDRESS)}).server
+
+
+@pytest.mark.parametrize("output", ["table", "json", "toml"])
+def test_config_shows_the_address_without_its_password(output, monkeypatch, capsys, root):
+    monkeypatch.setenv("PYTOOLS_DATABASE", ADDRESS)
+    with pytest.raises(SystemExit):
+        main(["config", "--output", output])
+    told = capsys.readouterr()
+
+    assert SECRET not in told.out + told.err
+    assert (json.dumps(SHOWN) if output != "table" else SHOWN) in told.out
+    assert ("keep it in PGPASSWORD" in told.err) == (output == "toml")
+
+
+def test_a_file_that_was_merely_found_names_no_server(tmp_path):
+    # Who may write there would be sent our tools, and the password that libpq finds for any server.
+    file = tmp_path / "pytools.toml"
+    file.write_text(f'database = "{ADDRESS}"\n', encoding="utf-8")
+
+    with pytest.raises(SettingsError, match="database: is only allowed in a file that is named"):
+        Settings.from_flags({})
+    assert str(Settings.from_flags({}, file=file).server) == SHOWN
+
+
+@pytest.mark.parametrize("checkout", ["one", "another/place/of"])
+def test_hosts_with_the_same_checkout_share_a_tree(checkout, tmp_path):
+    root = tmp_path / checkout / "agent" / "lib" / "tools"
+    root.mkdir(parents=True)
+    settings = Settings(database="postgresql://host/db")
+    assert settings.resolved_server(root).tree == "lib/tools"
+    (tmp_path / checkout / "agent" / ".git").mkdir()
+    server = settings.resolved_server(root)
+
+    assert str(server) == "postgresql://host/db?tree=agent/lib/tools"
+    both = settings.resolved_server([root, root.parent])
+    assert both.tree == "agent/lib/tools+agent/lib"
+
+
+def test_a_reader_needs_no_root_but_the_name_of_a_tree():
+    settings = Settings(database=ADDRESS, sync=False)
+    roots, note = settings.resolved_root()
+    assert (settings.only_reads, note) == (True, None)
+    assert settings.resolved_server(roots).tree == "acme/tools"
+    nameless = Settings(database="postgresql://host/db", sync=False)
+    with pytest.raises(SettingsError, match="database status lists the trees"):
+        nameless.resolved_database(roots)
+    with pytest.raises(SettingsError, match="no tools to search"):
+        Settings(database=ADDRESS).resolved_root()
+
+
+def test_each_address_and_tree_has_a_copy_of_its_own_in_the_cache_folder(tmp_path):
+    given = [
+        ADDRESS,
+        ADDRESS.replace(SECRET, "another"),
+        ADDRESS.replace("me:", "you:"),
+        ADDRESS.replace("5432", "5433"),
+        ADDRESS.replace("acme%2F", ""),
+    ]
+    copies = [Settings(database=it).resolved_database(tmp_path) for it in given]
+
+    assert copies[0] == copies[1]
+    assert len(set(copies)) == len(given) - 1
+    assert all(it.name.endswith(".shared.db") and it.name.isascii() for it in copies)
+
+
+@pytest.mark.anyio
+async def test_what_a_shared_index_needs_is_said_with_the_command_that_installs_it(
+    root, monkeypatch
+):
+    monkeypatch.setattr("pytools_hybrid.index._shared.find_spec", lambda _: None)
+    with pytest.raises(SettingsError, match=r"install.*pytools-hybrid.*postgres") as caught:
+        async with ToolSearch(Roots.of(root), Settings(database=ADDRESS)):
+            pass
+    assert SECRET not in str(caught.value)
