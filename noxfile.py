@@ -72,6 +72,9 @@ NPM_SERVERS = tuple(
     f"@modelcontextprotocol/server-{name}@2026.8.31"
     for name in ("filesystem", "memory", "everything")
 )
+# As Debian, Ubuntu, Arch and Google call the browser that the console's tests drive.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 # What is written for GitHub, by the schema that it is checked with.
 GITHUB_FILES = {
     "github-workflows": "workflows/*.y*ml",
@@ -122,7 +125,7 @@ nox.options.allow_parallel = True
 # The longest first, so that no core is left without work at the end.
 nox.options.sessions = [
     "lint", f"e2e-{DEFAULT}", "types", f"tests-{DEFAULT}", "soak", "adapters", "release", "lowest",
-    "docs", "api",
+    "browser", "docs", "api",
 ]  # fmt: skip
 
 
@@ -341,9 +344,9 @@ def footprint(session: nox.Session) -> None:
 def e2e(session: nox.Session) -> None:
     """The installed command, and the server through a real MCP client."""
     _sync(session, "--all-packages", "--group=e2e", "--group=release")
-    # Those of adapters have a session and libraries of their own.
-    others = f"--ignore={ROOT / 'tests' / 'adapters'}"
-    session.run("pytest", str(ROOT / "tests"), others, *BUSY, *session.posargs)
+    # Those of adapters and of the browser have a session and libraries of their own.
+    others = [f"--ignore={ROOT / 'tests' / name}" for name in ("adapters", "browser")]
+    session.run("pytest", str(ROOT / "tests"), *others, *BUSY, *session.posargs)
 
 
 @nox.session
@@ -358,6 +361,19 @@ def adapters(session: nox.Session) -> None:
     """The adapters against the agent libraries that they are for."""
     _sync(session, "--all-packages", "--group=adapters")
     session.run("pytest", str(ROOT / "tests" / "adapters"), *BUSY, *session.posargs)
+
+
+# Without one there is nothing to install either.
+@nox.session(venv_backend="uv" if CHROMIUM else "none")
+def browser(session: nox.Session) -> None:
+    """The console in a real browser, Chromium as the system has it; skipped where it has none."""
+    if CHROMIUM is None:
+        session.skip(f"no Chromium: install it, as {', '.join(BROWSERS)} on the PATH")
+    _sync(session, "--all-packages", "--group=browser")
+    session.run(
+        "pytest", str(ROOT / "tests" / "browser"), *BUSY, *session.posargs,
+        env={"CHROMIUM": CHROMIUM},
+    )  # fmt: skip
 
 
 @nox.session

@@ -155,6 +155,7 @@ class ToolSearch:
         limit: int | None = None,
         threshold: float | None = None,
         rerank: bool | None = None,
+        record: bool = True,
         top_k: int | None = None,
     ) -> SearchResponse:
         """Find the tools that fit a request, best first.
@@ -170,6 +171,8 @@ class ToolSearch:
                 no tool answers. None for what the settings say.
             rerank: Whether a language model puts the first tools in order; None for whether
                 the settings name one.
+            record: Whether the search enters the usage record. Half a request, as it is while
+                somebody types, does not belong there.
             top_k: Another name for `limit`.
 
         Raises:
@@ -191,10 +194,10 @@ class ToolSearch:
                 "--rerank / PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model"
             )
         request = self._request(query, mode, scope, where, limit=limit, min_confidence=threshold)
-        return await observed(request.mode, self._answered(request, reranking))
+        return await observed(request.mode, self._answered(request, reranking, record=record))
 
     async def _answered(
-        self, request: SearchRequest, reranking: Reranking | None
+        self, request: SearchRequest, reranking: Reranking | None, *, record: bool
     ) -> SearchResponse:
         started, at = time.perf_counter(), time.time()
         wide = request if reranking is None else reranking.widened(request)
@@ -249,7 +252,7 @@ class ToolSearch:
             early=early,
         )
         milliseconds = 1000 * (time.perf_counter() - started)
-        if response.tool_count:
+        if record and response.tool_count:
             # Of an index without tools there is nothing to learn, and a record would keep it alive.
             self.index.recorder.search(
                 search_record(request, response, at=at, milliseconds=milliseconds)

@@ -119,8 +119,9 @@ class Searches:
         where: ToolFilter | None = None,
         threshold: float | None = None,
         rerank: bool | None = None,
+        record: bool = True,
     ) -> tuple[SearchResponse, float]:
-        """Search, when it is this search's turn.
+        """Search, when it is this search's turn; the arguments are those of `ToolSearch.search`.
 
         Returns:
             The response, and how many milliseconds it took.
@@ -144,6 +145,7 @@ class Searches:
                 limit=limit,
                 threshold=threshold,
                 rerank=rerank,
+                record=record,
             )
             seconds = time.perf_counter() - started
         if response.early:

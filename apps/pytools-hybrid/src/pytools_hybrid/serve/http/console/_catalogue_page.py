@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _ON_A_PAGE = 200
 _SHOWN_ISSUES = 100
+_TITLES = {"mcptools": "Tools of MCP servers", "gentools": "Tools that agents wrote"}
 
 
 class _Asked(Query):
@@ -53,6 +54,7 @@ async def catalogue_page(
     return {
         "category": ", ".join(asked.category or ()),
         "scope": asked.scope.value,
+        "titles": _TITLES,
         "page": asked.page,
         "pages": max(-(-len(listed) // _ON_A_PAGE), 1),
         "tools": len(listed) if asked.category else sum(it.tools for it in categories),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
 _UNKNOWN = 500
+# search.js sends it with what somebody is still typing.
+_TYPING = "pytools-typing"
 # A tree may have thousands, and a page is to stay small.
 _OFFERED_CATEGORIES = 300
 _CHANNELS = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
@@ -32,6 +34,15 @@ _MODES = {
     SearchMode.FUZZY: "spelling",
 }
 _SCOPES = {Scope.ALL: "all", Scope.MCPTOOLS: "MCP servers' tools", Scope.GENTOOLS: "agents' own"}
+
+_USUAL = {
+    "mode": "hybrid",
+    "scope": "all",
+    "category": "",
+    "tags": "",
+    "threshold": "",
+    "limit": "",
+}
 
 
 class _Asked(Query):
@@ -57,6 +68,9 @@ async def search_page(
     values: dict[str, Any] = {
         # As it was typed, also where that cannot be asked.
         "form": {name: request.query_params.get(name, "") for name in _Asked.model_fields},
+        "filtered": any(
+            request.query_params.get(name, usual) != usual for name, usual in _USUAL.items()
+        ),
         "modes": _MODES,
         "scopes": _SCOPES,
         "categories": sorted({it.category for it in categories})[:_OFFERED_CATEGORIES],
@@ -81,6 +95,7 @@ async def search_page(
             where=ToolFilter(categories=asked.category or (), tags=asked.tags or ()),
             limit=asked.limit,
             threshold=asked.threshold,
+            record=_TYPING not in request.headers,
         )
     except Exception as error:
         # The form stays, so that the request can be put right.

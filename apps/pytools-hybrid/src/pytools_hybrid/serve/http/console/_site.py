@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.http._searches import Searches
 
 # Text that strangers wrote is on every page; whatever it is, nothing of it may run, be loaded or
-# be sent. A referrer is sent within the server alone; without one, forms would have no origin.
+# be sent, and our own scripts cannot make HTML of it. A referrer is sent within the server alone;
+# without one, forms would have no origin.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
+    "script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
@@ -41,7 +44,7 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_TYPES = {"style.css": "text/css", "icon.svg": "image/svg+xml"}
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 class Site:
@@ -127,11 +130,14 @@ class Site:
     async def static(self, request: Request) -> Response:
         """Answer `GET /console/static/{name}`: the same for everybody, so nobody need log in."""
         name = request.path_params["name"]
-        if name not in _TYPES:
+        folder = files(__package__).joinpath("static")
+        file = next((it for it in folder.iterdir() if it.name == name), None)
+        if file is None:
             raise ProblemError(404, "there is no such file")
-        content = files(__package__).joinpath("static", name).read_bytes()
         headers = {**_HEADERS, "Cache-Control": "max-age=300"}
-        return Response(content, media_type=_TYPES[name], headers=headers)
+        return Response(
+            file.read_bytes(), media_type=_TYPES[PurePath(name).suffix], headers=headers
+        )
 
     async def _page(
         self, request: Request, template: str, make: Callable[[], Awaitable[Mapping[str, Any]]]

@@ -1,0 +1,119 @@
+"""What the browser's tests share: a server as a process, and Chromium to look at it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "tools"
+PATIENCE = 60
+# Names of other servers that lead to this machine, as an attacker's name server would have it.
+REBOUND = "--host-resolver-rules=MAP *.example 127.0.0.1"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    chromium = os.environ.get("CHROMIUM")
+    if chromium is None:
+        pytest.skip("`uv run nox -s browser` looks for a Chromium, and names it as CHROMIUM")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium, args=[REBOUND])
+        yield launched
+        launched.close()
+
+
+@contextmanager
+def serving(root: Path, folder: Path, **variables: str) -> Iterator[str]:
+    """Start a server at a free port, and return its address."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTOOLS_", "XDG_"))}
+    ours = {"HOME": str(folder), "PYTOOLS_EMBEDDING_MODEL": "static"}
+    command = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent))
+    assert command is not None
+    errors = folder / "stderr"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(
+            [
+                *(command, "serve", "--transport", "http", "--port", "0"),
+                *("--root", str(root), "--db", str(folder / "index.db")),
+            ],
+            stdin=subprocess.DEVNULL,
+            stderr=stderr,
+            env=kept | ours | variables,
+        ) as process,
+    ):
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while "serving on " not in (said := errors.read_text("utf-8")):
+                assert process.poll() is None, said
+                assert time.monotonic() < deadline, said
+                time.sleep(0.02)
+            yield said.partition("serving on ")[2].split()[0]
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server over the example tools."""
+    with serving(EXAMPLES, tmp_path_factory.mktemp("site")) as address:
+        yield address
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Callable[..., Any]:
+    """Start a server of the test's own: `with serve(root, PYTOOLS_TOKEN="secret") as address`."""
+
+    def start(root: Path = EXAMPLES, **variables: str) -> Any:
+        return serving(root, tmp_path, **variables)
+
+    return start
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Open a page in a new window, with cookies and settings of its own.
+
+    Whatever happens there, nothing may be reported to its log, as a policy that was violated is,
+    and nothing may be loaded from elsewhere.
+    """
+    windows: list[BrowserContext] = []
+    reported: list[str] = []
+
+    def open_page(address: str, *, refused: bool = False, **settings: Any) -> Page:
+        window = browser.new_context(**settings)
+        windows.append(window)
+        window.set_default_timeout(1000 * PATIENCE / 4)
+        page = window.new_page()
+        server = address.partition("://")[2].partition("/")[0]
+
+        def request(made: Any) -> None:
+            if f"//{server}/" not in made.url:
+                reported.append(f"asked for {made.url}")
+
+        def log(message: Any) -> None:
+            # Chromium reports answers that are errors, and tests ask for some.
+            if not (refused and message.text.startswith("Failed to load resource")):
+                reported.append(message.text)
+
+        page.on("console", log)
+        page.on("pageerror", lambda error: reported.append(str(error)))
+        page.on("dialog", lambda dialog: reported.append(f"a dialog: {dialog.message}"))
+        page.on("request", request)
+        page.goto(address)
+        return page
+
+    yield open_page
+    for window in windows:
+        window.close()
+    assert reported == []

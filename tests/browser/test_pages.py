@@ -1,0 +1,77 @@
+"""Every page: for those who cannot see, with a phone, at night, and without JavaScript."""
+
+import json
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+PAGES = {
+    "start": "/",
+    "results": "/?q=merge+two+pdf+documents&mode=hybrid&category=pdf",
+    "nothing found": "/?q=zzzz+qqqq&threshold=1",
+    "a mistake": "/?q=mail&category=mial",
+    "catalogue": "/console/tools",
+    "category": "/console/tools?category=github",
+    "tool": "/console/tools/mcptools:github:create_issue?q=report+a+bug",
+    "use": "/console/use",
+    "no such tool": "/console/tools/creat_issue",
+}
+PHONE = {"width": 360, "height": 740}
+# What axe calls less is a matter of taste.
+SERIOUS = {"serious", "critical"}
+
+
+@pytest.fixture(params=PAGES.values(), ids=PAGES.keys())
+def path(request):
+    return request.param
+
+
+def test_nobody_is_shut_out(visit, site, path):
+    page = visit(site + path, refused=True)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        found = Axe().run(page).response["violations"]
+        serious = [it for it in found if it["impact"] in SERIOUS]
+        assert not serious, json.dumps(serious, indent=1)
+    page.keyboard.press("Tab")
+    expect(page.locator("h1")).to_have_count(1)
+
+
+def test_a_phone_shows_a_page_without_scrolling_aside(visit, site, path):
+    page = visit(site + path, refused=True, viewport=PHONE, device_scale_factor=2)
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_a_page_is_whole_without_javascript(visit, site, path):
+    plain = visit(site + path, refused=True, java_script_enabled=False)
+    scripted = visit(site + path, refused=True)
+
+    def text(page):
+        return [line for line in page.locator("main").inner_text().split("\n") if " ms" not in line]
+
+    assert text(plain) == text(scripted)
+    expect(plain.get_by_role("navigation", name="Pages").get_by_role("link")).not_to_have_count(0)
+
+
+def test_a_page_is_dark_at_night_and_light_by_day(visit, site, path):
+    page = visit(site + path, refused=True)
+
+    def brightness(of):
+        colour = page.evaluate(f"getComputedStyle(document.body).{of}")
+        return sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(",")))
+
+    page.emulate_media(color_scheme="light")
+    assert brightness("backgroundColor") > 600 > 300 > brightness("color")
+    page.emulate_media(color_scheme="dark")
+    assert brightness("backgroundColor") < 300 < 600 < brightness("color")
+
+
+def test_the_skip_link_leads_to_the_content(visit, site):
+    page = visit(f"{site}/console/tools")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+
+    assert page.url.endswith("#main")

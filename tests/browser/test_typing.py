@@ -1,0 +1,155 @@
+"""Searching as one types, and going through the results by keys."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+RESULTS = "#results h2 a"
+
+
+def typing(page, text):
+    page.get_by_role("searchbox").press("End")
+    page.keyboard.type(text)
+
+
+def test_a_request_is_answered_while_it_is_typed_and_the_address_holds_it(visit, site):
+    page = visit(site)
+    entries = page.evaluate("history.length")
+    typing(page, "merge two pdf documents")
+
+    expect(page).to_have_url(f"{site}/?q=merge+two+pdf+documents")
+    expect(page.locator(RESULTS).first).to_have_text("merge_pdfs")
+    expect(page).to_have_title(re.compile("^merge two pdf documents"))
+    assert page.evaluate("history.length") == entries
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.get_by_role("searchbox").fill("")
+    expect(page).to_have_url(f"{site}/")
+    expect(page.locator(RESULTS)).to_have_count(0)
+
+
+def test_one_request_is_in_flight_and_the_last_is_shown(visit, site):
+    page = visit(site)
+    held = []
+
+    def hold_the_first(route):
+        held.append(route)
+        if len(held) > 1:
+            route.continue_()
+
+    page.route("**/?q=*", hold_the_first)
+    with page.expect_request("**/?q=merge"):
+        typing(page, "merge")
+    typing(page, " two pdf files")
+    # More than the pause after a letter.
+    page.wait_for_timeout(300)
+    asked = [route.request.url for route in held]
+    held[0].continue_()
+
+    expect(page).to_have_url(f"{site}/?q=merge+two+pdf+files")
+    assert asked == [f"{site}/?q=merge"]
+    assert len(held) == 2
+
+
+def test_what_was_found_is_told_to_those_who_do_not_see_it(visit, site):
+    page = visit(site)
+    # A screen reader speaks what changes in an element that was there before.
+    told = page.get_by_role("status").element_handle()
+    typing(page, "merge pdf")
+
+    expect(page.locator(RESULTS).first).to_be_visible()
+    assert re.match(r"\d results? in \d+ ms", told.inner_text())
+    expect(page.get_by_role("status")).to_have_count(1)
+
+
+def test_keys_go_to_the_field_through_the_results_and_into_a_tool(visit, site):
+    page = visit(f"{site}/?q=merge+pdf+files")
+    links = page.locator(RESULTS)
+    page.keyboard.press("j")
+    expect(links.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    expect(links.nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.get_by_role("searchbox")).to_have_value("jmerge pdf files")
+    page.keyboard.press("Backspace")
+    page.keyboard.press("ArrowDown")
+    expect(links.nth(0)).to_be_focused()
+    page.keyboard.press("/")
+    page.keyboard.type("send mail")
+    expect(page.get_by_role("searchbox")).to_have_value("send mail")
+    expect(page).to_have_url(f"{site}/?q=send+mail")
+    page.keyboard.press("ArrowDown")
+    name = links.first.inner_text()
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+
+
+def test_back_leads_to_what_was_typed_last(visit, site):
+    page = visit(site)
+    typing(page, "send mail")
+    expect(page).to_have_url(f"{site}/?q=send+mail")
+    first = page.locator(RESULTS).first
+    name = first.inner_text()
+    first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    page.go_back()
+
+    expect(page.get_by_role("searchbox")).to_have_value("send mail")
+    expect(page.locator(RESULTS).first).to_have_text(name)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_link_holds_the_whole_query(visit, site, scripts):
+    page = visit(site, java_script_enabled=scripts)
+    page.get_by_role("searchbox").fill("send a message")
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Search by").select_option("words")
+    page.locator("[name=scope]").select_option("MCP servers' tools")
+    page.get_by_label("Category").fill("mail")
+    page.get_by_label("Confidence from").fill("0.01")
+    page.get_by_label("Results", exact=True).fill("2")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(RESULTS)).to_have_count(2)
+    other = visit(page.url, java_script_enabled=not scripts)
+
+    for fresh in (page, other):
+        assert fresh.locator(RESULTS).all_inner_texts() == page.locator(RESULTS).all_inner_texts()
+        expect(fresh.get_by_role("searchbox")).to_have_value("send a message")
+        expect(fresh.get_by_label("Search by")).to_have_value("bm25")
+        expect(fresh.get_by_label("Category")).to_have_value("mail")
+        expect(fresh.get_by_label("Results", exact=True)).to_be_visible()
+
+
+def test_a_mistake_is_told_while_typing_and_gone_when_put_right(visit, site):
+    page = visit(f"{site}/?q=send+mail", refused=True)
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Category").fill("mial")
+    expect(page.get_by_role("alert")).to_contain_text("mail")
+    page.get_by_label("Category").fill("mail")
+
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator(RESULTS).first).to_be_visible()
+
+
+def test_a_server_that_has_gone_is_told_and_a_session_that_has_ended_asks_for_the_token(
+    visit, serve
+):
+    with serve(PYTOOLS_TOKEN="secret") as address:
+        page = visit(f"{address}/?q=send+mail", refused=True)
+        page.get_by_label("Token").fill("secret")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.locator(RESULTS).first).to_be_visible()
+        cookies = page.context.cookies()
+        page.context.clear_cookies()
+        typing(page, "s")
+        expect(page.get_by_label("Token")).to_be_visible()
+        page.context.add_cookies(cookies)
+        page.get_by_role("link", name="Continue").click()
+        expect(page.get_by_role("searchbox")).to_have_value("send mails")
+    typing(page, " today")
+
+    expect(page.get_by_role("status")).to_have_text("The server does not answer.")
