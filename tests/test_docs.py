@@ -47,6 +47,7 @@ ELSEWHERE = {
     "docs/transcripts/five-minutes.md": "docs/transcripts/five_minutes.py",
     "examples/clients/README.md": "tests/clients/test_configurations.py",
     "packages/toolindex/README.md": "packages/toolindex/tests/test_readme.py",
+    "packages/toolindex-postgres/README.md": "packages/toolindex-postgres/tests/test_readme.py",
     "packages/toolrank/README.md": "packages/toolrank/tests/test_readme.py",
     "packages/toolscan/README.md": "packages/toolscan/tests/test_package.py",
     "packages/toolwatch/README.md": "packages/toolwatch/tests/test_readme.py",

@@ -24,6 +24,9 @@ PERMISSIVE = frozenset({
     "BSL-1.0", "CC0-1.0", "CNRI-Python", "ISC", "MIT", "MIT-0", "MIT-CMU", "PSF-2.0", "Zlib",
     "any-OSI", BSD,
 })  # fmt: skip
+# Asks that whoever passes the library on lets its users put another version in its place. A wheel
+# of its own, which Python imports, can be replaced; only an extra brings it.
+LIBRARY = frozenset({"LGPL-3.0-only"})
 # Asks for the source of its own files where these are passed on changed, and for nothing of ours.
 BY_FILE = frozenset({"MPL-2.0"})
 _CLASSIFIERS = {
@@ -93,7 +96,7 @@ def check(name: str, expression: str, *, always: bool) -> None:
     Raises:
         LicenceError: The licence is none of those that are permitted.
     """
-    permitted = PERMISSIVE | BY_FILE | (frozenset() if always else {NVIDIA})
+    permitted = PERMISSIVE | BY_FILE | (frozenset() if always else {NVIDIA, *LIBRARY})
     if not _is_permitted(_LICENSING.parse(expression), permitted):
         raise LicenceError(
             f"{name} is under {expression}, which docs/make/licence_terms.py does not permit"
@@ -103,7 +106,7 @@ def check(name: str, expression: str, *, always: bool) -> None:
 
 def is_by_file(expression: str) -> bool:
     """Return whether a licence binds some of the files that it is for, whatever is chosen."""
-    return not _is_permitted(_LICENSING.parse(expression), PERMISSIVE | {NVIDIA})
+    return not _is_permitted(_LICENSING.parse(expression), PERMISSIVE | LIBRARY | {NVIDIA})
 
 
 def _as_spdx(text: str) -> str | None:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from licence_terms import NVIDIA, LicenceError, check, is_by_file, licence
+from licence_terms import LIBRARY, NVIDIA, LicenceError, check, is_by_file, licence
 from packaging.metadata import parse_email
 from remotezip import RemoteZip
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "licences.md"
+# Our own that somebody gets with an extra only.
+_BY_EXTRA = {"toolindex-postgres"}
 INTRODUCTION = """\
 # Licences of what we depend on
 
@@ -60,6 +62,13 @@ PROPRIETARY = """
 `sentence-transformers` needs torch, which on Linux requires NVIDIA's libraries for its GPUs, under
 NVIDIA's own terms. Everything else in the list is free software. Only that extra installs them, and
 the [smaller build of torch](guides/models.md) works without them.
+"""
+BY_LIBRARY = """
+## Lesser General Public License
+
+The LGPL of {packages} lets programs under any licence use the library, as long as their users can
+put another version of it in its place: as with every wheel, an installer does that. Only the extra
+`postgres` installs it.
 """
 DATA = """
 ## Data
@@ -96,7 +105,13 @@ def exported(*arguments: str) -> set[tuple[str, str]]:
 
 def reasons() -> dict[tuple[str, str], set[str]]:
     """Return for each dependency the extras that bring it; none where everybody gets it."""
-    always = exported("--all-packages")
+    always = {
+        key
+        for folder in ("packages", "apps")
+        for path in ROOT.glob(f"{folder}/*/pyproject.toml")
+        if (name := tomllib.loads(path.read_text("utf-8"))["project"]["name"]) not in _BY_EXTRA
+        for key in exported(f"--package={name}")
+    }
     found: dict[tuple[str, str], set[str]] = {key: set() for key in always}
     for path in sorted(ROOT.glob("*/*/pyproject.toml")):
         project = tomllib.loads(path.read_text("utf-8"))["project"]
@@ -163,6 +178,9 @@ def _lines(rows: dict[str, tuple[set[str], set[str]]]) -> Iterator[str]:
     by_file = [name for name, (them, _) in rows.items() if any(map(is_by_file, them))]
     if by_file:
         yield BY_FILE.format(packages=" and ".join((", ".join(by_file[:-1]), by_file[-1])))
+    libraries = [name for name, (them, _) in rows.items() if them & LIBRARY]
+    if libraries:
+        yield BY_LIBRARY.format(packages=" and ".join(libraries))
     if any(NVIDIA in them for them, _ in rows.values()):
         yield PROPRIETARY
     yield DATA

@@ -1,0 +1,62 @@
+"""One index of tools for many hosts: PostgreSQL holds it, each host searches its own copy.
+
+    from toolindex_postgres import SharedStore
+
+    store = SharedStore(copy, "postgresql://me@db.example.com/tools", tree="my-tools")
+
+`SharedStore` is a `toolindex.ToolStore`; `Freshness` says how old its answers are. `Database` makes
+the schema, gives roles their rights, and tells what there is (`DatabaseStatus`, `TreeStatus`).
+`redacted` takes the password out of an address.
+Errors: `UnreachableStoreError`, `AddressError`, `DeniedError`, `SchemaError`, all of them a
+`toolindex.DatabaseError`.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolindex_postgres._address import redacted
+    from toolindex_postgres._database import Database, DatabaseStatus, TreeStatus
+    from toolindex_postgres._store import Freshness, SharedStore
+    from toolindex_postgres.errors import (
+        AddressError,
+        DeniedError,
+        SchemaError,
+        UnreachableStoreError,
+    )
+else:
+    # Imported with its first use: who only shows an address need not wait for the driver.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_HOMES})
+
+
+__all__ = [
+    "AddressError",
+    "Database",
+    "DatabaseStatus",
+    "DeniedError",
+    "Freshness",
+    "SchemaError",
+    "SharedStore",
+    "TreeStatus",
+    "UnreachableStoreError",
+    "redacted",
+]
+
+_HOMES = {
+    name: module
+    for module, names in {
+        "_address": "redacted",
+        "_database": "Database DatabaseStatus TreeStatus",
+        "_store": "Freshness SharedStore",
+        "errors": "AddressError DeniedError SchemaError UnreachableStoreError",
+    }.items()
+    for name in names.split()
+}

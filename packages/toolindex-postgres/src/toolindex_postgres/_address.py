@@ -1,0 +1,28 @@
+"""Addresses of databases, and what may be shown of them."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["redacted"]
+
+_SECRETS = "password|sslpassword|passfile|oauth_client_secret"
+_IN_QUERY = re.compile(rf"([?&])(?:{_SECRETS})=[^&]*", re.I)
+_IN_WORDS = re.compile(rf"\b(?:{_SECRETS})\s*=\s*(?:'(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)\s*", re.I)
+_USER = re.compile(r"^(\w+://)([^:/?@]*):.*@", re.S)
+
+
+def redacted(address: str) -> str:
+    """Return an address as it may be shown: without its password.
+
+    >>> redacted("postgresql://me:secret@db.example.com/tools?sslmode=verify-full")
+    'postgresql://me@db.example.com/tools?sslmode=verify-full'
+    """
+    if "://" not in address:
+        return _IN_WORDS.sub("", address).strip()
+    start, mark, rest = address.partition("?")
+    # Whoever does not escape a question mark in a password shows a part of it otherwise.
+    if "@" in rest and "@" not in start:
+        start, mark, rest = address, "", ""
+    shown = _IN_QUERY.sub(r"\1", _USER.sub(r"\1\2@", start) + mark + rest)
+    return shown.replace("?&", "?").replace("&&", "&").rstrip("?&")

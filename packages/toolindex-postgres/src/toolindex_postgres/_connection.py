@@ -1,0 +1,246 @@
+"""Connections to the server, one transaction at a time, and what its errors mean."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import time
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from toolindex.errors import DatabaseBusyError, DatabaseError
+
+from toolindex_postgres._address import redacted
+from toolindex_postgres.errors import (
+    AddressError,
+    DeniedError,
+    SchemaError,
+    UnreachableStoreError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["Connection", "Connections", "lock_key"]
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_CONNECT_SECONDS = 2
+_READ_MS = 2_000
+_WRITE_MS = 120_000
+_FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
+# What a network that swallows packets costs: the server's host answers nothing for so long.
+_NETWORK = {"tcp_user_timeout": "2000", "keepalives_idle": "10", "keepalives_interval": "2"}
+# No code: there is no connection. Else it is lost, ended, one too many, or refused.
+_AWAY = {"", "08", "57", "53", "28", "3D"}
+_UNDEFINED = {"3F000", "42P01", "42883", "42703"}
+
+
+def lock_key(*names: str) -> int:
+    """Return the key of an advisory lock for something that has names."""
+    digest = hashlib.sha256("\0".join(("toolindex", *names)).encode("utf-8", "backslashreplace"))
+    return int.from_bytes(digest.digest()[:8], signed=True)
+
+
+class Connections:
+    """Idle connections to one address, each lent to one thread at a time.
+
+    Nothing of a session is relied on between two transactions, so that a pooler in front of the
+    server may give each transaction another session.
+
+    Args:
+        address: As libpq takes it: `postgresql://…`, or words with `=`.
+
+    Attributes:
+        where: The address without its password.
+
+    Raises:
+        AddressError: It is not one.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.where: str = redacted(address)
+        self.closed: bool = False
+        self._address = self._completed(address)
+        self._idle: queue.LifoQueue[Connection] = queue.LifoQueue()
+        self._process = os.getpid()
+        self._inherited: list[Connection] = []
+        self._lock = Lock()
+        self._retry_at = float("-inf")
+        self._delay = _FIRST_DELAY
+
+    @contextmanager
+    def reading(self, *, patient: bool = False) -> Generator[Connection]:
+        """Lend a connection whose statements all see one state of the database.
+
+        Args:
+            patient: Whether to try at once even where the server could not be reached just now.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached, or takes longer than two seconds.
+            DatabaseError: It refuses; the message says what to do.
+        """
+        with self._transaction(
+            "ISOLATION LEVEL REPEATABLE READ READ ONLY", _READ_MS, patient
+        ) as it:
+            yield it
+
+    @contextmanager
+    def writing(self) -> Generator[Connection]:
+        """Lend a connection inside a transaction, kept if the block ends well.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached; nothing is kept.
+            DatabaseError: It refuses; nothing is kept.
+        """
+        with self._transaction("READ WRITE", _WRITE_MS, patient=True) as connection:
+            yield connection
+
+    @contextmanager
+    def own(self) -> Generator[Connection]:
+        """Lend a connection to the caller alone, for as long as it likes."""
+        with self._explained():
+            connection = self._connect(patient=False)
+        try:
+            with self._explained():
+                yield connection
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the idle connections; a lent one is closed when it comes back."""
+        self.closed = True
+        self._drop_idle()
+
+    @contextmanager
+    def _transaction(self, kind: str, timeout_ms: int, patient: bool) -> Generator[Connection]:
+        begin = f"BEGIN {kind}; SET LOCAL statement_timeout = {timeout_ms}"
+        with self._explained():
+            connection = self._begun(begin, patient)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(psycopg.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._give_back(connection)
+
+    def _begun(self, begin: str, patient: bool) -> Connection:
+        with suppress(queue.Empty):
+            connection = self._take()
+            try:
+                connection.execute(begin.encode())
+            except psycopg.OperationalError:
+                # The server has ended idle connections: all of them, most likely.
+                connection.close()
+                self._drop_idle()
+            else:
+                return connection
+        connection = self._connect(patient)
+        connection.execute(begin.encode())
+        return connection
+
+    def _take(self) -> Connection:
+        if self.closed:
+            raise DatabaseError(self.where, "the index has been closed")
+        with self._lock:
+            if self._process != os.getpid():
+                # They are the parent's: to close them here would end its sessions.
+                self._process = os.getpid()
+                while not self._idle.empty():
+                    self._inherited.append(self._idle.get_nowait())
+        return self._idle.get_nowait()
+
+    def _connect(self, patient: bool) -> Connection:
+        if self.closed:
+            raise DatabaseError(self.where, "the index has been closed")
+        if not patient and time.monotonic() < self._retry_at:
+            raise UnreachableStoreError(self.where, "it was not a moment ago")
+        try:
+            connection = psycopg.connect(
+                self._address,
+                autocommit=True,
+                # A pooler may give each transaction another session.
+                prepare_threshold=None,
+            )
+        except psycopg.OperationalError:
+            self._retry_at = time.monotonic() + self._delay
+            self._delay = min(2 * self._delay, _LONGEST_DELAY)
+            raise
+        self._retry_at, self._delay = float("-inf"), _FIRST_DELAY
+        return connection
+
+    def _completed(self, address: str) -> str:
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+        try:
+            given = conninfo_to_dict(address)
+        except psycopg.Error as error:
+            # Its message may have a part of the password.
+            raise AddressError(self.where) from error.with_traceback(None)
+        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "toolindex"}
+        return make_conninfo("", **(defaults | _NETWORK | given))
+
+    def _give_back(self, connection: Connection) -> None:
+        is_usable = (
+            not connection.closed
+            and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        )
+        if not is_usable:
+            connection.close()
+            return
+        self._idle.put(connection)
+        # Asked after giving back, so that closing at any moment finds the connection.
+        if self.closed:
+            self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                self._take_any().close()
+
+    def _take_any(self) -> Connection:
+        return self._idle.get_nowait()
+
+    @contextmanager
+    def _explained(self) -> Generator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise explained(self.where, error) from error
+
+
+def explained(where: str, error: psycopg.Error) -> DatabaseError:
+    """Return what to raise for an error of the driver."""
+    code = error.sqlstate or ""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    reason = (error.diag.message_primary or lines[-1]).strip()
+    if code in _UNDEFINED:
+        return SchemaError(where, found=None, supported=1)
+    if code == "42501":
+        return DeniedError(where, reason)
+    if code == "25006":
+        return DatabaseError(
+            where,
+            "this server takes no writes, for it is a replica; "
+            "add target_session_attrs=read-write to the address",
+        )
+    if code in {"55P03", "40001", "40P01"}:
+        return DatabaseBusyError(where)
+    if code == "57014":
+        return UnreachableStoreError(where, "it took too long")
+    if isinstance(error, psycopg.OperationalError) and code[:2] in {
+        "",
+        "08",
+        "57",
+        "53",
+        "28",
+        "3D",
+    }:
+        return UnreachableStoreError(where, reason)
+    return DatabaseError(where, reason)

@@ -1,0 +1,240 @@
+"""What the owner of a database does: make the schema, give rights, look, and drop trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+from toolindex_postgres._connection import Connections, lock_key
+from toolindex_postgres._migrations import check_version, found_version, migrate
+from toolindex_postgres._texts import decoded, encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from toolindex_postgres._connection import Connection
+
+__all__ = ["Database", "DatabaseStatus", "TreeStatus"]
+
+_EVERY_TREE = "*"
+_READ = ("tree", "entry", "tree_vector", "event")
+_READ_FUNCTIONS = ("may", "trees", "vectors_of", "query_vector_of")
+_WRITE_FUNCTIONS = ("keep_vectors", "copy_vectors", "forget_vectors", "keep_query_vectors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeStatus:
+    """One tree on the server.
+
+    Attributes:
+        name: Its name.
+        entries: How many tools it has.
+        generation: Its state.
+        vectors: How many of its texts each model has embedded.
+        events: How many searches and outcomes are recorded.
+    """
+
+    name: str
+    entries: int
+    generation: int
+    vectors: Mapping[str, int] = field(default_factory=dict[str, int])
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseStatus:
+    """What there is on a server.
+
+    Attributes:
+        server: The server's version, as it says it.
+        schema: The version of the schema, None where there is none.
+        supported: The version that this package needs.
+        trees: The trees that the role may read, by name.
+        size: Bytes of all tables and indexes.
+    """
+
+    server: str
+    schema: int | None
+    supported: int
+    trees: tuple[TreeStatus, ...]
+    size: int
+
+
+class Database:
+    """A database on a server, as its owner manages it.
+
+    Args:
+        address: `postgresql://owner@host/database`, or whatever else libpq takes.
+
+    Attributes:
+        where: The address without its password.
+
+    Raises:
+        AddressError: It is no address.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._connections = Connections(address)
+        self.where: str = self._connections.where
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+    def init(self) -> int:
+        """Make the schema, or bring an older one up to date; doing it twice is doing it once.
+
+        Returns:
+            The version that was there before, 0 where there was none.
+
+        Raises:
+            NewerSchemaError: A later version made it; nothing has changed.
+            DeniedError: The role may not make a schema.
+            UnreachableStoreError: The server cannot be reached.
+        """
+        with self._connections.writing() as connection:
+            return migrate(connection, self.where)
+
+    def status(self) -> DatabaseStatus:
+        """Return what there is.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached.
+        """
+        from toolindex_postgres._migrations import SUPPORTED
+
+        with self._connections.reading(patient=True) as connection:
+            found = found_version(connection)
+            server = str(_one(connection, "SHOW server_version"))
+            if not found:
+                return DatabaseStatus(
+                    server=server, schema=None, supported=SUPPORTED, trees=(), size=0
+                )
+            size = _one(
+                connection,
+                "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c "
+                "WHERE c.relnamespace = 'toolindex'::regnamespace AND c.relkind = 'r'",
+            )
+            trees = _trees(connection) if found <= SUPPORTED else ()
+            return DatabaseStatus(
+                server=server, schema=found, supported=SUPPORTED, trees=trees, size=int(str(size))
+            )
+
+    def grant(self, role: str, *, write: bool, trees: Sequence[str] = ()) -> None:
+        """Let a role read trees, or read and write them; it sees nothing of others.
+
+        What it was granted before is replaced. The role must exist: `CREATE ROLE … LOGIN`.
+
+        Args:
+            role: Its name.
+            write: Whether it may change the trees; otherwise it only searches.
+            trees: Their names; they need not exist yet. Without any, all trees.
+
+        Raises:
+            DatabaseError: There is no such role.
+            DeniedError: Only the owner of the schema may grant.
+            SchemaError: There is no schema yet.
+        """
+        with self._connections.writing() as connection:
+            name = sql.Identifier(role).as_string(connection)
+            check_version(self.where, found_version(connection))
+            statements = [
+                "REVOKE ALL ON ALL TABLES IN SCHEMA toolindex FROM {role}",
+                "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA toolindex FROM {role}",
+                "GRANT USAGE ON SCHEMA toolindex TO {role}",
+                "GRANT SELECT ON toolindex.state TO {role}",
+                *(f"GRANT SELECT ON toolindex.{table} TO {{role}}" for table in _READ),
+                *(
+                    f"GRANT EXECUTE ON FUNCTION toolindex.{it} TO {{role}}"
+                    for it in _READ_FUNCTIONS
+                ),
+            ]
+            if write:
+                statements += [
+                    *(
+                        f"GRANT INSERT, UPDATE, DELETE ON toolindex.{table} TO {{role}}"
+                        for table in _READ
+                    ),
+                    *(
+                        f"GRANT EXECUTE ON FUNCTION toolindex.{it} TO {{role}}"
+                        for it in _WRITE_FUNCTIONS
+                    ),
+                ]
+            for statement in statements:
+                connection.execute(statement.format(role=name).encode())
+            connection.execute("DELETE FROM toolindex.access WHERE role = %s", (role,))
+            names = [encoded(tree) for tree in trees] or [_EVERY_TREE]
+            connection.execute(
+                "INSERT INTO toolindex.access SELECT DISTINCT %s::name, given, %s "
+                "FROM unnest(%s::text[]) AS given",
+                (role, write, names),
+            )
+
+    def drop(self, tree: str) -> bool:
+        """Delete a tree with all that is known of it, and the vectors that no other tree has.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            DeniedError: The role may not.
+            SchemaError: There is no schema yet.
+        """
+        with self._connections.writing() as connection:
+            check_version(self.where, found_version(connection))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key("tree", tree),))
+            done = connection.execute(
+                "DELETE FROM toolindex.tree WHERE name = %s", (encoded(tree),)
+            )
+            if done.rowcount:
+                connection.execute(
+                    "DELETE FROM toolindex.vector AS v WHERE NOT EXISTS (SELECT 1 "
+                    "FROM toolindex.tree_vector AS t WHERE t.model = v.model "
+                    "AND t.dimensions = v.dimensions AND t.text_hash = v.text_hash)"
+                )
+            return bool(done.rowcount)
+
+
+def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
+    vectors: dict[int, dict[str, int]] = {}
+    for tree, model, count in connection.execute(
+        "SELECT tree_id, model, count(DISTINCT text_hash) FROM toolindex.tree_vector "
+        "GROUP BY tree_id, model ORDER BY model"
+    ):
+        vectors.setdefault(tree, {})[decoded(model)] = count
+    rows = connection.execute(
+        "SELECT t.tree_id, t.name, t.generation, (SELECT count(*) FROM toolindex.entry AS e "
+        "WHERE e.tree_id = t.tree_id AND e.record IS NOT NULL), (SELECT count(*) "
+        "FROM toolindex.event AS v WHERE v.tree_id = t.tree_id) "
+        "FROM toolindex.tree AS t ORDER BY t.name"
+    )
+    return tuple(
+        TreeStatus(
+            name=decoded(name),
+            entries=entries,
+            generation=generation,
+            vectors=vectors.get(tree, {}),
+            events=events,
+        )
+        for tree, name, generation, entries, events in rows
+    )
+
+
+def _one(connection: Connection, statement: str) -> object:
+    row = connection.execute(statement.encode()).fetchone()
+    return None if row is None else row[0]

@@ -1,0 +1,104 @@
+"""Bringing a copy to the state of the tree on the server, by what has changed or as a whole.
+
+All of it can be done twice: a copy that was left halfway is brought to the state the next time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from toolindex import ToolFilter
+from toolscan import ScanReport
+
+from toolindex_postgres import _tree as tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toolindex import ToolStore
+
+    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._tree import State, Vectors
+
+__all__ = ["follow", "put_vectors"]
+
+_EVERY = ToolFilter()
+# Nothing was ever synced: what the copy holds is not of this tree.
+_NO_READER = ""
+
+
+def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | None) -> None:
+    """Make a copy equal to the tree.
+
+    Args:
+        copy: The copy; nobody else changes it meanwhile.
+        connection: A connection to the server, inside a transaction.
+        now: The state of the tree in this transaction.
+        since: The state that the copy holds, None where that is not known.
+    """
+    if since is None or not _is_of_same_reader(copy, now):
+        _compare(copy, connection, now)
+        return
+    changes = tree.delta(connection, now.tree, since)
+    ids = [*(str(record.id) for record in changes.changed), *changes.removed]
+    with copy.reading() as reader:
+        paths = {id_: entry.path for id_, entry in reader.entries(ids).items()}
+        every = reader.ids(_EVERY) if changes.aliases else ()
+    moved = [it for it in changes.changed if paths.get(str(it.id), it.path) != it.path]
+    if moved:
+        # What else is in the old file is not told of.
+        _compare(copy, connection, now)
+        return
+    within = {record.path for record in changes.changed} | set(paths.values())
+    if within:
+        copy.sync(
+            ScanReport(records=tuple(changes.changed)),
+            reader_version=now.reader_version or _NO_READER,
+            within=sorted(within),
+        )
+    if changes.aliases:
+        new = [str(record.id) for record in changes.changed]
+        keep = {*every, *new} - set(changes.aliases)
+        copy.annotate(changes.aliases, keep=keep)
+    put_vectors(copy, changes.vectors)
+
+
+def put_vectors(copy: ToolStore, vectors: Vectors) -> None:
+    """Give a copy vectors, those that were stored last at the end."""
+    for (model, _), by_hash in vectors.items():
+        copy.put_vectors(model, by_hash)
+
+
+def _is_of_same_reader(copy: ToolStore, now: State) -> bool:
+    if now.reader_version is None:
+        return True
+    held = copy.stored(reader_version=now.reader_version, within=())
+    return held.is_current and held.is_complete == now.is_complete
+
+
+def _compare(copy: ToolStore, connection: Connection, now: State) -> None:
+    reader_version = now.reader_version or _NO_READER
+    theirs = _by_path(tree.listing(connection, now.tree))
+    held = copy.stored(reader_version=reader_version)
+    mine = _by_path({id_: (it.path, it.file_hash) for id_, it in held.entries.items()})
+    same = {path for path in theirs if held.is_current and mine.get(path) == theirs[path]}
+    wanted = [id_ for path, ids in theirs.items() if path not in same for id_ in ids]
+    if theirs or mine or now.is_complete:
+        copy.sync(
+            ScanReport(
+                records=tuple(tree.records(connection, now.tree, wanted)),
+                unchanged=tuple(sorted(same)),
+            ),
+            reader_version=reader_version,
+            within=None if now.is_complete else sorted({*theirs, *mine}),
+        )
+    copy.annotate(tree.aliases_of_all(connection, now.tree))
+    put_vectors(copy, tree.vectors_since(connection, now.tree, 0))
+
+
+def _by_path(entries: Mapping[str, tuple[str, str]]) -> Mapping[str, Mapping[str, str]]:
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for id_, (path, file_hash) in entries.items():
+        found[path][id_] = file_hash
+    return found

@@ -1,0 +1,64 @@
+"""The schema's versions, each made from the one before by a numbered file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from toolindex.errors import NewerSchemaError
+
+from toolindex_postgres._connection import lock_key
+from toolindex_postgres.errors import SchemaError
+
+if TYPE_CHECKING:
+    from toolindex_postgres._connection import Connection
+
+__all__ = ["SUPPORTED", "check_version", "found_version", "migrate"]
+
+SUPPORTED = 1
+"""The version that this package reads and writes."""
+
+
+def found_version(connection: Connection) -> int | None:
+    """Return the version of the schema, or None where there is none."""
+    is_there = "SELECT to_regclass('toolindex.state') IS NOT NULL"
+    row = connection.execute(is_there).fetchone()
+    if row is None or not row[0]:
+        return None
+    row = connection.execute("SELECT version FROM toolindex.state").fetchone()
+    return None if row is None else int(row[0])
+
+
+def check_version(where: str, found: int | None) -> None:
+    """Refuse a schema that this package does not know.
+
+    Raises:
+        SchemaError: There is none, or it is older.
+        NewerSchemaError: A later version made it.
+    """
+    if found is None or found < SUPPORTED:
+        raise SchemaError(where, found=found, supported=SUPPORTED)
+    if found > SUPPORTED:
+        raise NewerSchemaError(where, found=found, supported=SUPPORTED)
+
+
+def migrate(connection: Connection, where: str) -> int:
+    """Bring the schema to the version of this package, inside the caller's transaction.
+
+    Two that do it at once wait for each other.
+
+    Returns:
+        The version that was found, 0 where there was none.
+
+    Raises:
+        NewerSchemaError: A later version made it; nothing has changed.
+    """
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key("schema"),))
+    found = found_version(connection) or 0
+    if found > SUPPORTED:
+        raise NewerSchemaError(where, found=found, supported=SUPPORTED)
+    for version in range(found + 1, SUPPORTED + 1):
+        script = files("toolindex_postgres").joinpath("migrations", f"{version:04}.sql")
+        connection.execute(script.read_bytes())
+        connection.execute("UPDATE toolindex.state SET version = %s", (version,))
+    return found

@@ -1,0 +1,156 @@
+"""A file beside the copy: which state of the server it holds, and what the server is yet to get."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from toolindex.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+__all__ = ["Note", "Notes", "Waiting"]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS waiting (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, body TEXT NOT NULL, data BLOB
+);
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Which state of a tree a copy holds.
+
+    Attributes:
+        database: The database of the server; another after it was made again.
+        tree: The number of the tree in it.
+        generation: The state of the tree.
+        copy: The state of the copy which held just that.
+        events: The number of the last event of other hosts that the copy has.
+        cleared: The last time that events were deleted, as the copy knows it.
+    """
+
+    database: str
+    tree: int
+    generation: int
+    copy: int
+    events: int = 0
+    cleared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Something that the server is yet to get.
+
+    Attributes:
+        number: Its place in the queue.
+        kind: What it is.
+        body: A text of JSON.
+        data: Bytes, for vectors.
+    """
+
+    number: int
+    kind: str
+    body: str
+    data: bytes | None
+
+
+class Notes:
+    """The file beside a copy, `search.db-shared`; all processes on the copy share it.
+
+    Nothing in it is needed: without it the copy is compared with the server once.
+
+    Args:
+        copy: The path of the copy.
+        read_only: Keep notes in memory only.
+    """
+
+    def __init__(self, copy: str, *, read_only: bool = False) -> None:
+        self._path = ":memory:" if read_only else f"{copy}-shared"
+        self._lock = Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def read(self) -> Note | None:
+        """Return the note, or None where nothing is known of the copy."""
+        with self._connected() as connection:
+            row = connection.execute("SELECT value FROM note WHERE key = 'copy'").fetchone()
+        with suppress(ValueError, TypeError):
+            return None if row is None else Note(**json.loads(row[0]))
+        return None
+
+    def write(self, note: Note) -> None:
+        """Replace the note."""
+        with self._connected() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO note VALUES ('copy', ?)", (json.dumps(asdict(note)),)
+            )
+
+    def queue(self, kind: str, items: Sequence[tuple[str, bytes | None]]) -> None:
+        """Append what the server is to get."""
+        with self._connected() as connection:
+            connection.executemany(
+                "INSERT INTO waiting (kind, body, data) VALUES (?, ?, ?)",
+                [(kind, body, data) for body, data in items],
+            )
+
+    def waiting(self, *, limit: int = 1_000) -> list[Waiting]:
+        """Return the first of what the server is to get."""
+        with self._connected() as connection:
+            rows = connection.execute("SELECT * FROM waiting ORDER BY number LIMIT ?", (limit,))
+            return [Waiting(*row) for row in rows]
+
+    def done(self, waiting: Sequence[Waiting]) -> None:
+        """Remove what the server has got."""
+        with self._connected() as connection:
+            connection.executemany(
+                "DELETE FROM waiting WHERE number = ?", [(it.number,) for it in waiting]
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _connected(self) -> Generator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = self._opened()
+                with self._connection:
+                    yield self._connection
+            except sqlite3.Error as error:
+                raise DatabaseError(self._path, str(error)) from error
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            return self._connect()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            # It is damaged, and nothing in it is needed.
+            for suffix in ("", "-wal", "-shm"):
+                Path(self._path + suffix).unlink(missing_ok=True)
+            return self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, check_same_thread=False)
+        try:
+            # A note that a crash loses costs a comparison.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.executescript(_SCHEMA)
+        except BaseException:
+            connection.close()
+            raise
+        return connection

@@ -1,0 +1,496 @@
+"""The store that hosts share: a copy in a file, kept equal to a tree on a server."""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from toolindex import (
+    DatabaseError,
+    LeaseHeldError,
+    ReadOnlyIndexError,
+    VectorError,
+    check_dimensions,
+    plan_sync,
+)
+
+from toolindex_postgres import _tree as tree_
+from toolindex_postgres._connection import Connections
+from toolindex_postgres._follow import follow, put_vectors
+from toolindex_postgres._lease import SharedLease
+from toolindex_postgres._notes import Note, Notes
+from toolindex_postgres._query_vectors import SharedQueryVectors
+from toolindex_postgres.errors import UnreachableStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Mapping, Sequence
+    from pathlib import Path
+
+    from toolindex import (
+        PruneReport,
+        StoredFiles,
+        StoreReader,
+        SyncPlan,
+        SyncReport,
+        ToolStore,
+        UsageStore,
+        VectorCache,
+        WorkLease,
+    )
+    from toolscan import ScanReport, ToolRecord
+
+    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._tree import State
+
+__all__ = ["Freshness", "SharedStore"]
+
+_COPY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """How old a copy is.
+
+    Attributes:
+        as_of: When the copy was known to be equal to the server for the last time, in seconds
+            since 1970; None if it never was since the store was opened.
+        problem: Why it is not known to be equal now, or "".
+    """
+
+    as_of: float | None
+    problem: str
+
+
+class SharedStore:
+    """A tree of tools that many hosts share, searched in this host's copy of it.
+
+    The server has the truth. Each look first asks the server whether the tree has changed, which
+    costs one round trip, and brings the copy up to date if so. While the server cannot be reached,
+    searches go on with the copy as it is; `freshness` says how old that is. What only a server can
+    order, syncs and aliases, is refused then with an `UnreachableStoreError`.
+
+    Satisfies the `toolindex.ToolStore` protocol. Files' stamps belong to a host and stay in its
+    copy. The store closes the copy with itself.
+
+    Args:
+        copy: The copy, a store in a file that this host has for itself. It is emptied where it
+            holds the tools of something else.
+        address: The server: `postgresql://user@host/database`, or whatever else libpq takes.
+        tree: The name of the tree. Hosts that give the same name share it.
+        read_only: Never write to the server. The copy is kept up to date all the same.
+
+    Raises:
+        AddressError: The address is none.
+    """
+
+    def __init__(
+        self, copy: ToolStore, address: str, *, tree: str, read_only: bool = False
+    ) -> None:
+        self._copy = copy
+        self.tree: str = tree
+        self._read_only = read_only
+        self._connections = Connections(address)
+        self._notes = Notes(copy.where, read_only=copy.read_only)
+        self._lock = RLock()
+        self._seen: Note | None = None
+        self._as_of: float | None = None
+        self._problem = ""
+        self._lengths: dict[str, int] = {}
+        self._query_vectors = SharedQueryVectors(
+            copy.query_vectors, self._connections, read_only=self.read_only
+        )
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing is written to the server."""
+        return self._read_only or self._copy.read_only
+
+    @property
+    def where(self) -> str:
+        """The address of the server without the password, and the tree."""
+        return f"{self._connections.where} ({self.tree})"
+
+    @property
+    def damaged(self) -> Path | None:
+        """The file of the copy that was set aside last because it was damaged, or None."""
+        return self._copy.damaged
+
+    @property
+    def kept_problem(self) -> str:
+        """Why the copy's usage record is left out where nothing can be written, or ""."""
+        return self._copy.kept_problem
+
+    @property
+    def usage(self) -> UsageStore:
+        """The record of searches and outcomes."""
+        return self._copy.usage
+
+    @property
+    def query_vectors(self) -> VectorCache:
+        """Vectors of queries, shared by all hosts."""
+        return self._query_vectors
+
+    def freshness(self) -> Freshness:
+        """Ask the server for changes, and return how old the copy is after that."""
+        self._refresh()
+        return Freshness(as_of=self._as_of, problem=self._problem)
+
+    def try_writing(self) -> bool:
+        """Write from now on where nothing could be written before; return whether that is so."""
+        return not self._read_only and self._copy.try_writing()
+
+    def bind(self, root: str) -> None:
+        """Make the copy that of one tree of files, and check that the server has an index.
+
+        Raises:
+            ForeignRootError: The copy is that of another tree, which still exists.
+            SchemaError: The server has no index, or an older one.
+            NewerSchemaError: A later version made it.
+        """
+        self._copy.bind(root)
+        with suppress(UnreachableStoreError), self._connections.reading() as connection:
+            self._state(connection)
+
+    def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
+        """Return what is held of the files; stamps are those that this host has seen."""
+        self._refresh()
+        return self._copy.stored(reader_version=reader_version, within=within)
+
+    def sync(
+        self,
+        scanned: ScanReport,
+        *,
+        reader_version: str,
+        within: Collection[str] | None = None,
+        stored: StoredFiles | None = None,
+    ) -> SyncReport:
+        """Make the tree equal to a scan, on the server and in the copy.
+
+        A scan that changes nothing needs no server.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached; nothing has changed.
+            ReadOnlyIndexError: The store is for reading only.
+        """
+        self._check_writable()
+        self._refresh()
+        with self._alone():
+            _, is_needed, _ = self._plan(scanned, reader_version, within)
+            if is_needed:
+                with self._connections.writing() as connection:
+                    now = self._locked(connection)
+                    plan, _, is_whole = self._plan(scanned, reader_version, within)
+                    generation = tree_.push(connection, now, plan)
+                    if is_whole is not None:
+                        tree_.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
+                    vectors = tree_.vectors_since(connection, now.tree, now.generation)
+            report = self._copy.sync(
+                scanned, reader_version=reader_version, within=within, stored=stored
+            )
+            if is_needed:
+                put_vectors(self._copy, vectors)
+                self._note(now, generation)
+        return report
+
+    def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
+        """Make what tools are also found by equal to a mapping, on the server and in the copy.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached; nothing has changed.
+            ReadOnlyIndexError: The store is for reading only.
+        """
+        self._check_writable()
+        with self._alone():
+            with self._connections.writing() as connection:
+                now = self._locked(connection)
+                changed = tree_.push_aliases(connection, now, aliases, keep)
+            count = self._copy.annotate(aliases, keep=keep)
+            self._note(now, now.generation + changed)
+        return count
+
+    def pending(
+        self, model_id: str, *, limit: int, among: Collection[str] | None = None
+    ) -> Mapping[str, str]:
+        """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
+
+        What another tree has a vector for is taken from there first.
+        """
+        self._refresh()
+        texts = self._copy.pending(model_id, limit=limit, among=among)
+        if self.read_only:
+            return texts
+        with suppress(DatabaseError):
+            while texts and (taken := self._take(model_id, texts)):
+                texts = self._copy.pending(model_id, limit=limit, among=among)
+                if not taken.isdisjoint(texts):
+                    break
+        return texts
+
+    def text_hashes(self, ids: Collection[str]) -> Collection[str]:
+        """Return the hashes of the texts that some tools are embedded by."""
+        return self._copy.text_hashes(ids)
+
+    def count_pending(self, model_id: str) -> int:
+        """Count the texts that this model has neither embedded nor refused."""
+        self._refresh()
+        return self._copy.count_pending(model_id)
+
+    def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
+        """Keep why a model gave no vector for some texts, by hash, on this host."""
+        self._check_writable()
+        self._copy.refuse(model_id, reasons)
+
+    def refused(self, model_id: str) -> Mapping[str, str]:
+        """Return the reason, by tool id, for every tool whose text a model has refused."""
+        return self._copy.refused(model_id)
+
+    def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
+        """Keep vectors by the hash of their text, on the server and in the copy.
+
+        Raises:
+            VectorError: Vectors of several lengths, or one that is not finite or all zeros;
+                none has been stored.
+            UnreachableStoreError: The server cannot be reached; nothing has changed.
+            ReadOnlyIndexError: The store is for reading only.
+        """
+        self._check_writable()
+        if not vectors:
+            return
+        floats = _checked(model_id, vectors)
+        length = len(next(iter(floats.values())))
+        with self._alone():
+            with self._connections.writing() as connection:
+                now = self._locked(connection)
+                given = {(model_id, length): floats}
+                generation = tree_.push_vectors(connection, now, given, kept=False)
+            self._copy.put_vectors(model_id, floats)
+            self._lengths[model_id] = length
+            self._note(now, generation)
+
+    def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
+        """Make a model's kept vectors searchable in the copy; whether there are any."""
+        if dimensions is not None:
+            self._lengths[model_id] = dimensions
+        with self._changing_copy():
+            return self._copy.use_model(model_id, dimensions=dimensions)
+
+    def lease(self, purpose: str) -> WorkLease:
+        """Return the lease of one kind of work on this tree, for all hosts together."""
+        local = self._copy.lease(purpose)
+        if self.read_only:
+            return local
+        return SharedLease(local, self._connections, tree=self.tree, purpose=purpose)
+
+    def prune(self) -> PruneReport:
+        """Forget the oldest vectors in the copy that no tool needs."""
+        return self._copy.prune()
+
+    def check(self) -> Sequence[str]:
+        """Return what does not fit together in the copy, as sentences."""
+        return self._copy.check()
+
+    def rebuild(self, *, forget: str | None = None) -> None:
+        """Make all that follows from other data anew, and forget the vectors of a model.
+
+        Every host reads its files again with its next scan.
+        """
+        self._check_writable()
+        with self._alone():
+            with self._connections.writing() as connection:
+                now = self._locked(connection)
+                if forget is not None:
+                    tree_.forget_vectors(connection, now, forget)
+                if now.reader_version is not None:
+                    tree_.set_reader(connection, now.tree, "", is_complete=now.is_complete)
+            self._copy.rebuild(forget=forget)
+            self._note(now, now.generation)
+
+    def set_aside(self) -> Path | None:
+        """Put an empty copy in the place of one found damaged; the next look fills it."""
+        with self._alone():
+            self._seen = None
+            return self._copy.set_aside()
+
+    def vector_notes(self) -> Sequence[str]:
+        """Return sentences for users about what vector search lacks here."""
+        return self._copy.vector_notes()
+
+    def records(self, ids: Collection[str]) -> Sequence[ToolRecord]:
+        """Return the whole records of some tools from the server, for hosts without their files.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached.
+        """
+        with self._connections.reading() as connection:
+            now = self._state(connection)
+            return tree_.records(connection, now.tree, ids, whole=True)
+
+    @contextmanager
+    def reading(self) -> Generator[StoreReader]:
+        """Look at one state of the tree, the newest that could be had."""
+        self._refresh()
+        with self._copy.reading() as reader:
+            yield reader
+
+    def close(self) -> None:
+        """Release everything, the copy too."""
+        self._connections.close()
+        self._notes.close()
+        self._copy.close()
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            raise ReadOnlyIndexError(self.where)
+
+    def _state(self, connection: Connection) -> State:
+        return tree_.state(connection, self.tree, self._connections.where)
+
+    def _locked(self, connection: Connection) -> State:
+        """Take the right to change the tree, and bring the copy to its state."""
+        now = tree_.lock(connection, self.tree, self._connections.where)
+        self._catch_up(connection, now)
+        return now
+
+    def _refresh(self) -> None:
+        """Bring the copy up to date if the server can be reached; otherwise note why not."""
+        if self._copy.read_only:
+            return
+        try:
+            with self._connections.reading() as connection:
+                now = self._state(connection)
+                asked = time.time()
+                if not self._is_at(now):
+                    with self._alone():
+                        self._catch_up(connection, now)
+        except DatabaseError as error:
+            is_of_copy = error.where != self._connections.where
+            if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):
+                raise
+            self._problem = str(error)
+        else:
+            self._as_of, self._problem = asked, ""
+
+    def _is_at(self, now: State) -> bool:
+        seen = self._seen
+        return (
+            seen is not None
+            and (seen.database, seen.tree) == (now.database, now.tree)
+            and seen.generation >= now.generation
+            and seen.copy == self._copy_generation()
+        )
+
+    def _catch_up(self, connection: Connection, now: State) -> None:
+        """Bring the copy to a state; whoever calls it is alone with the copy."""
+        note = self._notes.read()
+        is_of_copy = (
+            note is not None
+            and (note.database, note.tree) == (now.database, now.tree)
+            and note.copy == self._copy_generation()
+        )
+        if is_of_copy and note is not None and note.generation >= now.generation:
+            # Another process on this copy was faster, or a state was read before the last change.
+            self._seen = note
+            return
+        since = note.generation if is_of_copy and note is not None else None
+        follow(self._copy, connection, now, since=since)
+        self._note(now, now.generation)
+
+    def _note(self, now: State, generation: int) -> None:
+        self._seen = Note(
+            database=now.database,
+            tree=now.tree,
+            generation=generation,
+            copy=self._copy_generation(),
+        )
+        self._notes.write(self._seen)
+
+    def _copy_generation(self) -> int:
+        with self._copy.reading() as reader:
+            return reader.generation()
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """Be the only one on this host who changes the copy."""
+        with self._lock:
+            lease = self._copy.lease("copy")
+            if not lease.acquire(timeout=_COPY_SECONDS):
+                raise LeaseHeldError(self._copy.where)
+            try:
+                yield
+            finally:
+                lease.release()
+
+    @contextmanager
+    def _changing_copy(self) -> Generator[None]:
+        """Change what the server has no part in, and know the copy again afterwards."""
+        with self._alone():
+            note = self._notes.read()
+            is_known = note is not None and note.copy == self._copy_generation()
+            yield
+            if is_known and note is not None:
+                self._seen = replace(note, copy=self._copy_generation())
+                self._notes.write(self._seen)
+
+    def _plan(
+        self, scanned: ScanReport, reader_version: str, within: Collection[str] | None
+    ) -> tuple[SyncPlan, bool, bool | None]:
+        """Return what a sync is to change, and what is then known of the tree's reader.
+
+        Returns:
+            The plan, whether the server has a part in it, and whether all records are those of a
+            whole tree; None where nothing is to be noted of that.
+        """
+        held = self._copy.stored(reader_version=reader_version, within=within)
+        reread = not held.is_current
+        plan = plan_sync(held.entries, scanned, within=within, reread=reread)
+        is_whole: bool | None = None
+        if within is None and not plan.rescan and (reread or not held.is_complete):
+            is_whole = True
+        elif not reread and not held.is_complete:
+            is_whole = False
+        is_news = plan.added or plan.updated or plan.reread or plan.removed
+        return plan, bool(is_news) or bool(is_whole), is_whole
+
+    def _take(self, model_id: str, texts: Collection[str]) -> set[str]:
+        """Take vectors of texts that another tree has; return the hashes of these."""
+        length = self._lengths.get(model_id) or self._length(model_id)
+        with self._connections.reading() as connection:
+            found = tree_.vectors_of(connection, model_id, texts, length)
+        if not found:
+            return set()
+        length = len(next(iter(found.values())))
+        with self._alone():
+            with self._connections.writing() as connection:
+                now = self._locked(connection)
+                given = {(model_id, length): found}
+                generation = tree_.push_vectors(connection, now, given, kept=True)
+            self._copy.put_vectors(model_id, found)
+            self._note(now, generation)
+        return set(found)
+
+    def _length(self, model_id: str) -> int:
+        with self._copy.reading() as reader:
+            return reader.coverage(model_id).dimensions
+
+
+def _checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, array[float]]:
+    """Return vectors as they are stored, or refuse them as the copy would.
+
+    Raises:
+        VectorError: They cannot be stored.
+    """
+    floats = {text_hash: array("f", vector) for text_hash, vector in vectors.items()}
+    length = len(next(iter(floats.values())))
+    check_dimensions(model_id, length)
+    for vector in floats.values():
+        size = math.hypot(*vector)
+        if len(vector) != length or not math.isfinite(size) or not size:
+            raise VectorError(
+                model_id, "gave vectors of several lengths, or one that is not finite or all zeros"
+            )
+    return floats

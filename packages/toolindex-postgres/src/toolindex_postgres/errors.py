@@ -1,0 +1,50 @@
+"""The errors this package adds to toolindex's; each message names the next thing to do."""
+
+from __future__ import annotations
+
+from toolindex.errors import DatabaseError
+
+__all__ = ["AddressError", "DeniedError", "SchemaError", "UnreachableStoreError"]
+
+
+class UnreachableStoreError(DatabaseError):
+    """The server cannot be reached, or does not answer in time; nothing is wrong with the data."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(
+            where,
+            f"the server cannot be reached ({reason}); searches go on with this host's copy. "
+            "Check that the server runs and that the address is right",
+        )
+
+
+class AddressError(DatabaseError):
+    """What was given is not the address of a PostgreSQL database."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where, "this is not an address; write postgresql://user@host/database")
+
+
+class DeniedError(DatabaseError):
+    """The role in the address may not do what was asked."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(
+            where,
+            f"the role of this address may not do that ({reason}); let the owner run "
+            "`Database.grant` for it (`pytools-hybrid database grant`), or use another role",
+        )
+
+
+class SchemaError(DatabaseError):
+    """The database has no schema of ours, or an older one."""
+
+    def __init__(self, where: str, *, found: int | None, supported: int) -> None:
+        what = "there is no index yet" if found is None else f"the index has schema {found}"
+        super().__init__(
+            where,
+            f"{what}, this version needs schema {supported}; run `Database.init` once as the "
+            "owner (`pytools-hybrid database init`)",
+        )
+        self.found = found
+        self.supported = supported

@@ -1,0 +1,40 @@
+"""The README's example runs, and prints what it says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text("utf-8"), re.M | re.S)
+
+
+def test_the_example_prints_the_output_that_is_shown(server, tmp_path):
+    (code,), (output,) = blocks("python"), blocks("text")
+    tool = tmp_path / "tools/mcptools/mail/send.py"
+    tool.parent.mkdir(parents=True)
+    tool.write_text('def run(to: str) -> str:\n    """Send a message."""\n')
+    own = dict(pair.split("=") for pair in server.new_database().split())
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={
+            **os.environ,
+            "PGHOST": own["host"],
+            "PGUSER": own["user"],
+            "PGDATABASE": own["dbname"],
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == (output, "")
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text("utf-8").splitlines()) <= 110
