@@ -234,13 +234,6 @@ def explained(where: str, error: psycopg.Error) -> DatabaseError:
         return DatabaseBusyError(where)
     if code == "57014":
         return UnreachableStoreError(where, "it took too long")
-    if isinstance(error, psycopg.OperationalError) and code[:2] in {
-        "",
-        "08",
-        "57",
-        "53",
-        "28",
-        "3D",
-    }:
+    if isinstance(error, psycopg.OperationalError) and code[:2] in _AWAY:
         return UnreachableStoreError(where, reason)
     return DatabaseError(where, reason)

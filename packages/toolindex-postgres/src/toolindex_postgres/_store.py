@@ -180,22 +180,23 @@ class SharedStore:
         self._check_writable()
         self._refresh()
         with self._alone():
-            _, is_needed, _ = self._plan(scanned, reader_version, within)
-            if is_needed:
-                with self._connections.writing() as connection:
-                    now = self._locked(connection)
-                    plan, _, is_whole = self._plan(scanned, reader_version, within)
-                    generation = tree_.push(connection, now, plan)
-                    if is_whole is not None:
-                        tree_.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
-                    vectors = tree_.vectors_since(connection, now.tree, now.generation)
+            if not self._plan(scanned, reader_version, within)[1]:
+                return self._copy.sync(
+                    scanned, reader_version=reader_version, within=within, stored=stored
+                )
+            with self._connections.writing() as connection:
+                now = self._locked(connection)
+                plan, _, is_whole = self._plan(scanned, reader_version, within)
+                generation = tree_.push(connection, now, plan)
+                if is_whole is not None:
+                    tree_.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
+                vectors = tree_.vectors_since(connection, now.tree, now.generation)
             report = self._copy.sync(
                 scanned, reader_version=reader_version, within=within, stored=stored
             )
-            if is_needed:
-                put_vectors(self._copy, vectors)
-                self._note(now, generation)
-        return report
+            put_vectors(self._copy, vectors)
+            self._note(now, generation)
+            return report
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
         """Make what tools are also found by equal to a mapping, on the server and in the copy.
