@@ -133,9 +133,7 @@ def linear_fusion(
         RankingArgumentError: A weight or a unit that is negative or not finite.
     """
     active = _active(rankings, weights, units)
-    best = {
-        name: max(0.0, max((hit.score for hit in rankings[name]), default=0.0)) for name in active
-    }
+    best = {name: max(0.0, rankings[name][0].score) if rankings[name] else 0.0 for name in active}
     if units is None:
         divisors = {name: best[name] or 1.0 for name in active}
         most = active
@@ -248,14 +246,15 @@ def contributions_of(
         usual = unfiltered.get(name, hits)[:PART_DEPTH]
         behind = [hit.score for hit in usual[10:] or usual[1:][-1:]]
         background = fsum(behind) / len(behind) if behind else 0.0
+        of_groups = [] if group is None else [(group(hit.id), hit.score) for hit in usual]
         rivals: dict[str, float] = {}
         for rank, hit in enumerate(hits, start=1):
-            if hit.id not in found:
+            if (contributions := found.get(hit.id)) is None:
                 continue
             own = "" if group is None else group(hit.id)
             if own not in rivals:
-                rivals[own] = _rivals(usual, own, group, background)
-            found[hit.id].append(
+                rivals[own] = _rivals(of_groups, own, background)
+            contributions.append(
                 Contribution(
                     retriever=name,
                     rank=rank,
@@ -267,10 +266,6 @@ def contributions_of(
     return found
 
 
-def _rivals(
-    hits: Iterable[Hit], own: str, group: Callable[[str], str] | None, background: float
-) -> float:
-    if group is None:
-        return background
-    others = [hit.score for hit in islice((hit for hit in hits if group(hit.id) != own), _RIVALS)]
+def _rivals(hits: Iterable[tuple[str, float]], own: str, background: float) -> float:
+    others = list(islice((score for group, score in hits if group != own), _RIVALS))
     return fsum(others) / len(others) if others else background

@@ -19,7 +19,7 @@ from toolrank._sql import Content, identifier
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from toolrank.protocols import Connection
 
@@ -216,8 +216,14 @@ def verb_prior(request: str, name: str) -> float:
     It is 1 - `VERB_PENALTY` where the request begins with a verb, politeness left out, or with a
     question word, and the name has verbs of other actions only; 1.0 where either has no verb.
     """
-    wanted, told = _wanted_verb(request), _told(name)
-    return 1 - VERB_PENALTY if wanted and told and not wanted & told else 1.0
+    return next(verb_priors(request, (name,)))
+
+
+def verb_priors(request: str, names: Iterable[str]) -> Iterator[float]:
+    """Yield `verb_prior` of a request and each of some names."""
+    wanted = _wanted_verb(request)
+    for told in map(_told, names):
+        yield 1 - VERB_PENALTY if wanted and told and not wanted & told else 1.0
 
 
 @lru_cache(maxsize=256)

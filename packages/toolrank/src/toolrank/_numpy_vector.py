@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolrank._byte_matrix import ByteMatrix, byte_matrix, may_be_nearest
 from toolrank._records import Filter, Hit, Query
-from toolrank._sql import Content, best_first, identifier
+from toolrank._sql import Content, identifier
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
@@ -330,13 +330,11 @@ class NumpyVectorRetriever:
             # All that are as good as the last one: which of them stay, their ids decide.
             last = np.partition(scores, len(scores) - depth)[len(scores) - depth]
             rowids, scores = rowids[scores >= last], scores[scores >= last]
-        ids = self._ids(rowids.tolist())
-        hits = (
-            Hit(id=ids[rowid], score=score)
-            for rowid, score in zip(rowids.tolist(), scores.tolist(), strict=True)
-            if rowid in ids
-        )
-        return best_first(hits)[:depth]
+        rows = rowids.tolist()
+        ids = self._ids(rows)
+        costs = zip(rows, (-scores).tolist(), strict=True)
+        ranked = sorted((cost, ids[row]) for row, cost in costs if row in ids)
+        return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
 
     def _ids(self, rowids: list[int]) -> dict[int, str]:
         if self._content is None:

@@ -14,7 +14,7 @@ from toolrank._fusion import (
     contributions_of,
     reciprocal_rank_fusion,
 )
-from toolrank._names import names_an_action, verb_prior
+from toolrank._names import names_an_action, verb_priors
 from toolrank._prior import best_in_group, bounded_usage, lifted
 from toolrank._records import Explanation, RankedHit
 from toolrank.errors import RankingArgumentError
@@ -150,11 +150,11 @@ class HybridRanker:
             contributions_of(each.rankings, each.unfiltered, shown, self._group)
             for each in (whole, *found)
         )
+        of_channels = [each for asked in (whole, *found) for each in asked.unjudged.items()]
         hits: list[RankedHit] = []
         for position, id_ in enumerate(shown):
             is_pinned = position < len(first)
-            of_hit = [each for asked in (whole, *found) for each in asked.unjudged.items()]
-            unjudged = {name for name, ids in of_hit if id_ in ids}
+            unjudged = {name for name, ids in of_channels if id_ in ids}
             why = self._explained(id_, whole.scores, parts, scored, is_pinned, unjudged)
             hits.append(
                 RankedHit(
@@ -215,7 +215,7 @@ class HybridRanker:
             final = {id_: score / most for id_, score in used.items()}
         verbs: dict[str, float] = {}
         if self._name is not None and not query.parts and names_an_action(query.text):
-            verbs = {id_: verb_prior(query.text, self._name(id_)) for id_ in final}
+            verbs = dict(zip(final, verb_priors(query.text, map(self._name, final)), strict=True))
             final = {id_: score * verbs[id_] for id_, score in final.items()}
         return _Scored(merged, groups, verbs, final)
 

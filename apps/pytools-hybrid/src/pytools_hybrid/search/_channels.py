@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, zip_longest
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from toolembed import EmbeddingError
 from toolindex import ToolFilter
@@ -93,7 +93,7 @@ class Meaning:
         )
         if not self.own:
             return found
-        found.extend(_nearest(query.vector, self.own))
+        found = [*found, *_nearest(query.vector, self.own)]
         return sorted(found, key=lambda hit: (-hit.score, hit.id))[:depth]
 
 
@@ -176,10 +176,9 @@ def unembedded(reader: StoreReader, words: Words, query: Query, asked: Asked) ->
 
 def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
     # Those of our own store are hits already, and there are hundreds for every search.
-    return [
-        found if isinstance(found, Hit) else Hit(id=found.id, score=found.score)
-        for found in candidates
-    ]
+    if candidates and isinstance(candidates[0], Hit):
+        return cast("list[Hit]", candidates)
+    return [Hit(id=found.id, score=found.score) for found in candidates]
 
 
 def _judged(

@@ -1,9 +1,7 @@
-"""What a ranked tool is worth: how sure it is an answer, and whether it says what another says."""
+"""What a ranked tool is worth: how sure it is an answer, and what it was found by."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,9 +9,7 @@ from toolembed.providers import ACCURATE
 from toolrank import (
     Calibration,
     Evidence,
-    Fingerprint,
     confidence,
-    name_key,
     name_share,
     query_terms,
 )
@@ -21,14 +17,11 @@ from toolrank import (
 from pytools_hybrid.search._types import MatchType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence, Set
+    from collections.abc import Mapping, Sequence, Set
 
-    from toolindex import StoreReader, ToolEntry
+    from toolindex import StoreReader
     from toolrank import Contribution, Query, RankedHit
 
-# "Get details" says too little to tell that two tools are the same.
-_TELLING_WORDS = 5
-_WORD = re.compile(r"[^\W_]+")
 _DEFAULT = Calibration()
 _ACCURATE = Calibration(alone=(-1.27, 10.83), with_words=(-3.75, 3.16, 0.99, 9.6))
 
@@ -36,24 +29,6 @@ _ACCURATE = Calibration(alone=(-1.27, 10.83), with_words=(-3.75, 3.16, 0.99, 9.6
 def calibration_of(model_id: str) -> Calibration:
     """Return what the vectors of a model say; those of one that was not fitted, as the default."""
     return _ACCURATE if model_id.partition(":")[0] == ACCURATE else _DEFAULT
-
-
-def fingerprints(entries: Mapping[str, ToolEntry]) -> Callable[[str], Fingerprint | None]:
-    """Compare the tools of one name, whose descriptions and parameters say enough to compare."""
-    keys = {id_: name_key(entry.id.name) for id_, entry in entries.items()}
-    counts = Counter(keys.values())
-
-    def fingerprint(id_: str) -> Fingerprint | None:
-        if counts[keys[id_]] == 1:
-            return None
-        entry = entries[id_]
-        words = _WORD.findall(entry.description.casefold())
-        if len(words) < _TELLING_WORDS:
-            return None
-        parameters = (f"{p.name}: {p.annotation}" for p in entry.parameters)
-        return Fingerprint(frozenset({keys[id_], *parameters}), frozenset(words))
-
-    return fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

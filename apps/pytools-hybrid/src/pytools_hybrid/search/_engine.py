@@ -10,10 +10,7 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolrank import (
-    group_duplicates,
-    usage_prior,
-)
+from toolrank import usage_prior
 
 from pytools_hybrid.search._channels import (
     Asked,
@@ -24,10 +21,11 @@ from pytools_hybrid.search._channels import (
     unembedded,
     with_usable_parts,
 )
-from pytools_hybrid.search._confidence import confidences, fingerprints, match_type
+from pytools_hybrid.search._details import Details
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
     FoundTool,
+    Placing,
     QueryVector,
     SearchMode,
     SearchRequest,
@@ -46,8 +44,6 @@ if TYPE_CHECKING:
 _CACHED_RESULTS = 512
 # To fill the list again where near-identical tools have been put together.
 _SPARE = 5
-# One word in forty may differ.
-_SAME = 0.95
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -144,6 +140,7 @@ class Searcher:
             ranked = self._ranked(reader, Asked(request, vector, wanted, coverage, encode))
             response = SearchResponse(
                 tools=ranked.tools,
+                placing=ranked.placing,
                 unembedded=ranked.unembedded,
                 generation=reader.generation(),
                 coverage=coverage,
@@ -208,38 +205,24 @@ class Searcher:
         channels = channels_of(reader, asked, words, own, weights)
         usage = self._usage(reader)
         ranker = self._ranker(channels, usage.factors)
+        model_id = "" if vector is None else vector.model_id
+        ran = frozenset(channel.retriever.name for channel in channels)
+        details = Details(reader, query, ran, model_id, usage.outcomes)
         depth = request.limit + _SPARE + len(named)
         while True:
             hits = ranker.rank(query, limit=depth, pinned=list(named))
             if len(named) > 1:
                 # Of several that are called the same, the one that fits best is first.
                 hits = sorted(hits, key=lambda hit: _place(hit, named))
-            entries = reader.entries([hit.id for hit in hits])
-            # An id that is not among the entries of the same state is damaged.
-            known = [hit for hit in hits if hit.id in entries]
-            distinct = group_duplicates(known, fingerprint=fingerprints(entries), similarity=_SAME)
+            distinct = details.distinct(hits)
             if len(distinct) >= request.limit or len(hits) < depth:
                 break
             depth *= 4
-        ran = {channel.retriever.name for channel in channels}
-        model_id = "" if vector is None else vector.model_id
-        sureness = confidences(distinct, query, ran, reader, model_id=model_id)
-        # The best fused score is 1 for every request, so alone it only orders an answer.
-        unit = sureness[0] / distinct[0].score if distinct and distinct[0].score else 0.0
-        found = (
-            FoundTool(
-                entry=entries[hit.id],
-                score=hit.score * unit,
-                match_type=match_type(hit),
-                confidence=confidence,
-                duplicates=hit.duplicates,
-                contributions=hit.contributions,
-                explanation=hit.explanation,
-                outcomes=usage.outcomes.get(hit.id),
-            )
-            for hit, confidence in zip(distinct, sureness, strict=True)
+        if request.place_of is not None:
+            return _placed(request.place_of, distinct[: request.limit], details, new)
+        sure = (
+            tool for tool in details.tools(distinct) if tool.confidence >= request.min_confidence
         )
-        sure = (tool for tool in found if tool.confidence >= request.min_confidence)
         return _Ranked(tuple(islice(sure, request.limit)), new)
 
     def _usage(self, reader: StoreReader) -> _Usage:
@@ -271,6 +254,7 @@ class _Ranked(NamedTuple):
 
     tools: tuple[FoundTool, ...]
     unembedded: tuple[str, ...]
+    placing: Placing | None = None
 
 
 class _Usage(NamedTuple):
@@ -284,6 +268,24 @@ def _place(hit: RankedHit, named: Mapping[str, float]) -> tuple[float, float]:
     if hit.id not in named or hit.explanation is None:
         return 0.0, 0.0
     return -named[hit.id], -hit.explanation.merged
+
+
+def _placed(
+    asked: tuple[str, int], ranking: Sequence[RankedHit], details: Details, new: tuple[str, ...]
+) -> _Ranked:
+    """Return the tool whose place is asked for, and the one that it is compared with."""
+    id_, shown = asked
+    place = next((place for place, hit in enumerate(ranking) if hit.id == id_), None)
+    if place is None:
+        numbered = enumerate(ranking, start=1)
+        same = next(((number, hit.id) for number, hit in numbered if id_ in hit.duplicates), None)
+        return _Ranked((), new, Placing(ranked=len(ranking), same=same))
+    compared = [place, min(place, max(shown, 1)) - 1] if place else [place]
+    # The first too: all scores are measured by its confidence.
+    hits = [ranking[each] for each in dict.fromkeys([0, *compared])]
+    tools = {tool.id: tool for tool in details.tools(hits)}
+    found = [tools[ranking[each].id] for each in compared if ranking[each].id in tools]
+    return _Ranked(tuple(found), new, Placing(rank=place + 1, ranked=len(ranking)))
 
 
 def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | None:

@@ -12,7 +12,7 @@ from pytools_hybrid.search._fusion import UNITS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pytools_hybrid.search._types import FoundTool
+    from pytools_hybrid.search._types import FoundTool, Placing, SearchResponse
     from pytools_hybrid.settings import Settings
 
 SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
@@ -154,28 +154,11 @@ class Placement:
             yield f"  {each}"
 
 
-def compared_with(id_: str, ranking: Sequence[FoundTool], *, shown: int) -> FoundTool | None:
-    """Return the tool that another is compared with: the last that is shown of those before it.
-
-    Args:
-        id_: The tool.
-        ranking: All that answer the request, best first.
-        shown: How many of them were asked for.
-
-    Returns:
-        None where the tool is the first, or has no place.
-    """
-    place = next((it for it, found in enumerate(ranking) if str(found.entry.id) == id_), 0)
-    return ranking[min(place, max(shown, 1)) - 1] if place else None
-
-
 def placed(
     id_: str,
-    ranking: Sequence[FoundTool],
+    response: SearchResponse,
     *,
-    other: FoundTool | None,
     terms: Mapping[str, Mapping[str, float]],
-    searched: Sequence[str],
     passes: bool,
     min_confidence: float,
 ) -> Placement:
@@ -183,24 +166,21 @@ def placed(
 
     Args:
         id_: The tool.
-        ranking: All that answer the request, best first.
-        other: The tool that it is compared with, as `compared_with` gives it.
-        terms: By id, the request's terms that the two have, with what each adds.
-        searched: The channels that ran.
+        response: The answer to the question for its place.
+        terms: By id, the request's terms that the tools of the answer have, with what each adds.
         passes: Whether the filters of the search let the tool through.
         min_confidence: The confidence that was asked for.
     """
-    ids = [str(found.entry.id) for found in ranking]
     own = terms.get(id_, {})
     if not passes:
         reasons: tuple[str, ...] = ("the filters of this search leave it out",)
         return Placement(id=id_, rank=None, reasons=reasons, channels={}, terms=own)
-    if id_ not in ids:
-        return Placement(
-            id=id_, rank=None, reasons=_absent(id_, ranking, own), channels={}, terms=own
-        )
-    place = ids.index(id_)
-    tool = ranking[place]
+    placing = response.placing
+    if not response.tools or placing is None or placing.rank is None:
+        reasons = _absent(placing, own)
+        return Placement(id=id_, rank=None, reasons=reasons, channels={}, terms=own)
+    tool, *others = response.tools
+    other = others[0] if others else None
     reasons = (f"found {reason(tool)}",)
     lacking: tuple[str, ...] = ()
     if tool.confidence < min_confidence:
@@ -209,14 +189,14 @@ def placed(
             "asked for",
         )
     if other is not None:
-        others = terms.get(str(other.entry.id), {})
-        lacking = tuple(term for term in others if term not in own)
-        reasons += (*_compared(tool, other, searched), *_lacks(lacking, other))
+        lacking = tuple(term for term in terms.get(other.id, {}) if term not in own)
+        compared = _compared(tool, other, response.channels)
+        reasons += (*compared, *_lacks(lacking, other))
     return Placement(
         id=id_,
-        rank=place + 1,
+        rank=placing.rank,
         score=tool.score,
-        ahead=None if other is None else str(other.entry.id),
+        ahead=None if other is None else other.id,
         reasons=reasons,
         channels={name: asdict(score) for name, score in breakdown(tool).items()},
         terms=own,
@@ -224,15 +204,13 @@ def placed(
     )
 
 
-def _absent(id_: str, ranking: Sequence[FoundTool], terms: Mapping[str, float]) -> tuple[str, ...]:
-    for number, found in enumerate(ranking, start=1):
-        if id_ in found.duplicates:
-            return (
-                f"it is nearly identical to number {number}, {found.entry.id}, which represents it",
-            )
+def _absent(placing: Placing | None, terms: Mapping[str, float]) -> tuple[str, ...]:
+    if placing is not None and placing.same is not None:
+        number, id_ = placing.same
+        return (f"it is nearly identical to number {number}, {id_}, which represents it",)
     why = "it is far from the request" if terms else "it contains no word of the request"
     return (
-        f"{why}: it is not among the first {len(ranking)}",
+        f"{why}: it is not among the first {0 if placing is None else placing.ranked}",
         "synonyms and use cases in capabilities.toml can make it findable",
     )
 

@@ -16,7 +16,7 @@ from pytools_hybrid.errors import SettingsError, UnknownToolError
 from pytools_hybrid.index import Index, Recording, open_store
 from pytools_hybrid.search._describe import DetailLevel, describe
 from pytools_hybrid.search._engine import Searcher
-from pytools_hybrid.search._explain import PLACES, Placement, compared_with, placed
+from pytools_hybrid.search._explain import PLACES, Placement, placed
 from pytools_hybrid.search._fusion import hybrid_ranker
 from pytools_hybrid.search._lookup import categories, find_tool
 from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
@@ -296,21 +296,19 @@ class ToolSearch:
             DatabaseError: The index cannot be read.
         """
         id_ = str((await self.find(name)).id)
-        asked = self._request(query, mode, scope, where, limit=PLACES, min_confidence=0.0)
+        shown = self.settings.limit if limit is None else limit
+        request = self._request(query, mode, scope, where, limit=PLACES, min_confidence=0.0)
+        asked = replace(request, place_of=(id_, shown))
 
         def answer() -> Coroutine[None, None, SearchResponse]:
             return self._answering.answer(asked, self.index.vectors.failure)
 
         response = await self.index.sync.mending(answer)
-        shown = self.settings.limit if limit is None else limit
-        other = compared_with(id_, response.tools, shown=shown)
-        ids = [id_] if other is None else [id_, str(other.entry.id)]
+        ids = [id_, *(tool.id for tool in response.tools if tool.id != id_)]
         return placed(
             id_,
-            response.tools,
-            other=other,
+            response,
             terms=await self.terms(query, ids),
-            searched=response.channels,
             passes=await self.index.look(
                 lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
             ),

@@ -81,6 +81,8 @@ class SearchRequest:
         where: Which tools.
         limit: How many at most.
         min_confidence: How sure it must be that a tool answers the request, in [0, 1].
+        place_of: A tool's id, and how many tools are shown: the answer then has that tool and
+            the one that it is compared with, and says where it stands. None for a search.
     """
 
     text: str
@@ -88,6 +90,7 @@ class SearchRequest:
     where: ToolFilter = field(default_factory=ToolFilter)
     limit: int = 5
     min_confidence: float = 0.0
+    place_of: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +216,21 @@ class RerankReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Placing:
+    """Where a tool stands among those that answer a request.
+
+    Attributes:
+        ranked: How many were ranked.
+        rank: Its place, from 1, or None where it is not among them.
+        same: The place and the id of a near-identical tool that represents it, if one does.
+    """
+
+    ranked: int
+    rank: int | None = None
+    same: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResponse(Sequence[FoundTool]):
     """The answer to one search: the tools, best first, and what there is to say of them.
 
@@ -237,6 +255,7 @@ class SearchResponse(Sequence[FoundTool]):
         search_id: How the usage record names this search.
         early: A sentence that nothing was found because the index is still being filled, with how
             far it is; empty where that is not so.
+        placing: Where the tool stands whose place was asked for.
     """
 
     tools: tuple[FoundTool, ...]
@@ -253,6 +272,7 @@ class SearchResponse(Sequence[FoundTool]):
     unembedded: tuple[str, ...] = ()
     search_id: str = ""
     early: str = ""
+    placing: Placing | None = None
 
     @overload
     def __getitem__(self, index: int) -> FoundTool: ...

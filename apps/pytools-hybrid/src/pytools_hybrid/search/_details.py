@@ -1,0 +1,104 @@
+"""From ranked ids to found tools: those that say the same are one, and details are read late."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from toolrank import Fingerprint, group_duplicates, name_key
+
+from pytools_hybrid.search._confidence import confidences, match_type
+from pytools_hybrid.search._types import FoundTool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence, Set
+
+    from toolindex import StoreReader, ToolEntry, ToolOutcomes
+    from toolrank import Query, RankedHit
+
+# "Get details" says too little to tell that two tools are the same.
+_TELLING_WORDS = 5
+# One word in forty may differ.
+_SAME = 0.95
+_AT_ONCE = 5
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Details:
+    """What one search needs to know of the tools that it has ranked, from one state of the store.
+
+    Args:
+        reader: The state.
+        query: The request with its parts.
+        channels: The channels that ran.
+        model_id: The model whose vectors were searched, or an empty string.
+        outcomes: What came of using tools, by id.
+    """
+
+    def __init__(
+        self,
+        reader: StoreReader,
+        query: Query,
+        channels: Set[str],
+        model_id: str,
+        outcomes: Mapping[str, ToolOutcomes],
+    ) -> None:
+        self._reader = reader
+        self._query = query
+        self._channels = channels
+        self._model_id = model_id
+        self._outcomes = outcomes
+        self._entries: dict[str, ToolEntry] = {}
+
+    def distinct(self, hits: Sequence[RankedHit]) -> list[RankedHit]:
+        """Return hits without those that say the same as one before them.
+
+        Only tools of one name are compared, whose descriptions and parameters say enough.
+        """
+        keys = {hit.id: name_key(hit.id.rpartition(":")[2]) for hit in hits}
+        counts = Counter(keys.values())
+        entries = self._read([id_ for id_, key in keys.items() if counts[key] > 1])
+
+        def fingerprint(id_: str) -> Fingerprint | None:
+            if (entry := entries.get(id_)) is None:
+                return None
+            words = _WORD.findall(entry.description.casefold())
+            if len(words) < _TELLING_WORDS:
+                return None
+            parameters = (f"{p.name}: {p.annotation}" for p in entry.parameters)
+            return Fingerprint(frozenset({keys[id_], *parameters}), frozenset(words))
+
+        return group_duplicates(hits, fingerprint=fingerprint, similarity=_SAME)
+
+    def tools(self, hits: Sequence[RankedHit]) -> Iterator[FoundTool]:
+        """Yield hits as tools; the score of the first is its confidence."""
+        unit: float | None = None
+        rest = iter(hits)
+        while some := list(islice(rest, _AT_ONCE)):
+            entries = self._read([hit.id for hit in some])
+            # An id that is not among the entries of the same state is damaged.
+            known = [hit for hit in some if hit.id in entries]
+            sureness = confidences(
+                known, self._query, self._channels, self._reader, model_id=self._model_id
+            )
+            for hit, confidence in zip(known, sureness, strict=True):
+                if unit is None:
+                    # The best fused score is 1 for every request: alone it only orders an answer.
+                    unit = confidence / hit.score if hit.score else 0.0
+                yield FoundTool(
+                    entry=entries[hit.id],
+                    score=hit.score * unit,
+                    match_type=match_type(hit),
+                    confidence=confidence,
+                    duplicates=hit.duplicates,
+                    contributions=hit.contributions,
+                    explanation=hit.explanation,
+                    outcomes=self._outcomes.get(hit.id),
+                )
+
+    def _read(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
+        if missing := [id_ for id_ in ids if id_ not in self._entries]:
+            self._entries.update(self._reader.entries(missing))
+        return self._entries
