@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 import typer
 
+from pytools_hybrid.logs import are_json, write_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -37,12 +39,18 @@ _QUIET_SECONDS = 0.4
 
 def say(text: str) -> None:
     """Show the user something that is not a result."""
-    typer.echo(printable(text), err=True)
+    if are_json():
+        write_json("INFO", text)
+    else:
+        typer.echo(printable(text), err=True)
 
 
 def fail(error: Exception, *, status: int) -> NoReturn:
     """End the program with an error message."""
-    typer.secho(f"error: {printable(str(error))}", err=True, fg=typer.colors.RED)
+    if are_json():
+        write_json("ERROR", str(error))
+    else:
+        typer.secho(f"error: {printable(str(error))}", err=True, fg=typer.colors.RED)
     sys.exit(status)
 
 

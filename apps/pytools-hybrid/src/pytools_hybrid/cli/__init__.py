@@ -33,6 +33,7 @@ from pytools_hybrid.cli import _enrich  # noqa: F401
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._serve import serve_settings
 from pytools_hybrid.errors import PytoolsError, SettingsError, refusal
+from pytools_hybrid.logs import are_json, use_format, write_json
 from pytools_hybrid.terminal import fail, say
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # What a terminal cannot show must not end the program.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if os.environ.get("PYTOOLS_LOG_FORMAT") == "json":
+        # At once: what is wrong with the settings is a line too.
+        use_format("json")
     try:
         app(args=arguments)
     except KeyboardInterrupt:
@@ -62,7 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         ours = PytoolsError | ToolEmbedError | ToolIndexError | ToolRankError
         if not isinstance(error, ours | OSError):
-            raise
+            if not are_json():
+                raise
+            write_json("CRITICAL", f"{type(error).__name__}: {error}", error)
+            sys.exit(1)
         if isinstance(error, FileNotFoundError) and not _has_folder():
             say("the current folder was removed; change to another one")
         if isinstance(error, OSError) and error.filename:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+
+from pytools_hybrid.logs import use_format
 
 common: dict[str, Any] = {}
 """The options that stand before the subcommand, by name."""
@@ -53,10 +55,20 @@ def _options(
             help="DEBUG, INFO, WARNING or ERROR. [env: PYTOOLS_LOG_LEVEL; default: WARNING]",
         ),
     ] = None,
+    log_format: Annotated[
+        Literal["text", "json"] | None,
+        typer.Option(
+            "--log-format",
+            help="text: lines for people. json: each line of stderr is an object. "
+            "[env: PYTOOLS_LOG_FORMAT; default: text]",
+        ),
+    ] = None,
 ) -> None:
     if version:
         from importlib.metadata import version as installed_version
 
         typer.echo(f"pytools-hybrid {installed_version('pytools-hybrid')}")
         raise typer.Exit
-    common.update(config=config, log_level=log_level)
+    common.update(config=config, log_level=log_level, log_format=log_format)
+    if log_format is not None:
+        use_format(log_format)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytools_hybrid.cli._app import common
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
+from pytools_hybrid.logs import configure_logging, use_format
 from pytools_hybrid.terminal import Progress, say
 
 if TYPE_CHECKING:
@@ -84,11 +85,14 @@ def settings_from(
     from pytools_hybrid.settings import Settings
 
     settings = Settings.from_flags(
-        {"log_level": common.get("log_level"), **flags}, file=common.get("config")
+        {"log_level": common.get("log_level"), "log_format": common.get("log_format"), **flags},
+        file=common.get("config"),
     )
     import logging
 
-    logging.basicConfig(level=settings.log_level, format="%(levelname)s: %(message)s")
+    use_format(settings.log_format)
+    secrets = [settings.token.get_secret_value()] if settings.token else []
+    configure_logging(settings.log_level, secrets=secrets)
     # It counts every change, those of the index among them.
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     for name in ("embedding_model", "rerank_model"):

@@ -274,6 +274,9 @@ class SettingFields(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "WARNING", description="how much is logged to stderr"
     )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="whether stderr gets lines for people, or one JSON object a line"
+    )
 
     @field_validator("embedding_model")
     @classmethod

@@ -56,6 +56,7 @@ _FLAGS = {
     "PYTOOLS_CONSOLE": "--console",
     "PYTOOLS_RERANK_MODEL": "--rerank",
     "PYTOOLS_LOG_LEVEL": "--log-level",
+    "PYTOOLS_LOG_FORMAT": "--log-format",
 }
 # A common guess, which counts as the root.
 _OTHER_ROOT = "PYTOOLS_ROOT"

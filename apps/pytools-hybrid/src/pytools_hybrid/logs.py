@@ -1,0 +1,175 @@
+"""What is written to stderr: lines for people, or one JSON object a line for programs."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal, TextIO
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Collection
+
+__all__ = ["are_json", "configure_logging", "use_format", "write_json"]
+
+
+def are_json() -> bool:
+    """Return whether stderr gets JSON."""
+    return isinstance(sys.stderr, _JsonLines)
+
+
+def use_format(name: Literal["text", "json"]) -> None:
+    """Write to stderr as it comes from now on, or turn all that is written there into JSON."""
+    if isinstance(sys.stderr, _JsonLines):
+        if name == "text":
+            sys.stderr = sys.stderr.stream
+    elif name == "json":
+        sys.stderr = _JsonLines(sys.stderr)
+
+
+def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
+    """Log what is of a level or above to stderr, in the format that this has.
+
+    Args:
+        level: That level.
+        secrets: What JSON never contains, besides the values of variables that name a key.
+    """
+    # Not at once: help needs no log.
+    import logging
+
+    if not isinstance(stderr := sys.stderr, _JsonLines):
+        logging.basicConfig(level=level, format="%(levelname)s: %(message)s")
+        return
+
+    class Handler(logging.Handler):
+        """Writes records as objects."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            """Write a record."""
+            try:
+                error = record.exc_info[1] if record.exc_info else None
+                message, at = record.getMessage(), record.created
+                stderr.put(record.levelname, record.name, message, error=error, at=at)
+            except Exception:  # noqa: BLE001 - a log must not end what is logged
+                self.handleError(record)
+
+    stderr.secrets = tuple(secrets)
+    logging.basicConfig(level=level, handlers=[Handler()])
+    logging.captureWarnings(capture=True)
+    threading.excepthook = _log_of_thread
+    sys.unraisablehook = _log_unraisable
+
+
+def write_json(level: str, message: str, error: BaseException | None = None) -> None:
+    """Write a line, whatever the level of the log is.
+
+    Args:
+        level: Its level.
+        message: The text.
+        error: What went wrong, for its traceback.
+    """
+    if isinstance(sys.stderr, _JsonLines):
+        sys.stderr.put(level, "pytools_hybrid", message, error=error)
+
+
+class _JsonLines(io.TextIOBase):
+    """A stderr of which every line is an object, also what others write there.
+
+    Args:
+        stream: The true one.
+
+    Attributes:
+        stream: The same.
+        secrets: What no line contains.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.secrets: tuple[str, ...] = ()
+        self.stream: TextIO = stream
+        self._begun = ""
+        self._lock = threading.RLock()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As the true one's."""
+        return self.stream.encoding
+
+    def writable(self) -> bool:
+        """Return that it is."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the descriptor, for processes that inherit it."""
+        return self.stream.fileno()
+
+    def write(self, text: str) -> int:
+        """Write what is not told through the log, when its line ends."""
+        with self._lock:
+            *whole, self._begun = (self._begun + text).split("\n")
+            for line in whole:
+                if line.strip():
+                    self.put("INFO", "stderr", line.rstrip())
+        return len(text)
+
+    def flush(self) -> None:
+        """Write a line that has no end yet, such as a question."""
+        with self._lock:
+            if self._begun:
+                self.write("\n")
+
+    def put(
+        self,
+        level: str,
+        logger: str,
+        message: str,
+        *,
+        error: BaseException | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Write an object.
+
+        Args:
+            level: Its level.
+            logger: Where it is from.
+            message: What it says.
+            error: What went wrong, for its traceback.
+            at: When that was; None for now.
+        """
+        when = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
+        line = {
+            "time": when.isoformat(timespec="milliseconds"),
+            "level": level,
+            "logger": logger,
+            "message": self._hidden(message),
+        }
+        if error is not None:
+            from traceback import format_exception
+
+            line["traceback"] = self._hidden("".join(format_exception(error))).rstrip()
+        with self._lock:
+            # In ASCII, so that it is JSON in any encoding, and at once, so that lines stay whole.
+            self.stream.write(json.dumps(line) + "\n")
+            self.stream.flush()
+
+    def _hidden(self, text: str) -> str:
+        from toolembed import without_keys
+
+        text = without_keys(text)
+        for secret in self.secrets:
+            text = text.replace(secret, "[secret]")
+        # Half of a surrogate pair is no JSON to others.
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _log_of_thread(ended: threading.ExceptHookArgs) -> None:
+    if not isinstance(ended.exc_value, SystemExit):
+        write_json("ERROR", "a thread ended", ended.exc_value)
+
+
+def _log_unraisable(found: sys.UnraisableHookArgs) -> None:
+    write_json(
+        "ERROR", f"{found.err_msg or 'Exception ignored in'}: {found.object!r}", found.exc_value
+    )

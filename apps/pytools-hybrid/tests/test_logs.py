@@ -1,0 +1,88 @@
+"""Logs for programs: one JSON object a line, whoever writes it, and no secret in it."""
+
+import json
+import logging
+import sys
+import threading
+import warnings
+from contextlib import contextmanager
+from io import StringIO
+
+import pytest
+from pytools_hybrid.logs import configure_logging, use_format
+
+
+@contextmanager
+def written():
+    """Log as JSON in the block, with secrets; the lines are in the list when it ends."""
+    lines, stream, root = [], StringIO(), logging.getLogger()
+    with warnings.catch_warnings(action="default"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", stream)
+        patch.setattr(sys, "unraisablehook", sys.unraisablehook)
+        patch.setattr(threading, "excepthook", threading.excepthook)
+        patch.setattr(root, "handlers", [])
+        patch.setattr(root, "level", root.level)
+        patch.setenv("SOME_API_KEY", "sk-0123456789")
+        use_format("json")
+        configure_logging("INFO", secrets=["geheim"])
+        try:
+            yield lines
+        finally:
+            logging.captureWarnings(capture=False)
+    lines += map(json.loads, stream.getvalue().splitlines())
+
+
+def test_a_line_tells_its_time_level_logger_and_message():
+    with written() as lines:
+        logging.getLogger("uvicorn.error").warning("%s\nis", "this")
+        logging.getLogger("other").debug("not told")
+
+    (line,) = lines
+    assert line.pop("time")[-6:] == "+00:00"
+    assert line == {"level": "WARNING", "logger": "uvicorn.error", "message": "this\nis"}
+
+
+def test_a_traceback_is_a_field_also_that_of_a_thread():
+    def fail():
+        raise ValueError("no such thing")
+
+    with written() as lines:
+        try:
+            fail()
+        except ValueError:
+            logging.getLogger("here").exception("it failed")
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+
+    logged, of_thread = lines
+    assert (logged["message"], of_thread["message"]) == ("it failed", "a thread ended")
+    for line in (logged, of_thread):
+        assert line["traceback"].startswith("Traceback (most recent call last):\n")
+        assert line["traceback"].endswith("ValueError: no such thing")
+
+
+def test_what_is_printed_and_warnings_of_libraries_are_lines_too():
+    with written() as lines:
+        print("a line", "half \ud83d", sep="\n", end="", file=sys.stderr)
+        sys.stderr.flush()
+        warnings.warn("it is old", DeprecationWarning, stacklevel=1)
+
+    first, half, warned = lines
+    assert (first["logger"], first["level"], first["message"]) == ("stderr", "INFO", "a line")
+    assert half["message"] == "half \\ud83d"
+    assert (warned["logger"], warned["level"]) == ("py.warnings", "WARNING")
+    assert "it is old" in warned["message"]
+
+
+def test_no_line_has_a_secret():
+    with written() as lines:
+        print("geheim", file=sys.stderr)
+        try:
+            raise ValueError("geheim", "sk-0123456789", "postgresql://me:word@host/db")
+        except ValueError as error:
+            logging.getLogger("here").warning("of %s", error, exc_info=error)
+
+    told = json.dumps(lines)
+    assert "[secret]" in told
+    assert not any(it in told for it in ("geheim", "sk-0123456789", "word"))
