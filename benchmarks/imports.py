@@ -7,7 +7,8 @@ usage: uv run --extra import python benchmarks/imports.py SERVERS.json --tool SE
 
 The servers are imported into an empty tree, and once more into the same. Then the tool is called
 through the MCP library's own client and through `toolimport.runtime`, turn by turn, each over a
-connection of its own that stays open.
+connection of its own that stays open. Last, one client calls it directly and by `call_tool` of
+`pytools-hybrid serve --tools call`, turn by turn; on Linux with the CPU seconds of that server.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import resource
+import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -30,6 +34,7 @@ from toolimport.runtime import ToolRunner, close
 
 _ROUNDS = 4
 _CALLS = 100
+_COMMAND = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent)) or "pytools-hybrid"
 
 
 def main() -> None:
@@ -48,8 +53,9 @@ def main() -> None:
             )
             seconds, cpu = time.perf_counter() - started, _cpu() - before
             print(f"{run}: {len(reports)} servers, {seconds:.1f} s, {cpu:.1f} s CPU, with theirs")
-    server, _, tool = options.tool[0].partition(".")
-    arguments: dict[str, Any] = json.loads(options.tool[1])
+        server, _, tool = options.tool[0].partition(".")
+        arguments: dict[str, Any] = json.loads(options.tool[1])
+        asyncio.run(_beside_call_tool(options.servers, Path(root), server, tool, arguments))
     bare: list[float] = []
     ours: list[float] = []
     for _ in range(_ROUNDS):
@@ -59,21 +65,71 @@ def main() -> None:
     print(f"ratio: {median(ours) / median(bare):.2f}")
 
 
-async def _bare(servers: Path, server: str, tool: str, arguments: dict[str, Any]) -> list[float]:
-    (entry,) = (it for it in read_servers(servers) if it.name == server)
+async def _beside_call_tool(
+    servers: Path, root: Path, server: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    """Call a tool directly and through a server of ours, by the same client."""
+    ours = StdioServerParameters(
+        command=_COMMAND,
+        args=["serve", "--tools", "call", "--root", str(root), "--db", f"{root}/index.db"],
+        # Whoever names the servers trusts them.
+        env={**os.environ, "PYTOOLS_SERVERS": str(servers), "PYTOOLS_EMBEDDING_MODEL": "static"},
+    )
+    direct: list[float] = []
+    passed_on: list[float] = []
+    cpu: list[float] = []
+    asked = {"id": f"mcptools:{server}:{tool}", "arguments": arguments}
+    async with Client(stdio_client(_direct(servers, server))) as there:
+        before = _children()
+        async with Client(stdio_client(ours)) as here:
+            (process,) = _children() - before
+            for turn in range(_ROUNDS + 1):
+                used = _cpu_of(process)
+                through = await _timed(here, "call_tool", asked)
+                cpu.append((_cpu_of(process) - used) / _CALLS)
+                bare = await _timed(there, tool, arguments)
+                if turn:  # the first starts the server
+                    direct += bare
+                    passed_on += through
+    print(f"the same client: {1000 * median(direct):.2f} ms directly,", end=" ")
+    print(f"{1000 * median(passed_on):.2f} ms by call_tool", end="; ")
+    print(f"CPU of our server: {1000 * median(cpu[1:]):.2f} ms a call, least {1000 * min(cpu):.2f}")
+
+
+async def _timed(client: Client, tool: str, arguments: dict[str, Any]) -> list[float]:
     times = []
+    for _ in range(_CALLS):
+        started = time.perf_counter()
+        result = await client.call_tool(tool, arguments)
+        times.append(time.perf_counter() - started)
+        if result.is_error:
+            raise SystemExit(str(result.content))
+    return times
+
+
+def _children() -> set[int]:
+    listed = Path("/proc/self/task").glob("*/children")
+    return {int(it) for file in listed for it in file.read_text().split()}
+
+
+def _cpu_of(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def _bare(servers: Path, server: str, tool: str, arguments: dict[str, Any]) -> list[float]:
+    async with Client(stdio_client(_direct(servers, server))) as client:
+        return await _timed(client, tool, arguments)
+
+
+def _direct(servers: Path, server: str) -> StdioServerParameters:
+    (entry,) = (it for it in read_servers(servers) if it.name == server)
     parameters = entry.parameters()
     if not isinstance(parameters, StdioParameters):
         raise SystemExit("the tool must be of a server that is started, not of one at an address")
-    started_as = StdioServerParameters(
+    return StdioServerParameters(
         command=parameters.command, args=list(parameters.args), env=dict(parameters.env)
     )
-    async with Client(stdio_client(started_as)) as client:
-        for _ in range(_CALLS):
-            started = time.perf_counter()
-            await client.call_tool(tool, arguments)
-            times.append(time.perf_counter() - started)
-    return times
 
 
 def _ours(servers: Path, server: str, tool: str, arguments: dict[str, Any]) -> list[float]:

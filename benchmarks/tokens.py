@@ -32,11 +32,14 @@ from toolscan import ToolRecord, input_schema, scan, split_identifier
 Count = Callable[[str], int]
 
 COMMAND = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent)) or "pytools-hybrid"
-PROFILES = ("search", "basic", "all")
+PROFILES = ("search", "call", "basic", "all")
 DETAILS = ("full", "summary")
 LEVELS = ("summary", "schema", "full")
 PROFILE_AIM = 900
 ANSWER_AIM = 1_200
+CALLABLE_AIM = 700
+# Modules whose server is not there are run as Python tools; what a search says of them is the same.
+_CALLING = ("--tools", "call", "--run-python")
 _SAMPLE = 100
 
 
@@ -55,6 +58,11 @@ async def report(root: Path, queries: Sequence[str], count: Count) -> str:
         profiles = [await _profile(root, database, name, count) for name in PROFILES]
         async with _connected(root, database) as client:
             answers = await _answers(client, queries, ids, count)
+        async with _connected(root, database, *_CALLING) as client:
+            found = [await _called(client, "search_tools", query=query) for query in queries]
+            aim = f"< {CALLABLE_AIM}"
+            row = _row("`search_tools`, five results, `--tools call`", found, count, aim)
+            answers += f"\n{row}"
     return "\n\n".join((_listing(records, profiles, count), answers))
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import toolscan
-from toolimport import ToolCallError
 from toolimport.runtime import imported_tool
-from toolindex import OutcomeRecord, ToolFilter
+from toolindex import ToolFilter
 
 from pytools_hybrid.calls._forms import compact_form
 from pytools_hybrid.calls._python import PythonTool
 from pytools_hybrid.calls._trust import is_trusted
 from pytools_hybrid.errors import AmbiguousToolError, ToolRefusedError, UnknownToolError
 from pytools_hybrid.observing import CALLS, Observed, transport
+from pytools_hybrid.search import found_as
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ class ToolCaller:
             UnknownToolError: No tool has that name.
             AmbiguousToolError: Several have it.
         """
-        return (await self.looked_up([await self._search.find(name)]))[0]
+        search = self._search
+        return await found_as(self._looked_up, search.index, name, search.policy)
 
     async def looked_up(self, entries: Iterable[ToolEntry]) -> list[CallableTool]:
         """Return what calls of some tools need."""
@@ -157,32 +158,20 @@ class ToolCaller:
             raise ToolRefusedError(str(tool.entry.id), f"{problem} It takes {form}.")
         if self._to_confirm.include and self._to_confirm.passes_id(str(tool.entry.id)):
             await _agreed(tool, arguments, confirm)
-        started, success = time.perf_counter(), False
+        started = time.perf_counter()
         try:
             result = await callee.call(arguments, meta=meta, on_progress=on_progress)
-            success = not result.is_error
-        except asyncio.CancelledError:
-            # It says nothing about the tool.
+        except Exception:
+            # Not a cancellation, which says nothing about the tool.
+            self._note(tool, started, success=False)
             raise
-        except ToolCallError:
-            self._record(tool, started, success=False)
-            raise
-        self._record(tool, started, success=success)
+        self._note(tool, started, success=not result.is_error)
         return result
 
-    def _record(self, tool: CallableTool, started: float, *, success: bool) -> None:
-        index = self._search.index
-        if not self._search.settings.usage_log or index.store.read_only:
-            return
-        index.recorder.outcome(
-            OutcomeRecord(
-                at=time.time(),
-                tool_id=str(tool.entry.id),
-                success=success,
-                latency_ms=1000 * (time.perf_counter() - started),
-                search_id=None,
-            )
-        )
+    def _note(self, tool: CallableTool, started: float, *, success: bool) -> None:
+        milliseconds = 1000 * (time.perf_counter() - started)
+        recorder, tool_id = self._search.index.recorder, str(tool.entry.id)
+        recorder.outcome(tool_id, success=success, latency_ms=milliseconds)
 
     def _looked_up(self, entry: ToolEntry) -> CallableTool:
         settings, roots = self._search.settings, self._search.roots

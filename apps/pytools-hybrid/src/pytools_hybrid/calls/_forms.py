@@ -28,8 +28,11 @@ def compact_form(schema: Mapping[str, Any], *, length: int) -> str:
         length: The most characters, about.
     """
     parts = list(_properties(schema, schema, _DEEPEST))
+    # What is inside of a large one can be asked for; that it is there must be seen.
+    brief = list(_properties(schema, schema, 1))
     shown, size = list[str](), 2
-    for part in parts:
+    for whole, short in zip(parts, brief, strict=True):
+        part = whole if size + len(whole) + 2 <= length else short
         size += len(part) + 2
         if size > length and shown:
             break
@@ -47,7 +50,9 @@ def _properties(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int)
     needed = set(cast("list[str]", required)) if isinstance(required, list) else set[str]()
     for name in sorted(named, key=lambda it: it not in needed):
         mark = "" if name in needed else "?"
-        yield f"{_name(name)}{mark}: {_type(named[name], whole, depth)}"
+        # Whoever leaves something out need not send null.
+        kind = _type(named[name], whole, depth)
+        yield f"{_name(name)}{mark}: {kind.removesuffix('|null') if mark else kind}"
 
 
 def _type(schema: object, whole: Mapping[str, Any], depth: int) -> str:

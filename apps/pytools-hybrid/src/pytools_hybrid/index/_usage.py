@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict, deque
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import (
     DamagedDatabaseError,
+    OutcomeRecord,
     ToolIndexError,
     VectorError,
     finish_in_thread,
@@ -18,7 +20,7 @@ from toolindex import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from toolindex import OutcomeRecord, SearchRecord, ToolStore
+    from toolindex import SearchRecord, ToolStore
 
 __all__ = ["Recorder", "Recording"]
 
@@ -79,10 +81,42 @@ class Recorder:
             self._searches.append(record)
             self._schedule()
 
-    def outcome(self, record: OutcomeRecord) -> None:
-        """Note what came of using a tool."""
+    def outcome(
+        self,
+        tool_id: str,
+        *,
+        success: bool,
+        latency_ms: float | None = None,
+        search_id: str | None = None,
+    ) -> Recording:
+        """Note what came of using a tool.
+
+        Args:
+            tool_id: The tool.
+            success: Whether it worked.
+            latency_ms: How long it took, if that is known.
+            search_id: The search that found it, if that is known.
+
+        Returns:
+            Whether it will be written, or is not kept at all.
+
+        Raises:
+            UsageError: A latency that is negative or not finite.
+        """
+        record = OutcomeRecord(
+            at=time.time(),
+            tool_id=tool_id,
+            success=success,
+            latency_ms=latency_ms,
+            search_id=search_id,
+        )
+        if not self._keeps_searches:
+            return Recording.OFF
+        if self._store.read_only:
+            return Recording.READ_ONLY
         self._outcomes.append(record)
         self._schedule()
+        return Recording.PENDING
 
     def query_vector(self, model_id: str, text: str, values: Sequence[float]) -> None:
         """Note a query's vector, to be kept."""

@@ -16,6 +16,7 @@ from pytools_hybrid.search._lookup import (
     MAX_NAMES,
     CategoryCount,
     check_categories,
+    found_as,
     nearest_first,
 )
 from pytools_hybrid.search._observed import observed
@@ -65,6 +66,7 @@ __all__ = [
     "channel_shares",
     "check_categories",
     "cut_query",
+    "found_as",
     "hybrid_ranker",
     "module_name",
     "nearest_first",

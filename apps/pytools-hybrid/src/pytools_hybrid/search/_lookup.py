@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytools_hybrid.errors import AmbiguousToolError, UnknownCategoryError, UnknownToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from toolindex import StoreReader, ToolEntry, ToolFilter
+
+    from pytools_hybrid.index import Index
+
+T = TypeVar("T")
 
 MAX_NAME = 200
 """The most characters of a category or a tag that is asked for; the usage record keeps them."""
@@ -81,6 +85,30 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
             ids = tuple(str(entry.id) for entry in found[:_LISTED])
             raise AmbiguousToolError(name, ids)
     raise UnknownToolError(name, _nearest(reader, name, policy))
+
+
+async def found_as(
+    made_of: Callable[[ToolEntry], T], index: Index, name: str, policy: ToolFilter
+) -> T:
+    """Find a tool, as `find_tool` does, and make something of it in the same thread.
+
+    Args:
+        made_of: Makes it; it may read files.
+        index: The index.
+        name: As for `find_tool`.
+        policy: As for `find_tool`.
+
+    Raises:
+        UnknownToolError: No tool has that name.
+        AmbiguousToolError: Several are.
+        DatabaseError: The index cannot be read.
+    """
+    try:
+        return await index.look(lambda reader: made_of(find_tool(reader, name, policy)))
+    except UnknownToolError as error:
+        if index.sync.is_first_look:
+            raise UnknownToolError(name, error.candidates, is_early=True) from None
+        raise
 
 
 def check_categories(asked: Iterable[str], known: Collection[str]) -> None:

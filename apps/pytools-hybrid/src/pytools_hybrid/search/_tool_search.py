@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from toolembed import without_keys
-from toolindex import OutcomeRecord, ToolFilter
+from toolindex import ToolFilter
 
-from pytools_hybrid.errors import SettingsError, UnknownToolError
+from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Index, Recording, open_store
 from pytools_hybrid.search._describe import DetailLevel, describe
 from pytools_hybrid.search._engine import Searcher
 from pytools_hybrid.search._explain import PLACES, Placement, placed
 from pytools_hybrid.search._fusion import hybrid_ranker
-from pytools_hybrid.search._lookup import categories, find_tool
+from pytools_hybrid.search._lookup import categories, found_as
 from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
 from pytools_hybrid.search._observed import observed
 from pytools_hybrid.search._policy import under_policy
@@ -400,12 +400,7 @@ class ToolSearch:
             AmbiguousToolError: Several are.
             DatabaseError: The index cannot be read.
         """
-        try:
-            return await self.index.look(lambda reader: find_tool(reader, name, self.policy))
-        except UnknownToolError as error:
-            if self.index.sync.is_first_look:
-                raise UnknownToolError(name, error.candidates, is_early=True) from None
-            raise
+        return await found_as(lambda entry: entry, self.index, name, self.policy)
 
     async def describe(
         self, name: str, detail: DetailLevel = DetailLevel.SCHEMA
@@ -459,18 +454,11 @@ class ToolSearch:
             AmbiguousToolError: Several are.
         """
         entry = await self.find(tool_id)
-        outcome = OutcomeRecord(
-            at=time.time(),
-            tool_id=str(entry.id),
-            success=success,
-            latency_ms=latency_ms,
-            search_id=search_id,
+        noted = self.index.recorder.outcome(
+            str(entry.id), success=success, latency_ms=latency_ms, search_id=search_id
         )
-        if not self.settings.usage_log:
-            return Recording.OFF
-        if self.index.store.read_only:
-            return Recording.READ_ONLY
-        self.index.recorder.outcome(outcome)
+        if noted is not Recording.PENDING:
+            return noted
         return Recording.WRITTEN if await self.index.recorder.flush() else Recording.PENDING
 
     def uses_vectors(self, mode: SearchMode) -> bool:

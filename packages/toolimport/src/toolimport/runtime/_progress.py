@@ -24,8 +24,7 @@ class ProgressRelay:
         self._on_progress = on_progress
         self._loop = asyncio.get_running_loop()
         self._latest: _Report | None = None
-        self._is_woken = False
-        self._wanted = asyncio.Event()
+        self._is_woken = self._is_left = False
         self._task: asyncio.Task[None] | None = None
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
@@ -33,10 +32,9 @@ class ProgressRelay:
         self._latest = (progress, total, message)
         if not self._is_woken:
             self._is_woken = True
-            self._loop.call_soon_threadsafe(self._wanted.set)
+            self._loop.call_soon_threadsafe(self._wake)
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._pass_on())
         return self
 
     async def __aexit__(
@@ -45,21 +43,21 @@ class ProgressRelay:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._is_left = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if exc is None:
-            await self._report()
+            await self._pass_on()
+
+    def _wake(self) -> None:
+        # Before the report is taken, so that none that comes meanwhile is missed.
+        self._is_woken = False
+        # Most calls report nothing, and need no task.
+        if not self._is_left and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._pass_on())
 
     async def _pass_on(self) -> None:
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            # Before the report is taken, so that none that comes meanwhile is missed.
-            self._is_woken = False
-            await self._report()
-
-    async def _report(self) -> None:
-        latest, self._latest = self._latest, None
-        if latest is not None:
+        while (latest := self._latest) is not None:
+            self._latest = None
             await self._on_progress(*latest)

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel
 
 from pytools_hybrid.calls import compact_form
-from pytools_hybrid.serve.results import ToolResult
+from pytools_hybrid.text import first_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytools_hybrid.calls import CallableTool
+    from pytools_hybrid.serve.results import ToolResult
 
-# The five of a search have at most 700 tokens together, which are about four characters each.
-_WHOLE_CHARACTERS = 1100
-_FORM_CHARACTERS = 380
-# Those who call a tool through this server do not import it.
-_OF_PYTHON = {"path", "signature"}
+# Nine in ten answers of five have at most 700 tokens (benchmarks/tokens.py). Who has to know more
+# of a tool asks describe_tool.
+_FIRST_DESCRIPTION, _DESCRIPTION = 400, 160
+_WHOLE_CHARACTERS, _FORM_CHARACTERS = 900, 240
+_DEEPEST = 40
+_NAMED = {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
+_DATA = {"const", "default", "enum", "examples", "required"}
 
 
-class CallableResult(ToolResult):
+class CallableResult(BaseModel):
     """A tool that was found, and how it is called."""
 
-    path: str = ""
-    signature: str = ""
+    id: str
+    description: str
+    confidence: float
     hints: list[str] | None = None
     input_schema: dict[str, Any] | None = None
     input: str | None = None
@@ -42,8 +46,8 @@ class CallableAnswer(BaseModel):
 
 def callable_results(
     results: Sequence[ToolResult], tools: Iterable[CallableTool]
-) -> list[ToolResult]:
-    """Add to each result what a call needs: to the first its schema, to the others a line."""
+) -> list[CallableResult]:
+    """Return results with what a call needs: of the first its schema, of the others a line."""
     return [
         _result(result, tool, is_first=place == 0)
         for place, (result, tool) in enumerate(zip(results, tools, strict=True))
@@ -51,14 +55,54 @@ def callable_results(
 
 
 def _result(result: ToolResult, tool: CallableTool, *, is_first: bool) -> CallableResult:
-    told = result.model_dump(exclude=_OF_PYTHON)
+    length = _FIRST_DESCRIPTION if is_first else _DESCRIPTION
+    told: dict[str, Any] = {
+        "id": result.id,
+        "description": _begin(result.description, length),
+        "confidence": result.confidence,
+    }
     if tool.hints:
         told["hints"] = list(tool.hints)
     if tool.refusal:
         return CallableResult(**told, not_callable=tool.refusal)
     if tool.schema is None:
         return CallableResult(**told, input="see describe_tool")
-    if is_first and len(json.dumps(tool.schema)) <= _WHOLE_CHARACTERS:
-        return CallableResult(**told, input_schema=dict(tool.schema))
+    if is_first:
+        whole = _without_titles(tool.schema, _DEEPEST)
+        if len(json.dumps(whole)) <= _WHOLE_CHARACTERS:
+            return CallableResult(**told, input_schema=whole)
     length = _WHOLE_CHARACTERS if is_first else _FORM_CHARACTERS
     return CallableResult(**told, input=compact_form(tool.schema, length=length))
+
+
+def _begin(text: str, length: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{first_sentences(line, length)} …"
+
+
+def _without_titles(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """Return a schema without the titles that generators make of the names.
+
+    What is nested deeper than a schema of use is left open.
+    """
+    return {
+        key: _untitled(key, value, depth)
+        for key, value in schema.items()
+        if key != "title" or not isinstance(value, str)
+    }
+
+
+def _untitled(key: str, value: object, depth: int) -> object:
+    if not isinstance(value, dict | list):
+        return value
+    if depth == 0:
+        return {}
+    if isinstance(value, list):
+        kind = key if key in _DATA else ""
+        return [_untitled(kind, item, depth - 1) for item in cast("list[object]", value)]
+    inner = cast("dict[str, object]", value)
+    if key in _DATA or key in _NAMED:
+        # What is called title there is no title.
+        kind = key if key in _DATA else ""
+        return {name: _untitled(kind, item, depth - 1) for name, item in inner.items()}
+    return _without_titles(inner, depth - 1)

@@ -14,6 +14,8 @@ from pytools_hybrid.serve.results import ToolResult, answer_meta, tool_results
 from pytools_hybrid.text import first_sentences, json_text, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcp.types import CallToolResult
 
     from pytools_hybrid.calls import ToolCaller
@@ -91,13 +93,16 @@ def search_tools(
             # A reader of the structured content alone would take an empty list for an answer.
             raise IndexNotReadyError(response.early)
         found = tool_results(response, search.roots, detail=asked.detail)
-        results = [_shortened(result) for result in found]
+        results: Sequence[BaseModel] = [_shortened(result) for result in found]
         if caller is not None:
             from pytools_hybrid.serve.mcp._callable_results import callable_results
 
             tools = await caller.looked_up(it.entry for it in response.tools)
-            results = callable_results(results, tools)
-        texts = [_text(result) for result in results]
+            results = callable_results(found, tools)
+        texts = [
+            json_text(result.model_dump(exclude=_IN_THE_ID, exclude_unset=True))
+            for result in results
+        ]
         if response.notes:
             texts.insert(0, one_line("; ".join(response.notes), _NOTE_CHARACTERS))
         structured = {
@@ -142,7 +147,3 @@ def _shortened(result: ToolResult) -> ToolResult:
         return result
     begin = first_sentences(description, _DESCRIPTION_CHARACTERS)
     return result.model_copy(update={"description": f"{begin} … (describe_tool: all)"})
-
-
-def _text(result: ToolResult) -> str:
-    return json_text(result.model_dump(exclude=_IN_THE_ID, exclude_unset=True))
