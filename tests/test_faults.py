@@ -217,7 +217,7 @@ async def test_a_model_that_fails_at_the_start_is_told_and_used_when_it_is_back(
     async with server(database) as client:
         result = await ask(client, MERGE)
         assert ids(result)[0] == "mcptools:pdf:merge_pdfs"
-        assert "vector channel lost" in notes(result)[0]
+        assert "searched with vectors of static:" in notes(result)[0]
         assert words in notes(result)[0]
 
         counted.fault.unlink()

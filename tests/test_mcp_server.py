@@ -95,13 +95,13 @@ async def test_a_query_without_words_gives_an_empty_list_and_says_why(connect, t
         assert "no words" in result.content[0].text
 
 
-async def test_a_lost_vector_channel_is_told_with_every_answer(connect, tree):
+async def test_a_model_that_was_replaced_is_told_with_every_answer(connect, tree):
     async with connect("--root", tree, "--embedding-model", "openai:nothing") as client:
         result = await client.call_tool("search_tools", {"query": "open an issue on github"})
 
         assert "mcptools:github:create_issue" in names(result)
-        assert "vector channel lost" in result.content[0].text
-        assert "vector channel lost" in result.meta["pytools/notes"][0]
+        assert "searched with vectors of static:" in result.content[0].text
+        assert "searched with vectors of static:" in result.meta["pytools/notes"][0]
 
 
 async def test_a_tool_is_found_changed_and_gone_as_its_file_is(connect, tree):

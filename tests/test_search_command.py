@@ -166,7 +166,7 @@ def test_the_environment_gives_what_flags_do_not(run, tree, tmp_path):
     assert database.is_file()
 
 
-def test_a_model_without_its_package_or_key_costs_the_vector_channel_only(run, tree):
+def test_the_offline_model_answers_for_one_without_its_package_or_key(run, tree):
     result = run(
         "search", "open an issue on github", "--root", tree,
         "--embedding-model", "openai:text-embedding-3-small",
@@ -174,7 +174,7 @@ def test_a_model_without_its_package_or_key_costs_the_vector_channel_only(run, t
 
     assert result.returncode == 0
     assert "mcptools:github:create_issue" in result.stdout
-    assert "vector channel lost" in result.stderr
+    assert "searched with vectors of static:" in result.stderr
     assert "openai" in result.stderr
 
 

@@ -141,7 +141,7 @@ async def embedded(tools):
 
 @pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_query_goes_by_words_while_the_provider_fails_and_by_meaning_afterwards(
+def test_the_offline_model_answers_while_the_provider_fails_and_the_provider_s_afterwards(
     fault, times, openai, settings, root
 ):
     async def job(tools):
@@ -160,7 +160,9 @@ def test_a_query_goes_by_words_while_the_provider_fails_and_by_meaning_afterward
     assert after.channels == ("bm25", "vector")
     for answer in during:
         assert answer[0].id == "mcptools:pdf:merge_pdfs"
-        assert f"vector channel lost (embedding model '{MODEL}'" in answer.notes[0]
+        assert (
+            f"searched with vectors of static:tools2 (embedding model '{MODEL}'" in answer.notes[0]
+        )
 
 
 def test_rows_in_another_order_are_sorted_in_the_order_of_their_texts(
@@ -415,7 +417,7 @@ def test_an_answer_names_the_model_that_was_used_and_says_first_what_is_wrong(
     assert answer_meta(stand_in)["model"] == by_default.model
 
 
-def test_an_answer_by_words_alone_names_no_model(openai, settings, root):
+def test_an_answer_names_the_model_that_found_it(openai, settings, root):
     openai.respond = lambda texts: Reply(status=401)
 
     async def job(tools):
@@ -423,8 +425,10 @@ def test_an_answer_by_words_alone_names_no_model(openai, settings, root):
         return await tools.search("merge pdf"), await tools.probe()
 
     for answer in run(root, settings, job):
-        assert answer.model == ""
-        assert f"vector channel lost (embedding model '{MODEL}'" in answer.notes[0]
+        assert answer.model == "static:tools2"
+        assert (
+            f"searched with vectors of static:tools2 (embedding model '{MODEL}'" in answer.notes[0]
+        )
 
 
 def test_doctor_says_what_searches_go_by_while_the_model_fails(openai, settings, root, tmp_path):
@@ -432,11 +436,9 @@ def test_doctor_says_what_searches_go_by_while_the_model_fails(openai, settings,
     openai.respond = lambda texts: Reply(status=401)
     wanted = settings(embedding_model=MODEL)
 
-    with_vectors = look_at_embedder(wanted, tmp_path / "index.db", None)
-    without = look_at_embedder(wanted, None, None)
+    verdict = look_at_embedder(wanted, tmp_path / "index.db", None)
 
-    assert "searches use static:" in with_vectors.message
-    assert "searches use words alone" in without.message
+    assert "searches use static" in verdict.message
 
 
 async def _embed_offline(settings, root):

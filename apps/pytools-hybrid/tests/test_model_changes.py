@@ -93,9 +93,10 @@ def test_the_vectors_of_another_model_are_never_searched_with_its_own(settings, 
     assert ids(use(settings(), root, one, embed_and_search))[0] == MERGE
 
     before = use(settings(), root, other, by_meaning)
-    assert "vector channel lost" in before.notes[0]
-    assert "no tool has a vector yet" in before.notes[0]
-    assert ids(before) == [MERGE], "by words, as no other tool has one of them"
+    assert before.notes == (
+        f"searched with vectors of {OFFLINE} (no tool has a vector of b:other yet)",
+    )
+    assert ids(before) == [MERGE], "no other tool has one of the words"
 
     after = use(settings(), root, other, embed_and_search)
     assert after.notes == ()
@@ -155,7 +156,7 @@ def test_the_same_model_with_other_dimensions_is_another_model(settings, root):
     assert (len(wide.documents), len(narrow.documents)) == (4, 4)
 
 
-def test_a_model_whose_dimensions_change_under_its_name_is_told_and_words_serve(settings, root):
+def test_a_model_whose_dimensions_change_under_its_name_is_told_and_another_serves(settings, root):
     use(settings(), root, WordsEmbedder("a:one"), embed)
 
     changed = use(settings(), root, WordsEmbedder("a:one", dimensions=300), by_meaning)
@@ -187,6 +188,43 @@ def test_vectors_of_the_offline_model_serve_until_those_of_another_are_ready(set
         assert ids(response)[0] == MERGE
     assert (after.notes, ids(after)[0]) == ((), MERGE)
     assert vectors == {OFFLINE: 4, "b:other": 4}
+
+
+def test_the_offline_model_serves_until_nine_of_ten_tools_have_vectors(settings, root):
+    """It needs none that are stored: it embeds what fits by its words before it answers."""
+    half = WordsEmbedder("b:other", most_texts=2)
+    half.answers = 1
+
+    async def job(search):
+        with pytest.raises(EmbeddingError, match="out of money"):
+            await search.index.embed_pending()
+        hybrid = await search.search("merge several documents into one")
+        nothing_by_words = await search.search("zusammen", mode=SearchMode.HYBRID)
+        half.answers = 10**9
+        await search.index.embed_pending()
+        return hybrid, nothing_by_words, await search.search("merge several documents into one")
+
+    hybrid, nothing_by_words, after = use(settings(), root, half, job)
+
+    assert (hybrid.model, ids(hybrid)[0]) == (OFFLINE, MERGE)
+    assert "2 of 4 tools have vectors so far" in hybrid.notes[0]
+    assert "out of money" in hybrid.notes[0]
+    assert (nothing_by_words.model, len(ids(nothing_by_words))) == ("b:other", 2)
+    assert (after.model, after.notes, ids(after)[0]) == ("b:other", (), MERGE)
+
+
+def test_a_model_that_fails_for_a_query_is_replaced_by_the_offline_one(settings, root):
+    model = WordsEmbedder("a:one")
+    use(settings(), root, model, embed)
+
+    async def fail(text):
+        raise EmbeddingError(model.model_id, "down")
+
+    model.embed_query = fail
+    response = use(settings(), root, model, lambda search: search.search("documents into one"))
+
+    assert (response.model, ids(response)[0]) == (OFFLINE, MERGE)
+    assert response.lost == (f"searched with vectors of {OFFLINE} (embedding model 'a:one': down)",)
 
 
 def test_vectors_of_a_paid_model_are_not_searched_by_another(settings, root):

@@ -114,7 +114,7 @@ def test_without_a_model_vector_search_falls_back_to_words_and_says_so(settings,
     assert "turned off" in response.notes[0]
 
 
-def test_a_model_that_fails_costs_the_vector_channel_and_the_reason_is_told(settings, root):
+def test_the_offline_model_answers_for_one_that_fails_and_the_reason_is_told(settings, root):
     async def job(search):
         await search.index.refresh()
         with pytest.raises(EmbeddingError):
@@ -124,7 +124,8 @@ def test_a_model_that_fails_costs_the_vector_channel_and_the_reason_is_told(sett
     response = use(settings(embedding_model="openai:text-embedding-3-small"), root, job)
 
     assert ids(response)[0] == "mcptools:github:create_issue"
-    assert "vector channel lost" in response.notes[0]
+    assert response.model.startswith("static:")
+    assert "searched with vectors of static:" in response.notes[0]
     assert "openai" in response.notes[0]
 
 

@@ -108,7 +108,7 @@ class Searcher:
         """
         lost: list[str] = []
         notes: list[str] = []
-        misfit = False
+        shortfall, misfit = why, False
         with self._store.reading() as reader:
             wanted = model_id if self.uses_vectors(request.mode) else None
             length = None if vector is None else len(vector.values)
@@ -120,14 +120,15 @@ class Searcher:
                 misfit = coverage.vectors == 0 and before.vectors > 0
                 missing = _unsearchable(coverage.vectors, before, vector)
                 if missing and (encode is None or misfit):
-                    vector, why = None, why or missing
+                    vector, shortfall = None, why or missing
                 elif vector.model_id != wanted:
-                    notes.append(f"searched with vectors of {vector.model_id} ({why})")
+                    lost.append(f"searched with vectors of {vector.model_id} ({why})")
                 elif coverage.vectors < coverage.tools:
                     reason = f" ({why})" if why else ""
-                    notes.append(
+                    shortfall = (
                         f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
                     )
+                    notes.append(shortfall)
             if vector is not None:
                 vector, ignored = self._tuning.applied(with_usable_parts(vector))
                 notes += [ignored] * bool(ignored)
@@ -135,8 +136,8 @@ class Searcher:
                     notes.append(
                         "a part of the request was searched by words alone: it has no vector"
                     )
-            if coverage.tools and vector is None and why:
-                lost.append(f"vector channel lost ({why}): searched by words")
+            if coverage.tools and vector is None and shortfall:
+                lost.append(f"vector channel lost ({shortfall}): searched by words")
             ranked = self._ranked(reader, Asked(request, vector, wanted, coverage, encode))
             response = SearchResponse(
                 tools=ranked.tools,
@@ -148,6 +149,7 @@ class Searcher:
                 model="" if vector is None else vector.model_id,
                 is_complete=reader.is_complete(),
                 misfit=misfit,
+                shortfall=shortfall,
                 fuller_models=() if wanted is None else _fuller(reader, wanted, length),
             )
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
@@ -292,7 +294,7 @@ def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | 
     if vectors:
         return None
     if not before.vectors:
-        return "no tool has a vector yet"
+        return f"no tool has a vector of {vector.model_id} yet"
     return (
         f"{vector.model_id} gave {len(vector.values)} dimensions, the index has "
         f"{before.dimensions}; `pytools-hybrid index` embeds all tools again"

@@ -42,6 +42,8 @@ _REMEMBERED = 1024
 _BACKOFF = Backoff(first=1.0, longest=8.0)
 _LEFT_ALONE = "not called for a while"
 _AT_ONCE = 2
+# A model with vectors of fewer tools finds less than the offline one (benchmarks/RESULTS.md).
+_ENOUGH = 0.9
 
 
 @runtime_checkable
@@ -263,15 +265,16 @@ class Answering:
             # Neither remembered nor kept: the model may give the right one the next time.
             for text in (vector.text, *(part for part, _ in vector.parts)):
                 self._queries[wanted.model_id].forget(text)
-        for fuller in response.fuller_models:
-            other = await self._stand_in(fuller, wanted.model_id)
+        for model_id in _instead(request, response):
+            other = await self._stand_in(model_id, wanted.model_id)
             if other is None:
                 continue
             vector, _ = await self._vector(request, other)
             if vector is not None:
-                why = why or f"those of {wanted.model_id} are not ready"
+                why = response.shortfall or f"those of {wanted.model_id} are not ready"
                 instead = await self._looked_up(request, vector, why, other)
-                return replace(instead, unembedded=response.unembedded)
+                if instead.tools or not response.tools:
+                    return replace(instead, unembedded=response.unembedded, misfit=response.misfit)
         return response
 
     async def _answered_at_once(
@@ -341,3 +344,16 @@ class Answering:
             # It knows nothing of a misspelt word; other models read over a slip.
             text = await asyncio.to_thread(self.searcher.corrected, text, known=embedder.knows)
         return await queries.vector(text, split_request(text))
+
+
+def _instead(request: SearchRequest, response: SearchResponse) -> tuple[str, ...]:
+    """Return the models that can find more than the one that answered, best first.
+
+    The offline model is one of them without any stored vectors: it embeds the tools that fit by
+    their words before it answers. Where words do not count, half of the vectors are better.
+    """
+    coverage = response.coverage
+    is_enough = request.mode is SearchMode.VECTOR or coverage.vectors >= _ENOUGH * coverage.tools
+    if response.model and is_enough:
+        return response.fuller_models
+    return tuple(dict.fromkeys((*response.fuller_models, StaticEmbedder().model_id)))

@@ -241,7 +241,7 @@ class SearchResponse(Sequence[FoundTool]):
         tools: Best first.
         notes: What the reader should know of the answer: channels that were lost and why,
             vectors still missing, and what to try when nothing was found.
-        lost: Those of the notes that tell of a lost channel.
+        lost: Those of the notes that tell of a lost channel, or of a model that was replaced.
         generation: The generation of the index that answered.
         coverage: How many tools that state has, and how many of them have a vector of the model
             that was used, or would have been.
@@ -250,6 +250,8 @@ class SearchResponse(Sequence[FoundTool]):
         rerank: What a language model made of the order, or None where none was to be asked.
         is_complete: Whether the whole tree has been indexed since the database was made.
         misfit: Whether the query's vector is of another length than those of the index.
+        shortfall: Why the vectors of the wanted model found less than they could, or nothing;
+            empty where they did not.
         fuller_models: Models that could find more tools than the one that was asked, best first.
         unembedded: Ids of tools that fit by their words and have no vector yet, best first.
         search_id: How the usage record names this search.
@@ -268,6 +270,7 @@ class SearchResponse(Sequence[FoundTool]):
     rerank: RerankReport | None = None
     is_complete: bool = True
     misfit: bool = False
+    shortfall: str = ""
     fuller_models: tuple[str, ...] = ()
     unembedded: tuple[str, ...] = ()
     search_id: str = ""

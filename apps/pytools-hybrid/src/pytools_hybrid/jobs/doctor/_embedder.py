@@ -8,6 +8,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from toolembed.providers import OFFLINE
+
 from pytools_hybrid.index import configured_embedder
 from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
 from pytools_hybrid.settings import REMEDIES
@@ -55,7 +57,7 @@ def look_at_embedder(
         vector = asyncio.run(embedder.embed_query(PROBE))
     except EmbeddingError as error:
         return failed(
-            f"{error} ({_meanwhile(database, embedder.model_id)})",
+            f"{error} (searches use {OFFLINE} meanwhile)",
             remedy_of(error.reason, model=settings.embedding_model),
         )
     milliseconds = 1000 * (time.perf_counter() - started)
@@ -70,7 +72,7 @@ def look_at_embedder(
         remedy = commands.index() if commands is not None else None
         return warning(
             f"{shown}; the {coverage.vectors} vectors in the index have {coverage.dimensions}, so "
-            "searches go by words until all tools are embedded again",
+            f"searches use {OFFLINE} until all tools are embedded again",
             remedy,
         )
     counted = f"{coverage.vectors} of {coverage.tools} tools have a vector"
@@ -100,19 +102,6 @@ def remedy_of(message: str, *, model: str) -> str:
     if variable := _KEY.search(message):
         return f"export {variable[1]}=…"
     return _LOOK
-
-
-def _meanwhile(database: Path | None, wanted: str) -> str:
-    """Return what searches use while a model returns no vectors."""
-    from toolembed._static import MODEL_ID
-
-    def vectors(model: str) -> int:
-        coverage = None if database is None else _coverage(database, model)
-        return 0 if coverage is None else coverage.vectors
-
-    if vectors(MODEL_ID) > vectors(wanted):
-        return f"searches use {MODEL_ID} and words meanwhile"
-    return "searches use words alone meanwhile"
 
 
 def _coverage(database: Path, model_id: str) -> Coverage | None:
