@@ -462,6 +462,12 @@ def fuzz(session: nox.Session) -> None:
         session.run("python", str(harness), *(session.posargs or ["-max_total_time=600"]))
 
 
+@nox.session(venv_backend="none")
+def install(session: nox.Session) -> None:
+    """The commands of docs/guides/install.md for pip, and the Dockerfile's; run weekly."""
+    session.run(sys.executable, str(ROOT / "tests" / "install" / "run.py"), sys.executable)
+
+
 @nox.session
 def platforms(session: nox.Session) -> None:
     """Wheels of every dependency for every platform and Python that we promise; weekly."""

@@ -75,6 +75,20 @@ def test_a_tool_of_uv_keeps_its_extras_and_what_is_beside_it(installed):
     )
 
 
+def test_a_tool_of_uv_keeps_where_its_companions_came_from(installed):
+    companions = """
+    { name = "near", directory = "/near" }, { name = "file", extras = ["x"], path = "/f.whl" },
+    { name = "far", git = "https://host.example/far?rev=1" }, { name = "mine", editable = "/mine" },
+    """
+    receipt = RECEIPT.replace('    { name = "requests", specifier = ">=2" },\n', companions)
+    tool = installed(installer="uv", url=CLONE.as_uri(), receipt=receipt)
+    assert tool.command("pytools-hybrid[openai]") == (
+        'uv tool install --with /near --with "/f.whl[x]" '
+        '--with "far @ git+https://host.example/far?rev=1" --with /mine '
+        '"/clone/apps/pytools-hybrid[import,openai]"'
+    )
+
+
 @pytest.fixture
 def clone(tmp_path):
     """A clone with the packages that pip has to be given."""

@@ -24,6 +24,8 @@ __all__ = ["Installation", "install_command"]
 
 _NAME = "pytools-hybrid"
 _RECEIPT = "uv-receipt.toml"
+# Where uv's receipt says that a requirement was a folder or a file.
+_FOLDERS = ("directory", "editable", "path")
 _PACKAGES = "packages/tool*/pyproject.toml"
 _ACCURATE = "toolembed-accurate"
 _OWN = re.compile(rf"{_NAME}(?:\[(?P<extras>[^\]]*)\])?")
@@ -154,13 +156,22 @@ def _receipt(file: Path) -> tuple[str, ...] | None:
     if not isinstance(found, list):
         return ()
     wanted = map(_dict, cast("list[object]", found))
-    return tuple(
-        str(it["name"])
-        + (f"[{','.join(map(str, it['extras']))}]" if it.get("extras") else "")
-        + str(it.get("specifier", ""))
-        for it in wanted
-        if "name" in it
-    )
+    return tuple(_requirement(it) for it in wanted if "name" in it)
+
+
+def _requirement(entry: dict[str, Any]) -> str:
+    """Return an entry of a receipt as it is given to `--with`; ours by its name and extras."""
+    extras = f"[{','.join(map(str, entry['extras']))}]" if entry.get("extras") else ""
+    named = f"{entry['name']}{extras}"
+    if entry["name"] == _NAME:
+        return named
+    folder = next((entry[key] for key in _FOLDERS if isinstance(entry.get(key), str)), None)
+    if folder is not None:
+        return f"{folder}{extras}"
+    for key, prefix in (("git", "git+"), ("url", "")):
+        if isinstance(entry.get(key), str):
+            return f"{named} @ {prefix}{entry[key]}"
+    return f"{named}{entry.get('specifier', '')}"
 
 
 def _object(text: str | None) -> dict[str, Any]:
