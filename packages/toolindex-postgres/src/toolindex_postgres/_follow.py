@@ -14,9 +14,10 @@ from toolscan import ScanReport
 from toolindex_postgres import _tree as tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from toolindex import ToolStore
+    from toolscan import ToolRecord
 
     from toolindex_postgres._connection import Connection
     from toolindex_postgres._tree import State, Vectors
@@ -50,18 +51,30 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
         # What else is in the old file is not told of.
         _compare(copy, connection, now)
         return
-    within = {record.path for record in changes.changed} | set(paths.values())
-    if within:
-        copy.sync(
-            ScanReport(records=tuple(changes.changed)),
-            reader_version=now.reader_version or _NO_READER,
-            within=sorted(within),
-        )
+    reader_version = now.reader_version or _NO_READER
+    within = {record.path for record in changes.changed}
+    gone = {paths[id_] for id_ in changes.removed if id_ in paths}
+    hashes = set(changes.removed.values())
+    if any(record.file_hash in hashes for record in changes.changed):
+        # In one sync, these would be taken for files that were renamed. They were, or they were
+        # removed and came back: the host that synced them knew, and gave the vectors that go on.
+        _sync(copy, changes.changed, reader_version, within)
+        _sync(copy, (), reader_version, gone - within)
+    else:
+        _sync(copy, changes.changed, reader_version, within | gone)
     if changes.aliases:
         new = [str(record.id) for record in changes.changed]
         keep = {*every, *new} - set(changes.aliases)
         copy.annotate(changes.aliases, keep=keep)
     put_vectors(copy, changes.vectors)
+
+
+def _sync(
+    copy: ToolStore, records: Sequence[ToolRecord], reader_version: str, within: set[str]
+) -> None:
+    if within:
+        report = ScanReport(records=tuple(records))
+        copy.sync(report, reader_version=reader_version, within=sorted(within))
 
 
 def put_vectors(copy: ToolStore, vectors: Vectors) -> None:
@@ -84,11 +97,16 @@ def _compare(copy: ToolStore, connection: Connection, now: State) -> None:
     mine = _by_path({id_: (it.path, it.file_hash) for id_, it in held.entries.items()})
     same = {path for path in theirs if held.is_current and mine.get(path) == theirs[path]}
     wanted = [id_ for path, ids in theirs.items() if path not in same for id_ in ids]
+    new = tuple(tree.records(connection, now.tree, wanted))
+    if mine:
+        # Before what is gone is removed: files are not to be taken for renamed ones, as above.
+        _sync(copy, new, reader_version, {record.path for record in new})
+    is_known = bool(mine) and held.is_current
     if theirs or mine or now.is_complete:
         copy.sync(
             ScanReport(
-                records=tuple(tree.records(connection, now.tree, wanted)),
-                unchanged=tuple(sorted(same)),
+                records=() if is_known else new,
+                unchanged=tuple(sorted(theirs)) if is_known else (),
             ),
             reader_version=reader_version,
             within=None if now.is_complete else sorted({*theirs, *mine}),

@@ -86,7 +86,7 @@ class Delta:
 
     Attributes:
         changed: The tools of the files that changed.
-        removed: Tools that are gone, by id, with their path.
+        removed: Tools that are gone, by id, with the hash of their file.
         aliases: What tools are also found by, for those whose aliases changed.
         vectors: Vectors that are new.
     """
@@ -139,7 +139,7 @@ def lock(connection: Connection, name: str, where: str) -> State:
 def delta(connection: Connection, tree: int, since: int) -> Delta:
     """Return what has changed since a state."""
     rows = connection.execute(
-        "SELECT id, path, record FROM toolindex.entry WHERE tree_id = %(tree)s AND "
+        "SELECT id, file_hash, record FROM toolindex.entry WHERE tree_id = %(tree)s AND "
         # Another tool of a file that changed is told of as well, so that a file is always whole.
         "(generation > %(since)s OR record IS NOT NULL AND path IN (SELECT path "
         "FROM toolindex.entry WHERE tree_id = %(tree)s AND generation > %(since)s)) ORDER BY id",
@@ -152,7 +152,7 @@ def delta(connection: Connection, tree: int, since: int) -> Delta:
     )
     return Delta(
         changed=[record_of(text) for *_, text in rows if text is not None],
-        removed={decoded(id_): decoded(path) for id_, path, text in rows if text is None},
+        removed={decoded(id_): file_hash for id_, file_hash, text in rows if text is None},
         aliases={decoded(id_): json.loads(texts) for id_, texts in aliased},
         vectors=vectors_since(connection, tree, since),
     )
