@@ -7,10 +7,12 @@ import os
 import queue
 import time
 from contextlib import contextmanager, suppress
+from selectors import EVENT_READ, DefaultSelector
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+import psycopg.errors
 from toolindex.errors import DatabaseBusyError, DatabaseError
 
 from toolindex_postgres._address import redacted
@@ -37,6 +39,10 @@ _NETWORK = {"tcp_user_timeout": "2000", "keepalives_idle": "10", "keepalives_int
 # No code: there is no connection. Else it is lost, ended, one too many, or refused.
 _AWAY = {"", "08", "57", "53", "28", "3D"}
 _UNDEFINED = {"3F000", "42P01", "42883", "42703"}
+
+
+class _SilentError(psycopg.OperationalError):
+    """The server took a statement and does not answer."""
 
 
 def lock_key(*names: str) -> int:
@@ -88,6 +94,32 @@ class Connections:
         ) as it:
             yield it
 
+    def ask(
+        self, statement: str, parameter: str, *, patient: bool = False
+    ) -> list[str | None] | None:
+        """Run one statement outside of any transaction; return its first row as text.
+
+        Args:
+            statement: With `$1` for the parameter.
+            parameter: Its value.
+            patient: As for `reading`.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached, or is silent for two seconds: also
+                one that is stopped, whose own time limits do not pass.
+            DatabaseError: It refuses; the message says what to do.
+        """
+        with self._explained():
+            with suppress(queue.Empty):
+                connection = self._take()
+                try:
+                    return self._asked(connection, statement, parameter)
+                except psycopg.OperationalError as error:
+                    self._drop_idle()
+                    if connection.closed and isinstance(error, _SilentError):
+                        raise
+            return self._asked(self._connect(patient), statement, parameter)
+
     @contextmanager
     def writing(self) -> Generator[Connection]:
         """Lend a connection inside a transaction, kept if the block ends well.
@@ -130,6 +162,41 @@ class Connections:
             finally:
                 self._give_back(connection)
 
+    def _asked(
+        self, connection: Connection, statement: str, parameter: str
+    ) -> list[str | None] | None:
+        try:
+            result = self._answer(connection, statement.encode(), parameter.encode())
+            if result.status != psycopg.pq.ExecStatus.TUPLES_OK:
+                raise psycopg.errors.error_from_result(result)
+            if not result.ntuples:
+                return None
+            row = (result.get_value(0, column) for column in range(result.nfields))
+            return [None if value is None else value.decode() for value in row]
+        finally:
+            self._give_back(connection)
+
+    def _answer(
+        self, connection: Connection, statement: bytes, parameter: bytes
+    ) -> psycopg.pq.abc.PGresult:
+        server = connection.pgconn
+        server.send_query_params(statement, [parameter])
+        deadline = time.monotonic() + _READ_MS / 1_000
+        with DefaultSelector() as selector:
+            selector.register(server.socket, EVENT_READ)
+            while server.flush() or server.is_busy():
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    connection.close()
+                    self._fail()
+                    raise _SilentError("it is silent")
+                server.consume_input()
+        result = server.get_result()
+        while server.get_result() is not None:
+            pass
+        if result is None:
+            raise psycopg.OperationalError("the connection was lost")
+        return result
+
     def _begun(self, begin: str, patient: bool) -> Connection:
         with suppress(queue.Empty):
             connection = self._take()
@@ -169,11 +236,14 @@ class Connections:
                 prepare_threshold=None,
             )
         except psycopg.OperationalError:
-            self._retry_at = time.monotonic() + self._delay
-            self._delay = min(2 * self._delay, _LONGEST_DELAY)
+            self._fail()
             raise
         self._retry_at, self._delay = float("-inf"), _FIRST_DELAY
         return connection
+
+    def _fail(self) -> None:
+        self._retry_at = time.monotonic() + self._delay
+        self._delay = min(2 * self._delay, _LONGEST_DELAY)
 
     def _completed(self, address: str) -> str:
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -234,6 +304,9 @@ def explained(where: str, error: psycopg.Error) -> DatabaseError:
         return DatabaseBusyError(where)
     if code == "57014":
         return UnreachableStoreError(where, "it took too long")
+    if not code and "invalid" in reason:
+        # What is invalid may be a part of a password that has a slash in it.
+        return AddressError(where)
     if isinstance(error, psycopg.OperationalError) and code[:2] in _AWAY:
         return UnreachableStoreError(where, reason)
     return DatabaseError(where, reason)

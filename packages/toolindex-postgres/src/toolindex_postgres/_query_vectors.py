@@ -61,7 +61,10 @@ class SharedQueryVectors:
         self._local.put(model_id, vectors, used=used)
         if self._read_only or not vectors:
             return
-        kept = {query: self._local.get(model_id, query) for query in sorted(vectors)}
+        kept = {
+            query: self._local.get(model_id, query, dimensions=len(vector))
+            for query, vector in sorted(vectors.items())
+        }
         rows = {_hash(query): array("f", it) for query, it in kept.items() if it is not None}
         # They can be had again: a server that is away goes without.
         with suppress(DatabaseError), self._connections.writing() as connection:

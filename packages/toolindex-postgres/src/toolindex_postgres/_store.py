@@ -137,7 +137,7 @@ class SharedStore:
 
     def freshness(self) -> Freshness:
         """Ask the server for changes, and return how old the copy is after that."""
-        self._refresh()
+        self._refresh(patient=True)
         return Freshness(as_of=self._as_of, problem=self._problem)
 
     def try_writing(self) -> bool:
@@ -357,17 +357,15 @@ class SharedStore:
         self._catch_up(connection, now)
         return now
 
-    def _refresh(self) -> None:
+    def _refresh(self, *, patient: bool = False) -> None:
         """Bring the copy up to date if the server can be reached; otherwise note why not."""
         if self._copy.read_only:
             return
         try:
-            with self._connections.reading() as connection:
-                now = self._state(connection)
-                asked = time.time()
-                if not self._is_at(now):
-                    with self._alone():
-                        self._catch_up(connection, now)
+            asked = time.time()
+            if not self._is_at(tree_.poll(self._connections, self.tree, patient=patient)):
+                with self._alone(), self._connections.reading() as connection:
+                    self._catch_up(connection, self._state(connection))
         except DatabaseError as error:
             is_of_copy = error.where != self._connections.where
             if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):

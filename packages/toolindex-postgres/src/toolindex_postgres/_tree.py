@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolindex import SyncPlan
     from toolscan import ToolRecord
 
-    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._connection import Connection, Connections
 
 __all__ = [
     "Delta",
@@ -35,6 +35,7 @@ __all__ = [
     "forget_vectors",
     "listing",
     "lock",
+    "poll",
     "push",
     "push_aliases",
     "push_vectors",
@@ -51,9 +52,9 @@ Vectors = dict[tuple[str, int], dict[str, "array[float]"]]
 _T = TypeVar("_T")
 _BATCH = 1_000
 _STATE = (
-    "SELECT s.version, s.database::text, t.tree_id, t.generation, t.reader_version, "
-    "t.is_complete, t.usage, t.cleared FROM toolindex.state AS s "
-    "LEFT JOIN toolindex.tree AS t ON t.name = %s"
+    "SELECT s.version::text, s.database::text, t.tree_id::text, t.generation::text, "
+    "t.reader_version, t.is_complete::text, t.usage::text, t.cleared::text "
+    "FROM toolindex.state AS s LEFT JOIN toolindex.tree AS t ON t.name = "
 )
 
 
@@ -104,22 +105,33 @@ def state(connection: Connection, name: str, where: str) -> State:
         SchemaError: There is no schema, or an older one.
         NewerSchemaError: A later version made it.
     """
-    row = connection.execute(_STATE, (encoded(name),)).fetchone()
-    check_version(where, None if row is None else row[0])
-    assert row is not None  # noqa: S101 - it has been refused
-    database, tree = str(row[1]), row[2]
-    return (
-        State(database=database)
-        if tree is None
-        else State(
-            database=database,
-            tree=tree,
-            generation=row[3],
-            reader_version=None if row[4] is None else decoded(row[4]),
-            is_complete=row[5],
-            events=row[6],
-            cleared=row[7],
-        )
+    return _state(connection.execute(_STATE + "%s", (encoded(name),)).fetchone(), where)
+
+
+def poll(connections: Connections, name: str, *, patient: bool = False) -> State:
+    """Ask for the state of a tree, in one round trip and within two seconds.
+
+    Raises:
+        UnreachableStoreError: There is no answer.
+        SchemaError: There is no schema, or an older one.
+        NewerSchemaError: A later version made it.
+    """
+    return _state(connections.ask(_STATE + "$1", encoded(name), patient=patient), connections.where)
+
+
+def _state(row: Sequence[str | None] | None, where: str) -> State:
+    version, database, tree, generation, reader, is_complete, events, cleared = row or [None] * 8
+    check_version(where, None if version is None else int(version))
+    if tree is None:
+        return State(database=database or "")
+    return State(
+        database=database or "",
+        tree=int(tree),
+        generation=int(generation or 0),
+        reader_version=None if reader is None else decoded(reader),
+        is_complete=is_complete == "true",
+        events=int(events or 0),
+        cleared=int(cleared or 0),
     )
 
 

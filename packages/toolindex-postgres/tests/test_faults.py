@@ -1,0 +1,235 @@
+"""Servers that go away, freeze or refuse, and writers that are killed."""
+
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+
+import apsw
+import psycopg
+import pytest
+from toolindex_postgres import Database, SharedStore, UnreachableStoreError
+
+from .sqlite_store import SQLiteStore
+from .trees import MODEL, embed, ids, known, sync
+
+ONE = {"mail/send": "Send a message to somebody."}
+TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
+PATIENCE = 30
+
+
+def until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
+
+
+def test_a_server_that_stops_under_readers_costs_no_read_and_is_found_again(mortal, tmp_path):
+    address = mortal.address()
+    with Database(address) as owner:
+        owner.init()
+    here = SharedStore(SQLiteStore(tmp_path / "here.db"), address, tree="t")
+    there = SharedStore(SQLiteStore(tmp_path / "there.db"), address, tree="t")
+    try:
+        sync(here, ONE)
+        embed(here)
+        expected = known(there, ["message"])
+        assert there.freshness().problem == ""
+        as_of = there.freshness().as_of
+        stalls, failures, stopped = [], [], threading.Event()
+
+        def read():
+            while not stopped.is_set():
+                began = time.perf_counter()
+                try:
+                    assert known(there, ["message"]) == expected
+                except Exception as error:  # noqa: BLE001 - shown below
+                    failures.append(error)
+                    return
+                stalls.append(time.perf_counter() - began)
+
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        until(lambda: len(stalls) > 4, "searches run")
+        mortal.stop()
+        done = len(stalls)
+        until(lambda: len(stalls) > done + 10, "searches go on")
+        stopped.set()
+        for reader in readers:
+            reader.join()
+        assert not failures
+        assert max(stalls) < 2
+
+        stale = there.freshness()
+        assert "cannot be reached" in stale.problem
+        assert stale.as_of >= as_of
+        assert sync(here, ONE).unchanged == 1
+        with pytest.raises(UnreachableStoreError, match="searches go on with this host's copy"):
+            sync(here, TWO)
+        with pytest.raises(UnreachableStoreError):
+            here.annotate({"mcptools:mail:send": ["post"]})
+        assert ids(here) == ["mail:send"]
+        assert not here.pending(MODEL, limit=9)
+
+        mortal.start()
+        sync(here, TWO)
+        assert there.freshness().problem == ""
+        assert ids(there) == ["mail:read", "mail:send"]
+    finally:
+        here.close()
+        there.close()
+
+
+def test_a_server_that_was_never_there_leaves_an_empty_copy_and_says_why(tmp_path):
+    store = SharedStore(SQLiteStore(tmp_path / "a.db"), f"host={tmp_path} user=u", tree="t")
+    try:
+        store.bind(str(tmp_path))
+        assert ids(store) == []
+        assert store.freshness().as_of is None
+        assert "cannot be reached" in store.freshness().problem
+        with pytest.raises(UnreachableStoreError):
+            sync(store, ONE)
+        lease = store.lease("files")
+        assert lease.acquire(timeout=0)
+        lease.release()
+    finally:
+        store.close()
+
+
+def test_a_server_that_freezes_costs_one_read_two_seconds_and_the_next_ones_nothing(host, database):
+    here = host()
+    sync(here, ONE)
+    assert ids(here)
+    with psycopg.connect(database) as connection:
+        rows = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'toolindex' "
+            "AND datname = current_database()"
+        ).fetchall()
+    frozen = [pid for (pid,) in rows]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        took = []
+        for _ in range(3):
+            began = time.perf_counter()
+            assert ids(here) == ["mail:send"]
+            took.append(time.perf_counter() - began)
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+    assert took[0] < 2.5
+    assert max(took[1:]) < 0.5
+    assert here.freshness().problem == ""
+
+
+@contextmanager
+def killed(work):
+    """Run something in a process of its own; kill it when the block ends."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    try:
+        yield child
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def waiting(connection):
+    row = connection.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+        "AND datname = current_database()"
+    ).fetchone()
+    return row[0] > 0
+
+
+def test_a_writer_killed_in_its_transaction_has_changed_nothing(host, database, tmp_path):
+    here = host()
+    sync(here, ONE)
+    embed(here)
+    before = known(here)
+    path = tmp_path / "killed.db"
+    with (
+        psycopg.connect(database, autocommit=True) as watching,
+        psycopg.connect(database) as holding,
+    ):
+        holding.execute("LOCK TABLE toolindex.tree_vector IN ACCESS EXCLUSIVE MODE")
+        with killed(lambda: sync(host(copy=path), TWO)):
+            until(lambda: waiting(watching), "the writer waits with its changes not yet kept")
+        holding.rollback()
+    assert known(here) == before
+    again = host(copy=path)
+    assert known(again) == before
+    assert sync(again, TWO).added == 1
+    assert known(here) == known(again)
+    assert ids(here) == ["mail:read", "mail:send"]
+
+
+def test_a_writer_killed_before_its_copy_has_what_it_wrote_finds_it_there_later(
+    host, database, tree, tmp_path
+):
+    here, path = host(), tmp_path / "killed.db"
+    host(copy=path).close()
+    holding = apsw.Connection(str(path))
+    sync(here, ONE)
+    writer = host(copy=path)
+    assert ids(writer) == ["mail:send"]
+    writer.close()
+
+    def state():
+        with Database(database) as owner:
+            return next(it.entries for it in owner.status().trees if it.name == tree)
+
+    holding.execute("BEGIN IMMEDIATE")
+    with killed(lambda: sync(host(copy=path), TWO)):
+        until(lambda: state() == 2, "the server has it")
+    holding.execute("ROLLBACK")
+    holding.close()
+    assert ids(host(copy=path)) == ids(here) == ["mail:read", "mail:send"]
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.004, 0.008, 0.012, 0.016, 0.02, 0.03, 0.05])
+def test_a_writer_killed_at_any_moment_leaves_a_tree_that_a_scan_makes_right(
+    host, tmp_path, moment
+):
+    tools = {f"bulk/tool{n}": f"Do the thing {n}." for n in range(30)}
+    changed = {name: f"{text} Again." for name, text in tools.items() if name[-1] != "3"}
+    here, path = host(), tmp_path / "killed.db"
+    sync(here, tools)
+    host(copy=path).close()
+    with killed(lambda: sync(host(copy=path), changed)):
+        time.sleep(moment)
+    found = ids(here)
+    assert len(found) in {30, 27}, "a change is whole, or not there"
+    again = host(copy=path)
+    assert ids(again) == found
+    sync(again, changed)
+    assert known(again, ["again thing"]) == known(here, ["again thing"])
+    with SQLiteStore(tmp_path / "alone.db") as alone:
+        sync(alone, changed)
+        assert known(alone, ["again thing"]) == known(here, ["again thing"])
+
+
+def test_a_lease_of_a_process_that_was_killed_is_free(host, tmp_path):
+    here = host()
+    sync(here, ONE)
+    there, ready = tmp_path / "there.db", tmp_path / "ready"
+
+    def hold():
+        lease = host(copy=there).lease("files")
+        assert lease.acquire(timeout=0)
+        ready.touch()
+        time.sleep(PATIENCE)
+
+    mine = here.lease("files")
+    with killed(hold):
+        until(ready.exists, "the other host has it")
+        assert not mine.acquire(timeout=0)
+    assert mine.acquire(timeout=PATIENCE)
+    mine.release()
