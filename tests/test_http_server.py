@@ -74,6 +74,45 @@ async def calling(url, token=None):
         yield client
 
 
+async def test_the_page_of_health_is_kept_up_to_date_by_events(start, tree, write_tools):
+    with start(PYTOOLS_TOKEN="secret") as (process, url):
+        async with calling(url) as client, calling(url, "secret") as known:
+            path = "/console/health/events"
+            refused = await client.get(path)
+            form = {"token": "secret", "next": "/"}
+            await client.post("/console/login", data=form, headers={"origin": url})
+            async with client.stream("GET", path) as events, known.stream("GET", path) as others:
+                lines = events.aiter_lines()
+                first = await next_state(lines)
+                write_tools(tree, "added", 3, "Add a thing.")
+                while (state := await next_state(lines))["tools"] == first["tools"]:
+                    pass
+                await client.post("/console/logout", headers={"origin": url})
+                # Whoever has logged out sees nothing more.
+                with anyio.fail_after(PATIENCE):
+                    async for _ in lines:
+                        pass
+                process.send_signal(signal.SIGTERM)
+                with anyio.fail_after(PATIENCE), contextlib.suppress(httpx2.TransportError):
+                    async for _ in others.aiter_lines():
+                        pass
+        status = await anyio.to_thread.run_sync(process.wait)
+
+    assert refused.status_code == 401
+    assert events.headers["content-type"].startswith("text/event-stream")
+    assert events.headers["cache-control"] == "no-store"
+    assert "tools have vectors" in state["vectors"]
+    assert status == 0
+
+
+async def next_state(lines):
+    with anyio.fail_after(PATIENCE):
+        async for line in lines:
+            if line.startswith("data: "):
+                return json.loads(line.removeprefix("data: "))
+    raise AssertionError("the stream has ended")
+
+
 def connection(url):
     host, port = url.removeprefix("http://").rsplit(":", 1)
     return socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE)

@@ -15,6 +15,8 @@ PAGES = {
     "category": "/console/tools?category=github",
     "tool": "/console/tools/mcptools:github:create_issue?q=report+a+bug",
     "use": "/console/use",
+    "health": "/console/health",
+    "docs": "/docs",
     "no such tool": "/console/tools/creat_issue",
 }
 PHONE = {"width": 360, "height": 740}
@@ -75,3 +77,16 @@ def test_the_skip_link_leads_to_the_content(visit, site):
     page.keyboard.press("Enter")
 
     assert page.url.endswith("#main")
+
+
+def test_health_follows_the_index_without_being_loaded_again(visit, serve, tmp_path):
+    root = tmp_path / "tools"
+    for number in (1, 2):
+        (root / f"mcptools/mail/send_{number}.py").parent.mkdir(parents=True, exist_ok=True)
+        (root / f"mcptools/mail/send_{number}.py").write_text("def run(to: str): 'Send mail.'\n")
+    with serve(root) as address:
+        page = visit(f"{address}/console/health", refused=True)
+        expect(page.locator("[data-live=tools]")).to_contain_text("2 (")
+        (root / "mcptools/mail/send_3.py").write_text("def run(to: str): 'Send more mail.'\n")
+        expect(page.locator("[data-live=tools]")).to_contain_text("3 (")
+        expect(page.locator("[data-live=watching]")).to_be_hidden()

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import shlex
 import sys
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
+from itertools import pairwise
 from urllib.parse import quote, urlencode
 
 import httpx2
@@ -20,7 +22,7 @@ HERE = {"origin": ADDRESS}
 HOSTILE = """<script>alert(1)</script><img src=x onerror=alert(1)>" onmouseover="alert(1)
 </pre></textarea></title>{{ 9871 * 9781 }}&lt;b&gt;\u202egnp.exe"""
 ONE_LINE = " ".join(HOSTILE.split())
-OWN_SCRIPTS = {"/console/static/keys.js", "/console/static/search.js"}
+OWN_SCRIPTS = {"/console/static/keys.js", "/console/static/search.js", "/console/static/live.js"}
 
 
 class Page(HTMLParser):
@@ -178,6 +180,88 @@ async def test_use_shows_what_was_asked_and_leads_back_to_each_search(browse):
     assert all("aria-label" in it or "aria-hidden" in it for it in use.all("svg"))
 
 
+async def test_health_shows_the_state_of_the_index_its_roots_and_what_is_installed(browse, toolbox):
+    async with browse(embedding_model="static", exclude=("*:pdf:*",)) as browser:
+        health = Page(await browser.get("/console/health"))
+
+    live = {it["data-live"] for _, it in health.elements if "data-live" in it}
+    assert live == {"status", "progress", "synced", "tools", "vectors", "watching"}
+    assert "up to date" in health.text
+    assert "27 of 27 tools have vectors" in health.text
+    assert str(toolbox) in health.text
+    assert "Imported servers" not in health.text
+    assert [it["src"] for it in health.all("script")][-1] == "/console/static/live.js"
+    assert not health.all("noscript")
+    for check in ("Python", "SQLite", "sqlite-vec", "settings", "import"):
+        assert check in health.text
+    assert "embedder" not in health.text
+
+
+async def test_health_shows_imported_servers_and_what_keeps_them_from_being_called(
+    browse, toolbox, tmp_path
+):
+    manifest = {
+        "server": "github",
+        "source": str(tmp_path / "servers.json"),
+        "state": "",
+        "files": {},
+        "tools": {"create_issue": "create_issue"},
+    }
+    (toolbox / "mcptools/github/_manifest.json").write_text(json.dumps(manifest))
+    async with browse() as browser:
+        health = Page(await browser.get("/console/health"))
+
+    assert "Imported servers" in health.text
+    assert "cannot be called: " in health.text
+    assert "PYTOOLS_SERVERS names another file" in health.text
+
+
+async def test_all_checks_are_run_by_a_form_of_this_server_alone(browse):
+    async with browse() as browser:
+        foreign = await browser.post("/console/health/checks", headers=FOREIGN[3][0])
+        health = Page(await browser.post("/console/health/checks", headers=HERE))
+
+    assert foreign.status_code == 403
+    for check in ("root", "database", "embedder", "watcher", "MCP server"):
+        assert check in health.text
+
+
+async def test_docs_describe_every_operation_with_a_command_that_works(browse, toolbox):
+    async with browse(token="secret") as browser:
+        await log_in(browser)
+        docs = Page(await browser.get("/docs"))
+        browser.headers["authorization"] = "Bearer secret"
+        document = (await browser.get("/openapi.json")).json()
+        commands = [it for it in docs.texts if it.startswith("curl ")]
+        answers = [await sent(browser, command) for command in commands]
+
+    operations = [it for path in document["paths"].values() for it in path.values()]
+    ids = {it.get("id") for _, it in docs.elements}
+    links = {it["href"].removeprefix("#") for it in docs.all("a") if it["href"].startswith("#")}
+    assert len(commands) == len(operations)
+    assert {it["operationId"] for it in operations} <= ids
+    assert {f"schema-{name}" for name in document["components"]["schemas"]} <= ids
+    assert links <= ids
+    assert all("Bearer $PYTOOLS_TOKEN" in command for command in commands)
+    assert {answer.status_code for answer in answers} <= {200, 201}, [it.text for it in answers]
+    for it in operations:
+        for parameter in it.get("parameters", ()):
+            assert parameter["description"] in docs.text
+
+
+async def sent(browser, command):
+    """Send what curl would."""
+    words = shlex.split(command.replace("\\\n", ""))
+    url = next(word for word in words if word.startswith("http://"))
+    given = list(pairwise(words))
+    fields = [value for name, value in given if name == "--data-urlencode"]
+    body = [value for name, value in given if name == "--data"]
+    if body:
+        headers = {"content-type": "application/json"}
+        return await browser.post(url, content=body[0], headers=headers)
+    return await browser.get(url, params=[field.split("=", 1) for field in fields])
+
+
 MISTAKES = [
     ("/?q=a&limit=0", 422, "limit"),
     ("/?q=a&mode=none", 422, "mode"),
@@ -219,6 +303,8 @@ async def test_what_tools_and_requests_say_is_text_and_nothing_else(browse, writ
         "/console/tools?category=pdf",
         "/console/tools",
         "/console/use",
+        "/console/health",
+        "/docs",
     ]
     async with browse(token="secret") as browser:
         pages = [Page(await browser.get(path)) for path in paths]

@@ -18,7 +18,14 @@ import pytest
 from mcp_types import CallToolResult
 from pydantic import BaseModel, Field, RootModel
 from toolimport import ImportOptions, ServerError, import_servers
-from toolimport.runtime import ImportedTool, ToolCallError, ToolRunner, close, imported_tool
+from toolimport.runtime import (
+    ImportedTool,
+    ToolCallError,
+    ToolRunner,
+    close,
+    imported_servers,
+    imported_tool,
+)
 from toolimport.runtime._arguments import arguments_of
 from toolimport.runtime._background import Background
 from toolimport.runtime._link import Link
@@ -692,3 +699,21 @@ def test_arguments_are_compared_with_the_schema_in_sentences(given, says):
 def test_a_schema_that_cannot_be_used_leaves_the_check_to_the_server(schema):
     tool = ImportedTool(server="s", name="t", servers_file=Path("f"), input_schema=schema)
     assert tool.problems({"x": "y"}) == ()
+
+
+def test_servers_are_told_with_their_connection_and_what_their_configuration_lacks(tool, tmp_path):
+    (before,) = imported_servers(tmp_path / "tree")
+
+    async def job():
+        await tool("echo").call({"name": "x"})
+        return imported_servers(tmp_path / "tree")
+
+    (connected,) = anyio.run(job)
+    connected.servers_file.unlink()
+    (lost,) = imported_servers(tmp_path / "tree")
+
+    assert (before.name, before.category, before.problem) == ("shop", "shop", "")
+    assert before.tools == len([*(tmp_path / "tree/mcptools/shop").glob("[!_]*.py")])
+    assert (before.is_connected, connected.is_connected) == (False, True)
+    assert "PYTOOLS_SERVERS" in lost.problem
+    assert imported_servers(tmp_path / "nothing") == ()

@@ -30,23 +30,34 @@ from toolimport.runtime._runner import ToolRunner, close
 if TYPE_CHECKING:
     from toolimport.runtime._checking import argument_problems
     from toolimport.runtime._imported import ImportedTool, imported_tool
+    from toolimport.runtime._servers import ImportedServer, imported_servers
 else:
     # Every generated module imports this package, and none of them needs these.
     def __getattr__(name: str) -> object:
-        if name not in {"ImportedTool", "argument_problems", "imported_tool"}:
+        if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from toolimport.runtime import _checking, _imported
+        from importlib import import_module
 
-        holder = _checking if name == "argument_problems" else _imported
-        value = globals()[name] = getattr(holder, name)
+        home = import_module(f"toolimport.runtime.{_HOMES[name]}")
+        value = globals()[name] = getattr(home, name)
         return value
+
+    _HOMES = {
+        "ImportedServer": "_servers",
+        "ImportedTool": "_imported",
+        "argument_problems": "_checking",
+        "imported_servers": "_servers",
+        "imported_tool": "_imported",
+    }
 
 
 __all__ = [
+    "ImportedServer",
     "ImportedTool",
     "ToolCallError",
     "ToolRunner",
     "argument_problems",
     "close",
+    "imported_servers",
     "imported_tool",
 ]

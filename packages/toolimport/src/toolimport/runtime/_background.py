@@ -98,6 +98,11 @@ class Background:
             links[key] = Link(name, find)
         return links[key]
 
+    def is_connected(self, key: Hashable) -> bool:
+        """Return whether a server has an open connection; from any thread."""
+        links = [by_key.get(key) for by_key in tuple(self._links.values())]
+        return any(link is not None and link.is_open for link in links)
+
     def close(self) -> None:
         """End all connections and the thread, and the jobs; the next call starts anew."""
         if self._process != os.getpid():  # inherited: they are the parent's

@@ -11,6 +11,7 @@ from toolimport._manifest import MANIFEST_FILE, Manifest
 from toolimport.runtime._runner import ToolRunner
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from mcp.shared.dispatcher import ProgressFnT
@@ -73,7 +74,7 @@ def imported_tool(module: Path) -> ImportedTool | None:
         stat = file.stat()
     except OSError:
         return None
-    manifest = _manifest(file.parent, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    manifest = read_manifest(file, stat)
     if manifest is None or module.stem not in manifest.tools:
         return None
     found = manifest.definitions.get(module.stem, {})
@@ -86,6 +87,11 @@ def imported_tool(module: Path) -> ImportedTool | None:
         input_schema=cast("dict[str, Any]", schema) if isinstance(schema, dict) else None,
         annotations=cast("dict[str, bool]", annotations) if isinstance(annotations, dict) else {},
     )
+
+
+def read_manifest(file: Path, stat: os.stat_result) -> Manifest | None:
+    """Return the manifest in a file, which is read again only when it has changed."""
+    return _manifest(file.parent, stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 @lru_cache(_FOLDERS)

@@ -73,6 +73,12 @@ class Link:
         self._tail = StderrTail(is_for_calls=True)
         self._redactor = Redactor(())
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        task = self._task
+        return self._session is not None and task is not None and not task.done()
+
     async def call(
         self,
         tool: str,
@@ -137,7 +143,7 @@ class Link:
         return session.ending or error
 
     async def _opened(self) -> _Session:
-        if self._session is not None and self._task is not None and not self._task.done():
+        if self._session is not None and self.is_open:
             return self._session
         # All who wait share one attempt and its outcome; it goes on when one of them gives up.
         if self._opening is None or self._opening.done():

@@ -132,6 +132,20 @@ class ToolRunner:
                 job = self._job(running, tool_name, dict(arguments), meta=meta, on_progress=relay)
                 return await running.awaited(job)
 
+    def check(self) -> None:
+        """Look whether the configuration has all that a connection needs; none is opened.
+
+        Raises:
+            ServerError: It has not.
+        """
+        self._parameters(self._file())
+
+    def is_connected(self) -> bool:
+        """Return whether this process has an open connection to the server."""
+        from toolimport.runtime._background import background
+
+        return background().is_connected((str(self._file()), self.server_name))
+
     async def _job(
         self,
         running: Background,

@@ -33,10 +33,10 @@ def checks(
         settings: The settings, or why there are none: then only what needs none is checked.
         settings_file: The settings file that was asked for, if one was.
     """
-    yield Check("Python", python_version)
-    yield Check("SQLite", full_text_search)
-    yield Check("sqlite-vec", vector_search)
-    yield Check("settings", partial(look_at_settings, settings))
+    yield Check("Python", python_version, is_quick=True)
+    yield Check("SQLite", full_text_search, is_quick=True)
+    yield Check("sqlite-vec", vector_search, is_quick=True)
+    yield Check("settings", partial(look_at_settings, settings), is_quick=True)
     if isinstance(settings, SettingsError):
         yield Check("watcher", partial(look_at_watching, None, is_wanted=True), 20.0)
         return
@@ -67,4 +67,4 @@ def _of_roots(
     yield Check("watcher", watching, 30.0)
     serving = partial(look_at_server, settings, roots, database, settings_file=settings_file)
     yield Check("MCP server", serving, 60.0)
-    yield Check("import", look_at_importing)
+    yield Check("import", look_at_importing, is_quick=True)

@@ -42,11 +42,13 @@ class Check:
         name: Its name.
         look: Looks; whatever it raises is a failure of the check.
         seconds: How long that may take.
+        is_quick: Whether it takes some milliseconds, and asks nobody on a network.
     """
 
     name: str
     look: Callable[[], Verdict]
     seconds: float = 10.0
+    is_quick: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

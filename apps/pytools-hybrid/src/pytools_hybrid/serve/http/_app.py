@@ -79,7 +79,7 @@ def create_app(
         searches = Searches(search, follower, Slots())
         routes += _over_the_index(search, follower, searches)
         if settings.console:
-            console = Console(search, searches, token=token)
+            console = Console(search, searches, document, token=token)
             routes += console.routes()
     mcp = server.streamable_http_app(
         streamable_http_path=_MCP_PATH,

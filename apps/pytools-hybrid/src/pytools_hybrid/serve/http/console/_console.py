@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import Scope
@@ -23,12 +25,21 @@ class Console:
     Args:
         search: What searches.
         searches: What answers the searches of the JSON API, and counts them.
+        document: The OpenAPI document of the JSON API.
         token: What people must log in with, or None where all may ask.
     """
 
-    def __init__(self, search: ToolSearch, searches: Searches, *, token: str | None) -> None:
+    def __init__(
+        self,
+        search: ToolSearch,
+        searches: Searches,
+        document: Mapping[str, Any],
+        *,
+        token: str | None,
+    ) -> None:
         self._search = search
         self._searches = searches
+        self._document = document
         self._token = token
 
     @cached_property
@@ -36,7 +47,7 @@ class Console:
         # Most servers never show a page.
         from pytools_hybrid.serve.http.console._site import Site
 
-        return Site(self._search, self._searches, token=self._token)
+        return Site(self._search, self._searches, self._document, token=self._token)
 
     def routes(self) -> list[Route]:
         """Return its routes; `owns` is true of the path of each."""
@@ -53,6 +64,18 @@ class Console:
         async def use(request: Request) -> Response:
             return await self._site.use(request)
 
+        async def docs(request: Request) -> Response:
+            return await self._site.docs(request)
+
+        async def health(request: Request) -> Response:
+            return await self._site.health(request)
+
+        async def checks(request: Request) -> Response:
+            return await self._site.checks(request)
+
+        async def events(request: Request) -> Response:
+            return self._site.events(request)
+
         async def login(request: Request) -> Response:
             return await self._site.log_in(request)
 
@@ -64,9 +87,13 @@ class Console:
 
         return [
             Route("/", search),
+            Route("/docs", docs),
             Route("/console/tools", catalogue),
             Route("/console/tools/{id:path}", tool),
             Route("/console/use", use),
+            Route("/console/health", health),
+            Route("/console/health/checks", checks, methods=["POST"]),
+            Route("/console/health/events", events),
             Route("/console/login", login, methods=["POST"]),
             Route("/console/logout", logout, methods=["POST"]),
             Route("/console/static/{name}", static),
@@ -75,7 +102,7 @@ class Console:
     @staticmethod
     def owns(path: str) -> bool:
         """Return whether a path leads to a page, or to what pages are made of."""
-        return path == "/" or path.startswith("/console/")
+        return path in {"/", "/docs"} or path.startswith("/console/")
 
     def is_logged_in(self, scope: Scope) -> bool:
         """Return whether a request for a page has the cookie of an open session."""

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from pytools_hybrid.serve.http._hosts import NetworkLocation, is_same_origin
+from pytools_hybrid.serve.http._parameters import NoQuery, read_query
 from pytools_hybrid.serve.http._problems import ProblemError, problem_of
 from pytools_hybrid.serve.http._security import PUBLIC
 from pytools_hybrid.serve.http.console._catalogue_page import catalogue_page
+from pytools_hybrid.serve.http.console._docs_page import docs_page
+from pytools_hybrid.serve.http.console._health_page import HealthPage
+from pytools_hybrid.serve.http.console._live import MOST_STREAMS
 from pytools_hybrid.serve.http.console._search_page import search_page
 from pytools_hybrid.serve.http.console._sessions import Sessions
 from pytools_hybrid.serve.http.console._tool_page import tool_page
@@ -53,17 +57,27 @@ class Site:
     Args:
         search: What searches.
         searches: What answers searches, and counts them.
+        document: The OpenAPI document of the JSON API.
         token: What people must log in with, or None where all may ask.
 
     Attributes:
         sessions: Who has logged in.
     """
 
-    def __init__(self, search: ToolSearch, searches: Searches, *, token: str | None) -> None:
+    def __init__(
+        self,
+        search: ToolSearch,
+        searches: Searches,
+        document: Mapping[str, Any],
+        *,
+        token: str | None,
+    ) -> None:
         self.sessions: Sessions = Sessions(token)
         self._search = search
         self._searches = searches
+        self._document = document
         self._use = UsePage(search)
+        self._health = HealthPage(search)
         self._has_token = token is not None
         self._templates = Environment(
             loader=PackageLoader("pytools_hybrid.serve.http.console"),
@@ -95,6 +109,42 @@ class Site:
     async def use(self, request: Request) -> Response:
         """Answer `GET /console/use`."""
         return await self._page(request, "use.html", partial(self._use.values, request))
+
+    async def docs(self, request: Request) -> Response:
+        """Answer `GET /docs`."""
+
+        async def make() -> Mapping[str, Any]:
+            return docs_page(request, self._document)
+
+        return await self._page(request, "docs.html", make)
+
+    async def health(self, request: Request) -> Response:
+        """Answer `GET /console/health`."""
+        return await self._page(request, "health.html", partial(self._health.values, request))
+
+    async def checks(self, request: Request) -> Response:
+        """Answer `POST /console/health/checks`: run all checks of doctor."""
+        if (foreign := _foreign(request)) is not None:
+            return self._problem(foreign)
+        return await self._page(request, "health.html", partial(self._health.check_all, request))
+
+    def events(self, request: Request) -> Response:
+        """Answer `GET /console/health/events`: a stream of what changes on the page of health.
+
+        Raises:
+            ProblemError: Too many watch, or whoever asks is not logged in.
+        """
+        scope = request.scope
+        read_query(NoQuery, request)
+        if scope.get(PUBLIC):
+            raise ProblemError(HTTPStatus.UNAUTHORIZED, "log in first")
+        live = self._health.live
+        if live.streams >= MOST_STREAMS:
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are watched")
+        is_by_cookie = self.sessions.opened_by(scope)
+        stream = live.events(lambda: not is_by_cookie or self.sessions.opened_by(scope))
+        headers = {**_HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
     async def log_in(self, request: Request) -> Response:
         """Answer `POST /console/login`: open a session, and lead back to where it was needed."""

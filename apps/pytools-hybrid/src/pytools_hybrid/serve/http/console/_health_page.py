@@ -1,0 +1,124 @@
+"""The page of health: how fresh the index is, what it is made of, and what does not work."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolimport.runtime import imported_servers
+
+from pytools_hybrid.jobs.doctor import checks, diagnose
+from pytools_hybrid.serve.http._parameters import NoQuery, read_query
+from pytools_hybrid.serve.http._problems import ProblemError
+from pytools_hybrid.serve.http.console._live import LiveState, moment
+from pytools_hybrid.settings import is_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.requests import Request
+    from toolimport.runtime import ImportedServer
+
+    from pytools_hybrid.jobs.doctor import Finding
+    from pytools_hybrid.search import ToolSearch
+
+_SHOWN_SERVERS = 100
+
+
+class HealthPage:
+    """Shows the state of a server and its index.
+
+    Args:
+        search: What searches.
+
+    Attributes:
+        live: The part of it that is kept up to date on the page.
+    """
+
+    def __init__(self, search: ToolSearch) -> None:
+        self.live: LiveState = LiveState(search)
+        self._search = search
+        self._quick: Sequence[Finding] | None = None
+        self._checking = asyncio.Lock()
+        self._changed: tuple[str, str] = ("", "")
+
+    async def values(
+        self, request: Request, findings: Sequence[Finding] | None = None
+    ) -> Mapping[str, Any]:
+        """Return the values of the page.
+
+        Args:
+            request: The request.
+            findings: The results of all checks; None for those that are quick.
+
+        Raises:
+            ProblemError: The query of the page is invalid.
+            DatabaseError: The index cannot be read.
+        """
+        read_query(NoQuery, request)
+        search = self._search
+        settings = search.settings
+        live = await self.live.values()
+        if findings is None and self._quick is None:
+            # What is installed stays as it is while the server runs.
+            self._quick = await asyncio.to_thread(self._diagnosed, quick=True)
+        roots, servers, size = await asyncio.to_thread(self._looked_at)
+        visible = {it.category for it in await search.categories()}
+        servers = [it for it in servers if it.category in visible]
+        report = search.index.sync.report
+        return {
+            "live": live,
+            "changed": await self._last_change(live["tools"]),
+            "left_out": 0 if report is None else len(report.issues),
+            "over_limit": search.index.sync.over_limit,
+            "roots": roots,
+            "database": search.index.store.where,
+            "size": size,
+            "read_only": search.index.store.read_only,
+            "settings": settings,
+            "servers": servers[:_SHOWN_SERVERS],
+            "more_servers": len(servers[_SHOWN_SERVERS:]),
+            "moment": moment,
+            "findings": self._quick if findings is None else findings,
+            "all_checked": findings is not None,
+        }
+
+    async def check_all(self, request: Request) -> Mapping[str, Any]:
+        """Run all checks of doctor, which takes seconds, and return the values of the page.
+
+        Raises:
+            ProblemError: They are being run.
+            DatabaseError: The index cannot be read.
+        """
+        if self._checking.locked():
+            raise ProblemError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "all checks are being run already; try again in some seconds",
+                headers={"Retry-After": "5"},
+            )
+        async with self._checking:
+            findings = await asyncio.to_thread(self._diagnosed, quick=False)
+        return await self.values(request, findings)
+
+    def _diagnosed(self, *, quick: bool) -> Sequence[Finding]:
+        settings = self._search.settings.model_copy(update={"root": list(self._search.roots)})
+        return tuple(diagnose(it for it in checks(settings) if it.is_quick or not quick))
+
+    def _looked_at(self) -> tuple[list[tuple[str, bool]], list[ImportedServer], int]:
+        """Look at what is on the disk: the roots, the servers imported into them, the index."""
+        roots = self._search.roots
+        servers = [server for root in roots for server in imported_servers(root)]
+        try:
+            # An index on a server is at an address, which is no file.
+            size = Path(self._search.index.store.where).stat().st_size
+        except OSError:
+            size = 0
+        return [(str(root), is_folder(root)) for root in roots], servers, size
+
+    async def _last_change(self, state: str) -> str:
+        # Every tool is looked at for it, so once for each state of the index.
+        if self._changed[0] != state:
+            self._changed = state, moment(await self._search.index.changed_at())
+        return self._changed[1]

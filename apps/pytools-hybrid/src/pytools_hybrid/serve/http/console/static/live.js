@@ -1,0 +1,22 @@
+// Keeps the page of health up to date with the server's events.
+const show = (name, value) => {
+  const element = document.querySelector(`[data-live="${name}"]`);
+  if (element === null) return;
+  if (name === "progress") {
+    element.hidden = value === null;
+    if (value !== null) element.value = value;
+  } else if (element.textContent !== value) {
+    element.textContent = value;
+  }
+};
+
+const watching = document.querySelector('[data-live="watching"]');
+const events = new EventSource("/console/health/events");
+events.addEventListener("state", (event) => {
+  for (const [name, value] of Object.entries(JSON.parse(event.data))) show(name, value);
+  watching.hidden = true;
+});
+events.addEventListener("error", () => {
+  watching.textContent = "This page is no longer kept up to date: the server does not answer, or you are logged out.";
+  watching.hidden = false;
+});
