@@ -55,9 +55,9 @@ def start(command, tree, tmp_path, environment):
     return started
 
 
-def address(process, errors):
+def address(process, errors, until="serving on "):
     deadline = time.monotonic() + PATIENCE
-    while "serving on " not in (said := errors.read_text()):
+    while until not in (said := errors.read_text()):
         assert process.poll() is None, said
         assert time.monotonic() < deadline, said
         time.sleep(0.02)
@@ -103,6 +103,68 @@ async def test_the_page_of_health_is_kept_up_to_date_by_events(start, tree, writ
     assert events.headers["cache-control"] == "no-store"
     assert "tools have vectors" in state["vectors"]
     assert status == 0
+
+
+@pytest.fixture
+def console(command, tree, tmp_path, environment):
+    """Run `pytools-hybrid console` until it says something."""
+
+    @contextmanager
+    def started(until, **variables):
+        errors = tmp_path / "stderr"
+        with (
+            errors.open("w") as stderr,
+            subprocess.Popen(
+                [command, "console", "--root", tree, "--db", tmp_path / "index.db"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=environment | variables,
+            ) as process,
+        ):
+            try:
+                address(process, errors, until)
+                yield process, errors
+            finally:
+                process.kill()
+                assert process.stdout.read() == b""
+
+    return started
+
+
+async def test_the_console_is_opened_in_a_browser_by_an_address_that_works_once(console, tmp_path):
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    with console("in your browser", BROWSER=str(browser)) as (process, errors):
+        link = opened.read_text().strip()
+        url = link.partition("/console/")[0]
+        async with calling(url) as client, calling(url) as late:
+            strange = await late.get("/console/enter?code=guessed")
+            await late.head(link)
+            first = await client.get(link, follow_redirects=True)
+            again = await client.get(link)
+            second = await late.get(link)
+            others = [await client.get(path) for path in ("/search?q=a", "/mcp")]
+        process.send_signal(signal.SIGINT)
+        status = await anyio.to_thread.run_sync(process.wait)
+
+    assert [strange.status_code, second.status_code] == [401, 401]
+    assert (first.status_code, first.url.path) == (200, "/")
+    assert (again.status_code, again.headers["location"]) == (303, "/")
+    assert "was used" in second.text
+    assert [it.status_code for it in others] == [401, 401]
+    assert status == 0
+    assert "code=" not in errors.read_text()
+
+
+async def test_without_a_browser_the_address_of_the_console_is_printed(console):
+    for variables in ({"BROWSER": "/no/such/browser"}, {}):
+        with console("works once", **variables) as (_, errors):
+            link = errors.read_text().partition("open ")[2].split()[0]
+            async with calling(link) as client:
+                assert (await client.get(link)).status_code == 303
 
 
 async def next_state(lines):

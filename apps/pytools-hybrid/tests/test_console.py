@@ -180,6 +180,48 @@ async def test_use_shows_what_was_asked_and_leads_back_to_each_search(browse):
     assert all("aria-label" in it or "aria-hidden" in it for it in use.all("svg"))
 
 
+async def test_a_tool_is_shown_with_what_became_of_it_and_the_requests_that_found_it(browse):
+    async with browse() as browser:
+        quiet = Page(await browser.get("/console/tools/mcptools:pdf:merge_pdfs"))
+        found = (await browser.get("/search?q=merge+two+pdf+documents")).json()
+        tool = found["results"][0]["id"]
+        for success in (True, True, False):
+            outcome = {"tool_id": tool, "success": success, "latency_ms": 42.0}
+            await browser.post("/api/v1/outcomes", json=outcome)
+        used = Page(await browser.get(f"/console/tools/{tool}"))
+
+    assert "No search of the last 30 days found it" in quiet.text
+    assert not quiet.all("figure")
+    assert {"href": "/?q=merge+two+pdf+documents"} in used.all("a")
+    assert "Calls a day" in used.text
+    assert "Latency of successes" in used.text
+    assert "3267 %42.0 ms42.0 ms" in used.text.replace("\n", "")
+    assert [it["class"] for it in used.all("rect")[-2:]] == ["whole", "hollow"]
+
+
+async def test_a_tool_is_shown_with_what_makes_its_text_hard_to_find(browse, toolbox, write_tool):
+    (toolbox / "mcptools/pdf/silent.py").write_text("def run(a: int, b: int): 'Silent.'\n")
+    write_tool("mcptools/pdf/fold_page.py", "Fold a page.")
+    (toolbox / "mcptools/mail/good.py").write_text(
+        "def run(who: str) -> str:\n"
+        "    '''Post a paper letter to a person far away.\n\n"
+        "    Args:\n        who: The person.\n    '''\n"
+    )
+    for category in ("one", "two"):
+        write_tool(f"mcptools/{category}/paint_{category}.py", "Paint the wall of a house red.")
+    async with browse() as browser:
+        silent, fold, good, twin = [
+            Page(await browser.get(f"/console/tools/mcptools:{name}")).text
+            for name in ("pdf:silent", "pdf:fold_page", "mail:good", "one:paint_one")
+        ]
+
+    assert "says little more than its name" in silent
+    assert "2 of 2 parameters have no description: a, b." in silent
+    assert "says little more than its name" in fold
+    assert "nothing that makes it hard to find" in good
+    assert "Its summary is also that of mcptools:two:paint_two" in twin
+
+
 async def test_health_shows_the_state_of_the_index_its_roots_and_what_is_installed(browse, toolbox):
     async with browse(embedding_model="static", exclude=("*:pdf:*",)) as browser:
         health = Page(await browser.get("/console/health"))

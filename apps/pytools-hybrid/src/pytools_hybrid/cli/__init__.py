@@ -18,6 +18,7 @@ from pytools_hybrid.cli import _setup  # noqa: F401
 from pytools_hybrid.cli import _list  # noqa: F401
 from pytools_hybrid.cli import _describe  # noqa: F401
 from pytools_hybrid.cli import _serve  # noqa: F401
+from pytools_hybrid.cli import _console  # noqa: F401
 from pytools_hybrid.cli import _prompt  # noqa: F401
 from pytools_hybrid.cli import _status  # noqa: F401
 from pytools_hybrid.cli import _report  # noqa: F401

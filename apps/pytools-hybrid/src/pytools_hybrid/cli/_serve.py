@@ -14,6 +14,8 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytools_hybrid.settings import Settings
 
 
@@ -155,8 +157,14 @@ def serve(
     serve_settings(settings)
 
 
-def serve_settings(settings: Settings) -> None:
-    """Serve as settings say, until the client goes or a signal comes; ends the process."""
+def serve_settings(settings: Settings, *, invite: Callable[[str], None] | None = None) -> None:
+    """Serve as settings say, until the client goes or a signal comes; ends the process.
+
+    Args:
+        settings: The settings.
+        invite: Called with an address that opens the console of a server over HTTP, and works
+            once.
+    """
     from pytools_hybrid.serve.http import check_exposure
     from pytools_hybrid.settings import is_folder, missing, without_tools
 
@@ -173,4 +181,4 @@ def serve_settings(settings: Settings) -> None:
 
     if settings.transport == "stdio" and sys.stdin.isatty():
         say("speaking MCP over stdin and stdout, for a client that starts this command")
-    server.serve(settings, tools)
+    server.serve(settings, tools, invite=invite)

@@ -112,6 +112,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
+    app.state.console = console
     return app
 
 

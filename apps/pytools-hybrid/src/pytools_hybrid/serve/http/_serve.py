@@ -20,13 +20,14 @@ from pytools_hybrid.serve.http._security import check_exposure
 from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from mcp.server.mcpserver import MCPServer
     from starlette.applications import Starlette
 
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.http.console import Console
     from pytools_hybrid.settings import Settings
 
 _GRACE_SECONDS = 0.5
@@ -59,6 +60,8 @@ async def serve_http(
     follower: Follower | None,
     settings: Settings,
     server: MCPServer[None],
+    *,
+    invite: Callable[[str], None] | None = None,
 ) -> None:
     """Serve over HTTP until cancelled; what is being answered then has half a second.
 
@@ -67,6 +70,7 @@ async def serve_http(
         follower: What runs beside it; None if that is.
         settings: The settings.
         server: What answers at `/mcp`.
+        invite: Called, once it serves, with an address that opens the console and works once.
 
     Raises:
         SettingsError: The address can be reached by others, and there is no token.
@@ -76,7 +80,14 @@ async def serve_http(
     listener = await _listener(settings.host, settings.port)
     with listener:
         app = create_app(search, follower, server, settings)
-        running = _Server(_config(app), url=_url(settings.host, listener))
+        url = _url(settings.host, listener)
+
+        def started() -> None:
+            console: Console | None = app.state.console
+            if invite is not None and console is not None:
+                invite(url + console.invitation())
+
+        running = _Server(_config(app), url=url, started=started)
         serving = asyncio.create_task(running.serve([listener]))
         try:
             await asyncio.shield(serving)
@@ -89,9 +100,10 @@ async def serve_http(
 class _Server(uvicorn.Server):
     """Leaves signals to its caller, and says where it listens."""
 
-    def __init__(self, config: uvicorn.Config, *, url: str) -> None:
+    def __init__(self, config: uvicorn.Config, *, url: str, started: Callable[[], None]) -> None:
         super().__init__(config)
         self._url = url
+        self._started = started
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -105,6 +117,7 @@ class _Server(uvicorn.Server):
             # Those that come at once wait in the system's queue, not in ours.
             listener.listen(_BACKLOG)
         say(f"serving on {self._url} (MCP at {self._url}/mcp, the API at {self._url}/openapi.json)")
+        self._started()
 
     async def stop(self, serving: asyncio.Task[None]) -> None:
         """End what is served; streams that clients hold open are cut."""

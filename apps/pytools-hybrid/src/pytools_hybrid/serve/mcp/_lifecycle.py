@@ -16,7 +16,7 @@ from pytools_hybrid.exit import exit_now
 from pytools_hybrid.serve.mcp._create import create_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
     from types import FrameType
 
     from pytools_hybrid.index import Follower
@@ -33,21 +33,28 @@ _GREETING_SECONDS = 2.0
 _FINISH_SECONDS = 2.0
 
 
-def serve(settings: Settings, roots: Roots) -> None:
+def serve(settings: Settings, roots: Roots, *, invite: Callable[[str], None] | None = None) -> None:
     """Serve until the client goes or a signal comes, then end the process.
+
+    Args:
+        settings: The settings.
+        roots: The trees.
+        invite: As for `serve_http`.
 
     Raises:
         ToolIndexError: The index cannot be opened.
         PytoolsError: The settings cannot work.
     """
-    asyncio.run(_until_stopped(settings, roots))
+    asyncio.run(_until_stopped(settings, roots, invite))
 
 
-async def _until_stopped(settings: Settings, roots: Roots) -> None:
+async def _until_stopped(
+    settings: Settings, roots: Roots, invite: Callable[[str], None] | None
+) -> None:
     stopped = asyncio.Event()
     _on_signals(stopped)
     search = _open(settings, roots)
-    serving = asyncio.create_task(_serve(search, settings, roots))
+    serving = asyncio.create_task(_serve(search, settings, roots, invite))
     signalled = asyncio.create_task(stopped.wait())
     await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
     status = 0
@@ -73,7 +80,12 @@ def _open(settings: Settings, roots: Roots) -> ToolSearch | None:
     return ToolSearch(roots, settings, refresh=False)
 
 
-async def _serve(search: ToolSearch | None, settings: Settings, roots: Roots) -> None:
+async def _serve(
+    search: ToolSearch | None,
+    settings: Settings,
+    roots: Roots,
+    invite: Callable[[str], None] | None,
+) -> None:
     if search is None:
         server = create_server(None, None, settings=settings, root=roots)
         await _transport(None, None, settings, server)
@@ -84,7 +96,7 @@ async def _serve(search: ToolSearch | None, settings: Settings, roots: Roots) ->
     server = create_server(search, follower, settings=settings, root=roots)
     if settings.transport == "http":
         async with search, _beside(*_work(search, follower, server)):
-            await _transport(search, follower, settings, server)
+            await _transport(search, follower, settings, server, invite=invite)
         return
     # A client is answered at once, also where others hold the opening of the index up.
     keeping = asyncio.create_task(_keep_open(search, follower, server))
@@ -117,14 +129,19 @@ def _work(
 
 
 async def _transport(
-    search: ToolSearch | None, follower: Follower | None, settings: Settings, server: ToolServer
+    search: ToolSearch | None,
+    follower: Follower | None,
+    settings: Settings,
+    server: ToolServer,
+    *,
+    invite: Callable[[str], None] | None = None,
 ) -> None:
     if settings.transport == "stdio":
         await server.run_stdio_async()
         return
     from pytools_hybrid.serve.http import serve_http
 
-    await serve_http(search, follower, settings, server)
+    await serve_http(search, follower, settings, server, invite=invite)
 
 
 @asynccontextmanager

@@ -49,6 +49,10 @@ class Console:
 
         return Site(self._search, self._searches, self._document, token=self._token)
 
+    def invitation(self) -> str:
+        """Return the path of an address that logs in whoever opens it first."""
+        return f"/console/enter?code={self._site.sessions.invite()}"
+
     def routes(self) -> list[Route]:
         """Return its routes; `owns` is true of the path of each."""
 
@@ -79,6 +83,9 @@ class Console:
         async def login(request: Request) -> Response:
             return await self._site.log_in(request)
 
+        async def enter(request: Request) -> Response:
+            return await self._site.enter(request)
+
         async def logout(request: Request) -> Response:
             return await self._site.log_out(request)
 
@@ -95,6 +102,7 @@ class Console:
             Route("/console/health/checks", checks, methods=["POST"]),
             Route("/console/health/events", events),
             Route("/console/login", login, methods=["POST"]),
+            Route("/console/enter", enter),
             Route("/console/logout", logout, methods=["POST"]),
             Route("/console/static/{name}", static),
         ]

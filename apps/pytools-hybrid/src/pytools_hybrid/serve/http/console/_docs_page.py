@@ -127,9 +127,8 @@ def _type(schema: Mapping[str, Any]) -> str:
         return " or ".join(json.dumps(it) for it in schema.get("enum", [schema.get("const")]))
     kind = schema.get("type", "any value")
     if kind == "array":
-        items: Mapping[str, Any] = schema.get("items", {})
-        kind = f"list of {_type(items)}"
-    elif kind == "object" and isinstance(values := schema.get("additionalProperties"), dict):
+        kind = f"list of {_type(schema['items'])}" if "items" in schema else "list"
+    elif kind == "object" and (values := schema.get("additionalProperties")) and values is not True:
         kind = f"object of {_type(values)}"
     bounds = [text.format(schema[key]) for key, text in _BOUNDS.items() if key in schema]
     return ", ".join([str(kind), *bounds])

@@ -19,7 +19,9 @@ _MOST = 1_000
 
 
 class Sessions:
-    """Opens a session for whoever has the token; it ends after twelve hours, or with the server.
+    """Opens a session for whoever has the token, or was invited.
+
+    It ends after twelve hours, or with the server.
 
     Args:
         token: The token, or None where nobody needs one.
@@ -31,11 +33,28 @@ class Sessions:
         self._clock = clock
         # The oldest comes first.
         self._ends: dict[str, float] = {}
+        self._invitations: set[str] = set()
+
+    def invite(self) -> str:
+        """Return a code that opens one session, once."""
+        code = secrets.token_urlsafe(32)
+        self._invitations.add(code)
+        return code
+
+    def accept(self, code: str) -> str | None:
+        """Return the name of a new session, or None where the code is none, or was used."""
+        if code not in self._invitations:
+            return None
+        self._invitations.remove(code)
+        return self._new()
 
     def open(self, token: str) -> str | None:
         """Return the name of a new session, or None where the token is another."""
         if self._token is None or not hmac.compare_digest(token.encode(), self._token):
             return None
+        return self._new()
+
+    def _new(self) -> str:
         while len(self._ends) >= _MOST:
             del self._ends[next(iter(self._ends))]
         name = secrets.token_urlsafe(32)

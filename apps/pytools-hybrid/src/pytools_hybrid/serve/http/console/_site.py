@@ -155,14 +155,29 @@ class Site:
         name = self.sessions.open(form.get("token", [""])[0])
         if name is None:
             return self._login(back, "That is not the token of this server.")
+        # A proxy may speak TLS for us: the browser knows.
+        is_secure = request.headers["origin"].startswith("https:")
+        return self._logged_in(request, name, back, is_secure=is_secure)
+
+    async def enter(self, request: Request) -> Response:
+        """Answer `GET /console/enter`: open a session for whoever was invited and comes first."""
+        is_asked = request.method == "GET" and request.scope.get(PUBLIC)
+        code = request.query_params.get("code", "")
+        name = self.sessions.accept(code) if is_asked else None
+        if name is not None:
+            return self._logged_in(request, name, "/", is_secure=False)
+        if request.scope.get(PUBLIC):
+            return self._login("/", "This address works once, and was used. Was it not by you?")
+        return RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=_HEADERS)
+
+    def _logged_in(self, request: Request, session: str, back: str, *, is_secure: bool) -> Response:
         response = RedirectResponse(back, HTTPStatus.SEE_OTHER, headers=_HEADERS)
         response.set_cookie(
             self.sessions.cookie(request.scope),
-            name,
+            session,
             httponly=True,
             samesite="strict",
-            # A proxy may speak TLS for us: the browser knows.
-            secure=request.headers["origin"].startswith("https:"),
+            secure=is_secure,
         )
         return response
 

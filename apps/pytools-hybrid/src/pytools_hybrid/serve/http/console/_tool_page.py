@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.search import DetailLevel
 from pytools_hybrid.serve.http._parameters import Query, Words, read_query
+from pytools_hybrid.serve.http.console._advice import advice
+from pytools_hybrid.serve.http.console._tool_history import tool_history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +45,13 @@ async def tool_page(request: Request, search: ToolSearch, searches: Searches) ->
         tool = await search.describe(id_, DetailLevel.FULL)
         similar = await search.similar(id_)
         placement = await search.place(asked.q, id_) if asked.q.strip() else None
+    refused = (await search.index.refused()).get(id_)
     return {
+        **await tool_history(search, id_),
+        "advice": [
+            *([f"The model refuses its text, so it has no vector: {refused}"] if refused else []),
+            *advice(entry, similar),
+        ],
         "id": id_,
         "entry": entry,
         "tool": tool,

@@ -6,14 +6,14 @@ import asyncio
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlencode
 
 from pytools_hybrid.jobs.usage_report import usage_report
 from pytools_hybrid.serve.http._parameters import Query, read_query
 from pytools_hybrid.serve.http.console._plots import Plot, bars, last_days, line, rounded_up
+from pytools_hybrid.serve.http.console._values import query_links
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import date
 
     from starlette.requests import Request
@@ -26,7 +26,6 @@ _DAY = 86_400.0
 _SHOWN_TOOLS = 15
 # A record may have 100,000 searches: whoever reloads the page does not have them all read again.
 _REST = 20.0
-_LONGEST_LINK = 1_200
 _PERIODS = ("7", "30", "90")
 
 
@@ -67,9 +66,9 @@ class UsePage:
             "report": report,
             "plots": _plots(days, by_day) if report.total.searches else (),
             "tables": [
-                ("Most asked", _links(report.queries)),
-                ("Asked and not found", _links(report.queries_without_results)),
-                ("Found and failed", _links(report.queries_failed)),
+                ("Most asked", query_links(report.queries)),
+                ("Asked and not found", query_links(report.queries_without_results)),
+                ("Found and failed", query_links(report.queries_failed)),
             ],
             "tools": shown[:_SHOWN_TOOLS],
             "more_tools": len(shown[_SHOWN_TOOLS:]),
@@ -133,9 +132,3 @@ def _counts(it: DayFigures | None) -> list[tuple[str, float, str]]:
 def _share(it: DayFigures | None) -> list[tuple[str, float, str]]:
     share = None if it is None else it.share_without_results
     return [] if it is None or share is None else [("hollow", share, f"{it.day}: {share:.0%}")]
-
-
-def _links(queries: Iterable[tuple[str, int]]) -> list[tuple[str, str, int]]:
-    """Return queries with the address of their search, or "" where that would be a page long."""
-    links = [(query, "/?" + urlencode({"q": query}, errors="replace"), n) for query, n in queries]
-    return [(query, link if len(link) <= _LONGEST_LINK else "", n) for query, link, n in links]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
 
@@ -17,12 +17,19 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[^\W_]+")
 _SLIP = "→"
 _SHORT = 4
+_LONGEST_LINK = 1_200
 _LONGEST_ENDING = 3
 
 
 def tool_path(id_: str) -> str:
     """Return the path of a tool's page."""
     return f"/console/tools/{quote(id_, errors='replace')}"
+
+
+def query_links(queries: Iterable[tuple[str, int]]) -> list[tuple[str, str, int]]:
+    """Return queries with the address of their search, or "" where that would be a page long."""
+    links = [(query, "/?" + urlencode({"q": query}, errors="replace"), n) for query, n in queries]
+    return [(query, link if len(link) <= _LONGEST_LINK else "", n) for query, link, n in links]
 
 
 def highlighted(text: str, terms: Iterable[str]) -> Markup:

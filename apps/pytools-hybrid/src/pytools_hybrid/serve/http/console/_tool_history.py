@@ -1,0 +1,83 @@
+"""What became of a tool day by day, and the requests that found it."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pytools_hybrid.jobs.usage_report import outcome_days, usage_report
+from pytools_hybrid.serve.http.console._plots import Plot, bars, last_days, line, rounded_up
+from pytools_hybrid.serve.http.console._values import query_links
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from toolindex import OutcomeRecord, SearchRecord
+    from toolindex.protocols import UsageStore
+
+    from pytools_hybrid.jobs.usage_report import ToolFigures
+    from pytools_hybrid.search import ToolSearch
+
+_DAYS = 30
+_DAY = 86_400.0
+
+
+async def tool_history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
+    """Return the values of a tool's page that come from the usage record of the last days.
+
+    Raises:
+        DatabaseError: The index cannot be read.
+    """
+    since = time.time() - _DAYS * _DAY
+
+    def read(usage: UsageStore) -> tuple[Sequence[SearchRecord], Sequence[OutcomeRecord]]:
+        return (
+            usage.searches(since=since, found=tool_id),
+            usage.outcomes(since=since, tool_id=tool_id),
+        )
+
+    searches, outcomes = await search.index.recorded(read)
+    by_day = outcome_days(outcomes)
+    return {
+        "period": _DAYS,
+        "queries": query_links(usage_report(searches, ()).queries),
+        "searches": len(searches),
+        "days": by_day,
+        "plots": _plots([by_day.get(day) for day in last_days(_DAYS)]) if by_day else (),
+    }
+
+
+def _plots(figures: Sequence[ToolFigures | None]) -> list[Plot]:
+    days = last_days(_DAYS)
+    plot = partial(Plot, first=days[0], last=days[-1])
+    top = rounded_up(max(it.outcomes for it in figures if it is not None))
+    plots = [
+        plot(
+            title="Calls a day",
+            keys={"whole": "succeeded", "hollow": "failed"},
+            top=f"{top:,.0f}",
+            bars=bars([_counts(it) for it in figures], top=top),
+        )
+    ]
+    if slowest := max((it.latency_p95_ms or 0.0 for it in figures if it is not None), default=0.0):
+        slowest = rounded_up(slowest)
+        plots.append(
+            plot(
+                title="Latency of successes",
+                keys={"whole": "median", "dashed": "95th percentile"},
+                top=f"{slowest:,.0f} ms",
+                lines=[
+                    line("whole", [it and it.latency_p50_ms for it in figures], top=slowest),
+                    line("dashed", [it and it.latency_p95_ms for it in figures], top=slowest),
+                ],
+            )
+        )
+    return plots
+
+
+def _counts(it: ToolFigures | None) -> list[tuple[str, float, str]]:
+    if it is None:
+        return []
+    title = f"{it.successes} of {it.outcomes} succeeded"
+    return [("whole", it.successes, title), ("hollow", it.outcomes - it.successes, title)]
