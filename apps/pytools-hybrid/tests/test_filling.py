@@ -238,7 +238,7 @@ async def served(settings, root):
 def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
     settings, large, held, monkeypatch
 ):
-    monkeypatch.setattr("pytools_hybrid.index._follow._FIRST_SYNC_SECONDS", 0.5)
+    monkeypatch.setattr("pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS", 0.5)
 
     async def main():
         async with served(settings(), large) as (client, search):
@@ -274,7 +274,7 @@ def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
 
 
 def test_the_first_tools_are_waited_for(settings, large, held, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.index._follow._FIRST_SYNC_SECONDS", 0.1)
+    monkeypatch.setattr("pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS", 0.1)
     held.after = 10
 
     async def main():

@@ -65,7 +65,7 @@ def rerank(settings, toolbox):
                     tools.index.store, bm25_weight=1, vec_weight=1, ranker=hybrid_ranker("linear")
                 )
                 recorder = Recorder(
-                    tools.index.store, keeps_searches=False, mend=tools.index.sync.mend
+                    tools.index.store, keeps_searches=False, repair=tools.index.sync.repair
                 )
                 answering = Answering(tools.index.store, searcher, recorder, None)
                 pairs = []

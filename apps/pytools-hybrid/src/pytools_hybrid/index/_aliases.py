@@ -1,4 +1,4 @@
-"""Updating the aliases in the index, whenever the files or the tools change."""
+"""Updating the aliases in the index whenever their files or the tools change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN = 5
 
 @dataclass(slots=True)
 class _Source:
-    """One root's file, as it was when it was last looked at."""
+    """The capabilities file of one root, as it was when last read."""
 
     path: Path
     text: str | None = None
@@ -37,7 +37,7 @@ class _Source:
     is_told: bool = True
 
     def look(self) -> bool:
-        """Read it again; whether it says something else than before."""
+        """Read the file again, and return whether its content has changed."""
         before = self.text, self.problem
         try:
             text = read_text(self.path)
@@ -52,11 +52,10 @@ class _Source:
 
 
 class Annotator:
-    """Makes the aliases in a store those that the files of its roots give their tools.
+    """Keeps the aliases in a store equal to those in the files of its roots.
 
-    A file that is broken changes nothing: the tools of its root keep the aliases that they have.
-    What is wrong with a file, and ids in it that no tool has, are logged once for each state of
-    the file.
+    An invalid file changes nothing: the tools of its root keep their aliases. What is wrong with a
+    file, and ids in it that no tool has, are logged once for each version of the file.
 
     Args:
         roots: The trees that the store holds.
@@ -69,16 +68,16 @@ class Annotator:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the files that are broken."""
+        """What is wrong with the invalid files."""
         return tuple(it.problem for it in self._sources.values() if it.problem is not None)
 
     def annotate(self, store: ToolStore) -> int:
-        """Look at the files, and change the store where it has other aliases.
+        """Read the files, and update the store where its aliases differ.
 
         The caller holds the lease for files.
 
         Returns:
-            How many tools have others than before.
+            How many tools have new aliases.
 
         Raises:
             toolindex.DatabaseError: The store cannot be written; nothing has changed.
@@ -91,7 +90,7 @@ class Annotator:
         if not any(changed) and self._done_at == generation:
             return 0
         count = self._annotate_by_root(store)
-        # What has changed the store is looked at once more the next time.
+        # A change of the store is checked once more the next time.
         self._done_at = None if count else generation
         return count
 

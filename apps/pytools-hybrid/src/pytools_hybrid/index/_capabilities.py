@@ -1,4 +1,4 @@
-"""Reading `capabilities.toml`, the search words outside tools' files."""
+"""Reading `capabilities.toml`: additional search words for tools, outside their own files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 FILE_NAME = "capabilities.toml"
-"""The file in a root."""
+"""The name of the file in a root."""
 
 _WILDCARDS = re.compile("[*?]")
 _LISTS = "use_cases", "synonyms"
 _MAX_BYTES = 16 << 20
-# Keys of many parts take the square of their number to read.
+# Parsing a dotted key takes time quadratic in the number of its parts.
 _LONG_KEY = re.compile(
     r"""(?:^|[\[{,])[ \t]*+"""
     r"""(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""",
@@ -34,11 +34,11 @@ _LONG_KEY = re.compile(
 
 
 class CapabilitiesError(PytoolsError):
-    """A file of capabilities that cannot be used as it is.
+    """A capabilities file that is invalid.
 
     Attributes:
         path: The file.
-        reason: What is wrong, with its line.
+        reason: What is wrong, and in which line.
     """
 
     def __init__(self, path: Path, reason: str) -> None:
@@ -49,13 +49,13 @@ class CapabilitiesError(PytoolsError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """The entry of one tool, or of all that match a pattern.
+    """The entry of one tool, or of all tools that match a pattern.
 
     Attributes:
         use_cases: Requests that it is right for.
         synonyms: Words that people use for it.
-        text_hash: Of the tool's text that a language model wrote this for; None where a person
-            wrote it.
+        text_hash: The hash of the tool's text from which a language model wrote the entry; None if
+            a person wrote it.
     """
 
     use_cases: tuple[str, ...] = ()
@@ -64,16 +64,16 @@ class Capability:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that is searched."""
+        """All texts that are searched."""
         return (*self.use_cases, *self.synonyms)
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one file says.
+    """The content of a capabilities file.
 
     Attributes:
-        entries: By id or pattern of ids, in the file's order.
+        entries: The entries by id or id pattern, in the file's order.
     """
 
     entries: Mapping[str, Capability] = field(default_factory=dict[str, Capability])
@@ -81,7 +81,8 @@ class Capabilities:
     def aliases(self, ids: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Return the entries by tool; tools without an entry are left out.
 
-        A tool's own entry comes first, then the patterns that it fits; the same words count once.
+        A tool's own entry comes first, then those whose patterns it matches; the same words count
+        once.
         """
         found = {id_: [self.entries[id_]] for id_ in ids if id_ in self.entries}
         for key, capability in self._patterns():
@@ -95,7 +96,7 @@ class Capabilities:
         return {id_: texts for id_, texts in merged.items() if texts}
 
     def idle(self, ids: Collection[str]) -> list[str]:
-        """Return the ids and patterns that none of some tools has or fits."""
+        """Return the ids and patterns that match none of some tools."""
         idle = {key: None for key in self.entries if key not in ids}
         for key, _ in self._patterns():
             if any(_fitting(key, ids)):
@@ -107,21 +108,21 @@ class Capabilities:
 
 
 def _fitting(pattern: str, ids: Collection[str]) -> Iterator[str]:
-    """Return the ids that fit a pattern."""
+    """Return the ids that match a pattern."""
     fits = ToolFilter(include=[pattern]).passes_id
-    # Most ids lack the longest part, and that is told twenty times as fast.
+    # Most ids lack the longest part of a pattern, and finding that out is twenty times as fast.
     part = max(_WILDCARDS.split(pattern), key=len)
     return (id_ for id_ in ids if part in id_ and fits(id_))
 
 
 def read_text(path: Path) -> str:
-    """Read a file of capabilities; one that is not there says nothing.
+    """Read a capabilities file; one that does not exist counts as empty.
 
     Raises:
         CapabilitiesError: It cannot be read.
     """
     try:
-        # A pipe or a device would be read for ever.
+        # Reading a pipe or a device might never end.
         if not stat.S_ISREG(path.stat().st_mode):
             raise CapabilitiesError(path, "cannot be read: it is not a regular file")
         with path.open("rb") as file:
@@ -140,11 +141,11 @@ def read_text(path: Path) -> str:
 
 
 def parse_capabilities(text: str, path: Path) -> Capabilities:
-    """Read the text of a file of capabilities.
+    """Parse the text of a capabilities file.
 
     Args:
         text: The text.
-        path: The file that errors name.
+        path: The file, for error messages.
 
     Raises:
         CapabilitiesError: It is not valid TOML, or not a capabilities file.

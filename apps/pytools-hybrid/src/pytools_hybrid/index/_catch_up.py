@@ -1,4 +1,4 @@
-"""The one way in which an index is brought up to date: the files first, then the vectors."""
+"""Bringing an index up to date, the same way everywhere: the files first, then the vectors."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUp:
-    """What bringing an index up to date did, and what failed.
+    """The result of bringing an index up to date, with what failed.
 
     Attributes:
-        report: What the files changed; None where none could be looked at, or none were to be.
+        report: What changed with the files; None if they were not scanned, or could not be.
         embedded: How many texts were embedded.
-        files_error: Why the index is not equal to all of the files, or None.
-        vectors_error: Why tools have no vectors, or None.
+        files_error: Why the index does not match all files, or None.
+        vectors_error: Why some tools have no vectors, or None.
     """
 
     report: SyncReport | None = None
@@ -36,7 +36,7 @@ class CatchUp:
 
     @property
     def error(self) -> Exception | None:
-        """The first of the errors, or None."""
+        """The first error, or None."""
         return self.files_error or self.vectors_error
 
     @property
@@ -52,8 +52,8 @@ class IndexState:
     """The content of an index at one moment.
 
     Attributes:
-        generation: The number of the state; it moves with every change.
-        coverage: How many tools there are, and how many of them the model has given vectors.
+        generation: The number of the state, which increases with every change.
+        coverage: How many tools there are, and how many have vectors of the model.
     """
 
     generation: int
@@ -72,13 +72,13 @@ async def catch_up(
     """Scan the files, then embed new texts; failures are returned, not raised.
 
     Args:
-        sync: What looks at the files; None leaves them.
-        vectors: What embeds; None leaves that.
-        patience: How many seconds to wait for a model without any new vector.
+        sync: Scans the files; None skips that.
+        vectors: Embeds the texts; None skips that.
+        patience: How many seconds to wait for the next vector of a slow model; None for no limit.
         trusts_stamps: Whether to skip files with unchanged size and times.
         at_once: As for `VectorWork.embed`.
-        progress: Called with what is being done, how much of it is done, and of how much if that
-            is known; from any thread.
+        progress: Called from any thread with what is being done, how much of it is done, and the
+            total if that is known.
     """
     report, files_error = None, None
     if sync is not None:
@@ -135,7 +135,7 @@ async def _embed(
 
 
 async def stop(task: asyncio.Task[Any]) -> None:
-    """Cancel some work, and wait until it has ended, also when the caller is cancelled."""
+    """Cancel a task and wait until it has ended, even if the caller is cancelled."""
     task.cancel()
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

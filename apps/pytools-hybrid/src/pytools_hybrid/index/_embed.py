@@ -1,4 +1,4 @@
-"""Vectors of the tools that have none yet: embedding them, and what went wrong."""
+"""Embedding the tools that have no vectors yet."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ __all__ = ["VectorWork", "configured_embedder", "sooner_than"]
 _log = logging.getLogger("pytools_hybrid")
 
 _PROBE = "tool"
-# A tenth of a second of the accurate model: a search can wait for that.
+# The accurate model takes a tenth of a second for these: a search can wait for that.
 _FEW = 4
 
 
 def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
-    """Return the embedder that settings name, or None where they name none."""
+    """Return the embedder that the settings name, or None."""
     return create_embedder(
         settings.embedding_model,
         dimensions=settings.embedding_dim,
@@ -43,9 +43,9 @@ def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
 
 
 def sooner_than(embedder: Embedder | None) -> StaticEmbedder | None:
-    """Return the embedder whose vectors answer until another has embedded all tools, if any.
+    """Return the faster embedder that answers until another has embedded all tools, if any.
 
-    At no moment is a search worse for a model that finds more and takes longer.
+    With it, searches are never worse while a better but slower model is still embedding.
     """
     return embedder.static if isinstance(embedder, AccurateEmbedder) else None
 
@@ -56,13 +56,13 @@ class VectorWork:
     Args:
         store: Where texts come from and vectors go.
         embedder: The model, or None for search by words alone.
-        sync: What repairs a store that turns out to be damaged.
+        sync: Repairs a store that turns out to be damaged.
 
     Attributes:
-        sooner: The model whose vectors answer until all tools have one of the wanted model.
-        embedded_sooner: Set when that one has embedded all tools.
+        sooner: The faster model, which answers until the wanted one has embedded all tools.
+        embedded_sooner: Set when the faster model has embedded all tools.
         failure: Why some tools have no vector, or an empty string.
-        is_done: Whether all texts have their vectors; otherwise some are asked for later.
+        is_done: Whether all texts have vectors; otherwise the model is asked again later.
     """
 
     def __init__(self, store: ToolStore, embedder: LimitedEmbedder | None, sync: TreeSync) -> None:
@@ -84,12 +84,12 @@ class VectorWork:
         *,
         at_once: bool = False,
     ) -> int:
-        """Embed what is new, storing each batch as it comes; `ToolSearch.embed_pending` says more.
+        """Embed what is new, storing each batch as it comes; see `Index.embed_pending`.
 
         Args:
-            progress: As for `ToolSearch.embed_pending`.
-            at_once: Whether a search waits for it. Where another model answers sooner, the wanted
-                one then embeds only a few tools, and those of the other are counted.
+            progress: As for `Index.embed_pending`.
+            at_once: Whether a search is waiting. If there is a faster model, the wanted one then
+                embeds only a few tools, and the result counts those of the faster one.
 
         Raises:
             EmbeddingError: The model returned no vectors; earlier ones are stored.
@@ -107,7 +107,7 @@ class VectorWork:
         return embedded if at_most is None else sooner
 
     async def embed_sooner(self) -> int:
-        """Embed what is new with the model that answers sooner, if there is one; count it.
+        """Embed what is new with the faster model, if there is one, and return how much.
 
         Raises:
             EmbeddingError: As for `embed`.
@@ -124,7 +124,7 @@ class VectorWork:
             try:
                 return await embed()
             except DamagedDatabaseError:
-                await self._sync.mend()
+                await self._sync.repair()
                 await self._sync.refresh()
                 return await embed()
         except Exception as error:
@@ -139,14 +139,14 @@ class VectorWork:
         return report.embedded
 
     async def _prune(self) -> None:
-        """Delete vectors that the last changes left unused: a busy server has no quiet hour."""
+        """Delete unused vectors after each change, because a busy server may never be idle."""
         try:
             await asyncio.to_thread(self._store.prune)
         except ToolIndexError as error:
             _log.info("old vectors were not deleted yet: %s", error)
 
     async def want(self, ids: Collection[str]) -> None:
-        """Put some tools before the others, where embedding is under way.
+        """Move some tools to the front of the queue, if embedding is in progress.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -156,12 +156,12 @@ class VectorWork:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the model has given vectors of another length than those last embedded."""
+        """Whether the model's vectors have another length than those embedded last."""
         now = None if self._embedder is None else self._embedder.dimensions
         return now is not None and now != self._dimensions
 
     async def compare(self) -> str:
-        """Request a vector from the model, and return how its length differs from the index's.
+        """Ask the model for a vector, and return how its length differs from those in the index.
 
         Raises:
             EmbeddingError: The model returned no vector.
@@ -178,7 +178,7 @@ class VectorWork:
         kept = await asyncio.to_thread(look)
         given = embedder.dimensions or len(await embedder.embed_query(_PROBE))
         if kept.vectors and given != kept.dimensions:
-            # One answer may go wrong.
+            # A single answer may be wrong.
             given = len(await embedder.embed_query(_PROBE))
         if not kept.vectors or given == kept.dimensions:
             return ""
@@ -188,7 +188,7 @@ class VectorWork:
         )
 
     async def refused(self) -> dict[str, str]:
-        """Return the tools whose text the model has refused, by id, with its reasons.
+        """Return the ids of tools whose text the model has refused, with its reasons.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -220,7 +220,7 @@ class VectorWork:
                     )
                     seen.outcome = "answered" if report.embedded else ""
             except (DimensionsError, VectorError):
-                # Another length than that of the batch before: then all texts are pending.
+                # The vectors have a new length, so all texts are pending again.
                 if is_last or embedder.dimensions == before:
                     raise
                 continue
@@ -240,7 +240,7 @@ class VectorWork:
         )
         self.is_done = not refused
         if self.is_done and self._had_refused:
-            # A refusal that has expired since the texts were looked up leaves its text pending.
+            # A text whose refusal has expired since they were looked up is pending again.
             pending = await asyncio.to_thread(self._store.pending, embedder.model_id, limit=1)
             self.is_done = not pending
         self._had_refused = bool(refused)

@@ -1,4 +1,4 @@
-"""How long callers wait for an index that is opened and filled for the first time."""
+"""How long callers wait for an index that is being opened and filled for the first time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.index._index import Index
     from pytools_hybrid.index._scan import Filling
 
-# Clients wait for a minute at most.
+# Clients wait a minute at most.
 _OPENING_SECONDS = 45.0
 _FIRST_SYNC_SECONDS = 10.0
 _FIRST_TOOLS_SECONDS = 45.0
@@ -37,16 +37,16 @@ class FirstSync:
         self._made = self._started = self._looked = asyncio.get_running_loop().time()
 
     async def ready(self, progress: Callable[[float, str], Awaitable[None]] | None = None) -> None:
-        """Wait until all files were looked at once and what is new embedded, or until it is time.
+        """Wait until all files are scanned and new tools embedded, for a limited time.
 
-        Without it, a search sent together with the first words to a server would be answered
-        from an index that is still empty. Neither a slow tree, nor a slow model, nor one that
-        fails is waited for: the time is counted from the start, and from the first look. Only
-        where there is no tool at all yet, the first ones are waited for longer.
+        Without it, a search sent along with the first message to a server would be answered from an
+        empty index. The limits count from the start and from the end of the first scan, so a slow
+        tree, or a model that is slow or fails, holds nobody up. Only while there are no tools at
+        all do callers wait longer.
 
         Args:
-            progress: Told now and then, while there is something to wait for, how many seconds
-                the work has taken and what it is.
+            progress: Called now and then during the wait, with the seconds so far and what is being
+                done.
         """
         if not await self.looked(progress):
             await self._some_tools(progress)
@@ -59,14 +59,14 @@ class FirstSync:
         *,
         within: float = _OPENING_SECONDS,
     ) -> bool:
-        """Wait until the index is open, or until it is time.
+        """Wait until the index is open, for a limited time.
 
         Args:
             progress: As for `ready`.
-            within: How many seconds after the start it is time.
+            within: The limit, in seconds from the start.
 
         Returns:
-            Whether it is.
+            Whether it is open.
         """
         return await self._wait(self._opened, self._made + within, progress, "opening the index")
 
@@ -74,27 +74,28 @@ class FirstSync:
         self,
         progress: Callable[[float, str], Awaitable[None]] | None = None,
         *,
-        within: float = _FIRST_SYNC_SECONDS,
+        within: float | None = None,
     ) -> bool:
-        """Wait until the index is open and all files were looked at once, or until it is time.
+        """Wait until the index is open and all files have been scanned, for a limited time.
 
         Args:
             progress: As for `ready`.
-            within: How many seconds after the index was opened it is time.
+            within: The limit for the scan, in seconds from the opening of the index; None for the usual
+                one.
 
         Returns:
-            Whether they were.
+            Whether all files have been scanned.
 
         Raises:
-            IndexNotReadyError: It takes too long to open the index.
+            IndexNotReadyError: Opening the index takes too long.
         """
         if not await self.opened(progress):
             raise IndexNotReadyError
-        until = self._started + within
+        until = self._started + (_FIRST_SYNC_SECONDS if within is None else within)
         return await self._wait(self._synced, until, progress, "scanning the files")
 
     async def _some_tools(self, progress: Callable[[float, str], Awaitable[None]] | None) -> None:
-        """Wait until there is a tool to be found, whoever added it, or until it is time."""
+        """Wait until there is any tool, whichever process added it, for a limited time."""
         until = self._started + _FIRST_TOOLS_SECONDS
         loop = asyncio.get_running_loop()
         while not (self._synced.is_set() or (await self._index.state()).coverage.tools):

@@ -1,4 +1,4 @@
-"""Following files: an index is kept up to date while a program runs."""
+"""Following files: keeping an index up to date while a program runs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pytools_hybrid")
 
 _REFRESHING = Backoff(first=0.5, longest=5.0)
-# Together with the time of a request, a model that recovered is noticed within 20 seconds; a
-# provider is not asked that often with a wrong key.
+# With the time of a request, a model that works again is noticed within 20 seconds; a provider is
+# not asked as often with a wrong key.
 _EMBEDDING = Backoff(first=1.0, longest=8.0)
 _EMBEDDING_UNAVAILABLE = Backoff(first=1.0, longest=30.0)
 _REFUSED_SECONDS = 10.0
@@ -40,17 +40,17 @@ _TIDY_EVERY = 24 * 3600.0
 
 
 class Follower(FirstSync):
-    """Brings an index up to date, and goes on as files change.
+    """Brings an index up to date, and keeps it so as files change.
 
-    The index has to be open when `run` is called; before that, others may wait here. What fails is
-    tried again, with growing retry delays; searches go on meanwhile.
+    The index has to be open when `run` is called; callers may wait before that. What fails is
+    retried with growing delays, and does not interrupt searches.
 
     Args:
         index: The index.
-        on_sync: Told what a look at the files changed or left out, where there is any.
+        on_sync: Called after a scan that changed the index or left files out.
 
     Attributes:
-        refreshed: Set whenever the index was brought up to date; who waits for it clears it.
+        refreshed: Set whenever the index was brought up to date; whoever waits for it clears it.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Follower(FirstSync):
                     problem = innermost(error)
                     _log.info("stopping to follow %s failed: %s", self._index.roots, problem)
                     raise asyncio.CancelledError from error
-                # Whatever it was, the files must be followed again.
+                # Whatever the error is, the files have to be followed.
                 _log.exception("following %s failed; restarting", self._index.roots)
                 await asyncio.sleep(_RESTART_PAUSE)
 
@@ -95,7 +95,7 @@ class Follower(FirstSync):
         from toolwatch import ToolWatchError, awatch_tools
 
         roots = self._index.roots
-        # The first batch of each asks for what syncing at the start would have done.
+        # The first batch of each root asks for a full scan, which the sync at the start was.
         passed = {root.absolute() for root in roots} if settings.sync else set[Path]()
         while True:
             try:
@@ -117,7 +117,7 @@ class Follower(FirstSync):
         failures = 0
         while True:
             if not await asyncio.to_thread(self._index.store.try_writing):
-                # It may have been a full disk; whoever searches is told that it is out of date.
+                # The disk may have been full; answers say that the index is out of date.
                 self._note_looked()
                 self._embedded.set()
                 await asyncio.sleep(_READ_ONLY_PAUSE)
@@ -131,7 +131,7 @@ class Follower(FirstSync):
                 self._embedded.set()
                 failures += 1
                 await asyncio.sleep(_REFRESHING.delay(failures))
-                # What else changed meanwhile is not known any more.
+                # What else changed in the meantime is unknown.
                 within = None
             else:
                 if report.added or report.updated or report.removed:
@@ -149,7 +149,7 @@ class Follower(FirstSync):
                 return
 
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
-        """Leave out the index itself: to follow what following writes would never end."""
+        """Leave out the index itself: following our own writes would never end."""
         try:
             own = Path(self._index.store.where).relative_to(os.path.realpath(batch.root))
         except ValueError:
@@ -165,7 +165,7 @@ class Follower(FirstSync):
                 _log.warning("the include or exclude pattern %r matches no tool", pattern)
 
     async def _follow_entries(self) -> None:
-        """Embed after every change, and again a while after a failure or a refusal."""
+        """Embed after every change, and again some time after a failure or a refusal."""
         failures, told = 0, ""
         delay: float | None = None
         while True:
@@ -174,7 +174,7 @@ class Follower(FirstSync):
                     await self._index.sync.changed.wait()
             self._index.sync.changed.clear()
             self.refreshed.set()
-            # What is embedded during the first look is not all there is to embed.
+            # During the first scan, there is more to embed than is known.
             is_all = self._synced.is_set()
             try:
                 await self._embed(is_all=is_all)
@@ -212,11 +212,11 @@ class Follower(FirstSync):
         finally:
             await stop(work)
         if is_news:
-            # It may have come too late for the wanted model.
+            # The change may have come too late for the wanted model.
             changed.set()
 
     async def _tidy(self) -> None:
-        """Now and then, when nothing else is likely to be done."""
+        """Delete old data, rarely and not at the start."""
         await asyncio.sleep(_TIDY_AFTER)
         while True:
             try:
@@ -235,13 +235,13 @@ def _is_news(report: SyncReport) -> bool:
 
 
 def _is_being_cancelled() -> bool:
-    """Return whether an error came in place of a cancellation, which will not come again."""
+    """Return whether an error took the place of a cancellation, which will not be repeated."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _delay(error: Exception, failures: int) -> float:
-    """Return the seconds after which embedding is tried again."""
+    """Return the seconds until the next attempt to embed."""
     if not isinstance(error, EmbeddingError):
         return _EMBEDDING.delay(failures)
     is_unavailable = error.kind is FailureKind.UNAVAILABLE

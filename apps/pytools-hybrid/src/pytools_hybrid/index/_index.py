@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")
 
-# Who opens an index does not wait for ever for a model that is slow to begin with.
+# Opening an index does not wait long for a model that is slow to start.
 _ENTERING_SECONDS = 15.0
 _USAGE_DAYS = 90.0
 _USAGE_ROWS = 100_000
@@ -40,7 +40,7 @@ _USAGE_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Open:
-    """What there is between entering and leaving."""
+    """The parts of an index that exist while it is open."""
 
     store: ToolStore
     sync: TreeSync
@@ -52,19 +52,19 @@ class Index:
     """The index of a tree of tools, or of several as one.
 
     Use it as an async context manager, which brings the index up to date on entering; after that,
-    `refresh` and `embed_pending` do so, or `follow`. It can be entered again after it was left.
+    `refresh` and `embed_pending` do so, or `follow` does. It can be entered again after leaving.
 
     Args:
-        root: The tree of tools, or several, of which the first that has a tool counts. None for
-            the one that the settings name, or the command would take. It must exist on entering,
-            unless the index follows the files or is not brought up to date.
-        settings: The settings; None reads them as the command does.
-        embedder: The model, in place of that of the settings.
-        refresh: Whether entering brings the index up to date, unless the settings leave that to
-            others; what fails then is told with the answers.
-        follow: Whether the index follows the files from then on, for programs that run long.
+        root: The tree of tools, or several, of which the first that has a tool counts. None for the
+            one that the command would use. It must exist on entering, unless the index follows the
+            files or is not brought up to date.
+        settings: The settings; None to read them as the command does.
+        embedder: The model to use instead of the one in the settings.
+        refresh: Whether to bring the index up to date on entering, unless the settings turn that
+            off; answers report what fails.
+        follow: Whether to follow the files from then on, for long-running programs.
         store: Opens the store, in a thread, each time the index is entered; by default the SQLite
-            file that the settings name. The index closes it on leaving.
+            file from the settings. The index closes it on leaving.
 
     Attributes:
         settings: The settings.
@@ -72,7 +72,7 @@ class Index:
         embedder: The model, or None for search by words alone.
 
     Raises:
-        SettingsError: A setting cannot work, or nothing says where the tools are; (on entering) a
+        SettingsError: A setting is invalid, or nothing says where the tools are; (on entering) a
             root does not exist.
         DatabaseError: (on entering) The index can be neither written nor read.
     """
@@ -115,7 +115,7 @@ class Index:
     async def _enter(self) -> None:
         settings = self.settings
         if self._refreshes and not self._follows:
-            # Who follows the files, or refreshes by hand, may do so before there are any.
+            # To follow files, or to refresh by hand, a root need not exist yet.
             check_roots(self.roots, settings.origins.get("root", "root"))
         store = await self._opened()
         sync = TreeSync(
@@ -129,7 +129,7 @@ class Index:
             store=store,
             sync=sync,
             vectors=VectorWork(store, self.embedder, sync),
-            recorder=Recorder(store, keeps_searches=settings.usage_log, mend=sync.mend),
+            recorder=Recorder(store, keeps_searches=settings.usage_log, repair=sync.repair),
         )
         try:
             if settings.deletes_usage and settings.follows_files and not store.read_only:
@@ -149,14 +149,14 @@ class Index:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread goes on, and may take long: another process may be making the index.
+            # The thread goes on, perhaps for long: another process may be creating the index.
             opening.add_done_callback(_close_late)
             raise
 
     async def _start(self) -> asyncio.Task[None] | None:
-        """Begin what goes on while it is open, and return the task, if there is one."""
+        """Start the background work, and return its task, if any."""
         if self._follows:
-            # Only programs that run long need what follows files.
+            # Only long-running programs need this import.
             from pytools_hybrid.index._follow import Follower
 
             follower = Follower(self)
@@ -165,7 +165,7 @@ class Index:
             return task
         if not self._refreshes or self.store.read_only:
             return None
-        # Failures are reported with the answers too, where it makes a difference.
+        # Answers report failures too, if they are affected.
         if error := (await catch_up(self.sync, None)).error:
             _log.warning("the index could not be brought up to date: %s", error)
         embedding = self._background = asyncio.create_task(self._embed_in_background())
@@ -182,13 +182,13 @@ class Index:
     async def _close(self) -> None:
         parts = self._parts
         try:
-            # What goes on in the background finds all in its place until it has ended.
+            # The background work needs all parts until it has ended.
             if self._background is not None:
                 await stop(self._background)
             await parts.sync.aclose()
             await parts.recorder.aclose()
         finally:
-            # One's own is one's own to remove.
+            # A store that the caller opened is the caller's to remove.
             is_left = self._open_store is not open_store or not await self._is_empty()
             parts.store.close()
             if not is_left:
@@ -197,7 +197,7 @@ class Index:
             self._is_entered = False
 
     async def _is_empty(self) -> bool:
-        """Return whether the index has no tools: a misspelt root must leave no file behind."""
+        """Return whether the index has no tools: a misspelt root must not leave a file behind."""
         if self.store.read_only:
             return False
         with suppress(ToolIndexError):
@@ -214,7 +214,7 @@ class Index:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is between entering and leaving."""
+        """Whether the index has been entered and not left."""
         return self._open is not None
 
     @property
@@ -224,17 +224,17 @@ class Index:
 
     @property
     def sync(self) -> TreeSync:
-        """What keeps the store equal to the trees."""
+        """Keeps the store up to date with the trees."""
         return self._parts.sync
 
     @property
     def vectors(self) -> VectorWork:
-        """What embeds the tools."""
+        """Embeds the tools."""
         return self._parts.vectors
 
     @property
     def recorder(self) -> Recorder:
-        """What writes down searches and outcomes."""
+        """Records searches and outcomes."""
         return self._parts.recorder
 
     async def refresh(
@@ -244,17 +244,17 @@ class Index:
         trusts_stamps: bool = True,
         progress: Callable[[int], object] | None = None,
     ) -> SyncReport:
-        """Make the index equal to the files: all, or those at some paths.
+        """Bring the index up to date with all files, or those at some paths.
 
         An index that turns out to be damaged is renamed and rebuilt.
 
         Args:
-            within: Those paths, relative to each of the roots.
+            within: The paths, relative to each root.
             trusts_stamps: Whether to skip files with unchanged size and times.
             progress: Called from a thread with the number of files scanned so far.
 
         Raises:
-            LeaseHeldError: Another process has been at it for half a minute.
+            LeaseHeldError: Another process has been refreshing the index for half a minute.
             DatabaseError: The index cannot be written.
             RootUnreadableError: A root cannot be listed; the others are up to date.
         """
@@ -268,18 +268,19 @@ class Index:
         trusts_stamps: bool = True,
         progress: Callable[[str, int, int | None], object] | None = None,
     ) -> CatchUp:
-        """Make the index equal to the files, and embed what is new; return what that did.
+        """Bring the index up to date with the files and embed what is new.
 
-        Nothing that fails is raised: it is part of what is returned, for searches go on without.
+        Failures are returned, not raised, because searches work all the same.
 
         Args:
-            vectors: Whether anything is embedded.
-            patience: How many seconds to wait for the model without any new vector; None for a
-                caller who wants all vectors. With it somebody waits for an answer: where another
-                model answers sooner, that one embeds all that is new, and the wanted one a few.
+            vectors: Whether to embed.
+            patience: How many seconds to wait for the next vector of a slow model; None for a
+                caller who needs all vectors. Otherwise somebody is waiting for an answer: if there
+                is a faster model, that one embeds everything new, and the wanted one only a few
+                tools.
             trusts_stamps: As for `refresh`.
-            progress: Called with what is being done, how much of it is done, and of how much if
-                that is known; from any thread.
+            progress: Called from any thread with what is being done, how much of it is done, and
+                the total if that is known.
         """
         return await catch_up(
             self.sync,
@@ -293,22 +294,22 @@ class Index:
     async def check(self) -> Sequence[str]:
         """Check the whole index, regardless of the files.
 
-        A file that is damaged is set aside, and made anew by the next refresh.
+        A damaged file is renamed, and the next refresh creates a new one.
 
         Returns:
-            Its inconsistencies, as sentences; `rebuild` fixes that.
+            Its inconsistencies, as sentences; `rebuild` fixes them.
 
         Raises:
             DatabaseError: The index can be neither read nor written.
         """
-        return await self.sync.mending(lambda: asyncio.to_thread(self.store.check))
+        return await self.sync.with_repair(lambda: asyncio.to_thread(self.store.check))
 
     async def rebuild(self, *, forget_vectors: bool = False) -> None:
         """Rebuild the search tables; the next refresh reads every file again.
 
         Args:
-            forget_vectors: Have the model embed all tools again, too. It is asked for one vector
-                first, and what it gave before serves until it is replaced.
+            forget_vectors: Have the model embed all tools again, too. It has to return one vector
+                first, and its old vectors are used until they are replaced.
 
         Raises:
             EmbeddingError: The model returned no vector; nothing has changed.
@@ -319,13 +320,13 @@ class Index:
             given = len(await self.embedder.embed_query("tool"))
             forget = self.embedder.model_id
             await asyncio.to_thread(self.store.use_model, forget, dimensions=given)
-        await self.sync.mending(lambda: asyncio.to_thread(self.store.rebuild, forget=forget))
+        await self.sync.with_repair(lambda: asyncio.to_thread(self.store.rebuild, forget=forget))
 
     async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
         """Embed what the model has not embedded yet, storing each batch as it comes.
 
         Args:
-            progress: Called with the number of texts embedded so far, and of all.
+            progress: Called with the number of texts embedded so far, and the total.
 
         Returns:
             How many texts were embedded.
@@ -337,7 +338,7 @@ class Index:
         return await self.vectors.embed(progress)
 
     async def compare_model(self) -> str:
-        """Request a vector from the model, and return how its length differs from the index's.
+        """Ask the model for a vector, and return how its length differs from those in the index.
 
         Raises:
             EmbeddingError: The model returned no vector.
@@ -347,11 +348,11 @@ class Index:
 
     @property
     def has_all_vectors(self) -> bool:
-        """Whether the last `embed_pending` left no text to be asked for again."""
+        """Whether the last `embed_pending` left no text without a vector."""
         return self.vectors.is_done
 
     async def refused(self) -> dict[str, str]:
-        """Return the tools whose text the model has refused, by id, with its reasons.
+        """Return the ids of tools whose text the model has refused, with its reasons.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -369,7 +370,7 @@ class Index:
     async def changed_at(self) -> float | None:
         """Return when a tool was last added or updated, in seconds since 1970; None without any.
 
-        Every tool is looked at for it.
+        This reads every tool.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -377,7 +378,7 @@ class Index:
         return await self.look(lambda reader: reader.changed_at())
 
     async def state(self) -> IndexState:
-        """Return the generation and the coverage of the index, both of one moment.
+        """Return the generation and the coverage of the index, from the same moment.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -391,7 +392,7 @@ class Index:
         )
 
     async def idle_patterns(self) -> tuple[str, ...]:
-        """Return the patterns of include and exclude that match no tool: they may be misspelt.
+        """Return the include and exclude patterns that match no tool: they may be misspelt.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -404,7 +405,7 @@ class Index:
         return await self.look(idle) if patterns else ()
 
     async def flush(self) -> None:
-        """Write what has been noted of searches, which else happens a moment later."""
+        """Write pending records of searches now rather than a moment later."""
         if self._open is not None:
             await self.recorder.flush()
 
@@ -426,10 +427,10 @@ class Index:
             DatabaseError: The index cannot be read.
         """
         await self.recorder.flush_unless_failing()
-        return await self.sync.mending(lambda: asyncio.to_thread(read, self.store.usage))
+        return await self.sync.with_repair(lambda: asyncio.to_thread(read, self.store.usage))
 
     async def tidy(self) -> None:
-        """Forget old vectors that no tool needs, and the oldest of the usage record.
+        """Delete old vectors that no tool needs, and the oldest usage records.
 
         Raises:
             DatabaseError: The index cannot be written.
@@ -446,7 +447,7 @@ class Index:
             await asyncio.to_thread(usage.clear)
 
     async def look(self, at: Callable[[StoreReader], T]) -> T:
-        """Look at the state that the index has now, in a thread.
+        """Read the current state of the index, in a thread.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -456,11 +457,11 @@ class Index:
             with self.store.reading() as reader:
                 return at(reader)
 
-        return await self.sync.mending(lambda: asyncio.to_thread(look))
+        return await self.sync.with_repair(lambda: asyncio.to_thread(look))
 
 
 def _remove_empty(database: Path) -> None:
-    # An index that somebody has open, or a file that is not an index, is kept.
+    # An index that is open elsewhere, or a file that is not an index, is kept.
     with suppress(ToolIndexError, OSError):
         remove_index(database, only_empty=True)
 

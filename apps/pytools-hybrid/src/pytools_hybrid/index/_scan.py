@@ -1,4 +1,4 @@
-"""Files to index: the one path that start-up, the watcher and the command line all take."""
+"""From files to the index: the one way that start-up, the watcher and the commands all use."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import RootsLike
 
-# So the first tools can be found soon, and all commits of a large tree together cost little; a
-# kill loses at most what is read between two of them.
+# So that the first tools are found soon, and the commits of a large tree cost little; a kill loses
+# at most one portion.
 _FIRST_PORTION = 250
 _GROWTH = 3
 _LARGEST_PORTION = 4_000
@@ -58,31 +58,31 @@ def refresh(
     filling: Callable[[Filling], object] | None = None,
     committed: Callable[[], object] | None = None,
 ) -> SyncReport:
-    """Make the store equal to the files; repeating it is harmless.
+    """Bring the store up to date with the files; repeating it is harmless.
 
-    What is read is committed in portions, so that it can be found early and a kill loses little;
-    what is gone is removed at the end, when all is known. Whoever calls it holds the lease for
-    files, so that a scan which began earlier is never applied after one that began later.
+    Tools are committed in portions, so that they are found early and a kill loses little. Those
+    that are gone are removed at the end, when all files are known. The caller holds the lease for
+    files, so that an older scan is never applied after a newer one.
 
     Args:
         store: The store to write.
         root: The tree of tools, or several; the first that has a tool counts. One that does not
-            exist holds no tools.
-        within: Look only at these paths, relative to the root, or to each of several.
-        completes: Look at all paths all the same where the store does not hold the whole tree:
-            its file may have been removed meanwhile.
-        outside_links: Whether tools count too that symbolic links lead to outside of the root.
-        trusts_stamps: Whether a file that looks as it did, by size and times, is not read again.
-        max_tools: How many tools the store holds at most. All paths are looked at then: a tool
-            that comes or goes may push out another, or make room for it.
-        progress: Called with the number of files looked at so far.
-        filling: Called with the progress, where the store does not hold the whole tree.
-        committed: Called after each portion, where the store does not hold the whole tree.
+            exist has no tools.
+        within: Only scan these paths, relative to each root.
+        completes: Scan all paths if the store is incomplete: its file may have been removed in the
+            meantime.
+        outside_links: Whether to follow symbolic links that lead out of the root.
+        trusts_stamps: Whether to skip files with unchanged size and times.
+        max_tools: How many tools the store holds at most. If set, all paths are scanned: a new tool
+            may displace another, and a removed one makes room.
+        progress: Called with the number of files scanned so far.
+        filling: Called with the progress, if the store is incomplete.
+        committed: Called after each portion, if the store is incomplete.
 
     Raises:
-        RootUnreadableError: A root cannot be listed; what is stored of it has not changed, and
-            what is stored of other roots is equal to their files.
-        toolindex.DatabaseError: The store cannot be written; it holds what was committed before.
+        RootUnreadableError: A root cannot be listed; its tools are unchanged, and those of other
+            roots are up to date.
+        toolindex.DatabaseError: The store cannot be written; it keeps what was committed before.
     """
     roots = Roots.of(root)
     is_whole = within is None or max_tools is not None
@@ -109,7 +109,7 @@ def refresh(
         hashes=stored.hashes,
         outside_links=outside_links,
         progress=progress,
-        # Entries of another reader are all read again, and replaced only as a whole.
+        # Entries written by another version are all read again and replaced together.
         found=portions if stored.is_current else None,
     )
     issues = tuple(sorted(union.scanned.issues + beyond, key=lambda issue: issue.path))
@@ -118,7 +118,7 @@ def refresh(
     report = portions.added_to(report)
     unreadable = union.unreadable
     if report.rescan:
-        # Another process, where files cannot be locked, changed what this scan had passed over.
+        # Where files cannot be locked, another process changed what this scan had skipped.
         relative = sorted({roots.locate(path)[1] for path in report.rescan})
         paths = roots.stored_everywhere(relative)
         stored = store.stored(reader_version=roots.reader_version, within=paths)
@@ -146,7 +146,7 @@ class _Portions:
 
     Args:
         store: The store.
-        roots: The trees that are scanned.
+        roots: The scanned trees.
         committed: Called after each portion.
     """
 
@@ -161,17 +161,17 @@ class _Portions:
         self._added = self._updated = 0
 
     def __call__(self, record: ToolRecord) -> None:
-        # All tools of a file, or none: what is committed counts as read.
+        # All tools of a file or none: a file with committed tools counts as read.
         is_next_file = bool(self._records) and self._records[-1].path != record.path
         if is_next_file and len(self._records) >= self._size:
             self._size = min(_GROWTH * self._size, _LARGEST_PORTION)
-            # Records that cannot be written now are committed with the next portion, or at the end.
+            # Records that cannot be written now go with the next portion, or the end.
             with suppress(DatabaseBusyError):
                 self._commit()
         self._records.append(record)
 
     def added_to(self, report: SyncReport) -> SyncReport:
-        """Return the final report with the portions counted, which it found unchanged."""
+        """Return the final report, with portions counted as added: the final sync saw no change."""
         return replace(
             report,
             added=report.added + self._added,

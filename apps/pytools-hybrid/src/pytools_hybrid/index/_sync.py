@@ -33,7 +33,7 @@ T = TypeVar("T")
 _log = logging.getLogger("pytools_hybrid")
 
 SYNC_ERRORS = (ToolIndexError, RootUnreadableError, OSError)
-"""What a refresh may fail with, and may well not the next time."""
+"""Errors of a refresh that may be gone the next time."""
 
 _LEASE_SECONDS = 30.0
 _REBUILD_SECONDS = 10.0
@@ -47,18 +47,17 @@ class TreeSync:
     Args:
         store: The store.
         roots: The trees.
-        completes: Whether a store that does not hold all of them is to be completed.
-        outside_links: Whether tools count too that symbolic links lead to outside of their tree.
+        completes: Whether to fill a store that is incomplete.
+        outside_links: Whether to follow symbolic links that lead out of a tree.
         max_tools: How many tools the store holds at most.
 
     Attributes:
         changed: Set whenever the store was brought up to date.
-        failure: Why it could not be the last time, or None.
-        report: What the last time did, or None before the first.
-        synced_at: When that was, in seconds since 1970.
-        over_limit: How many tools were left out the last time because of `max_tools`.
-        filling: How far the store has been filled, while it does not hold all of the files;
-            otherwise None.
+        failure: Why the last refresh failed, or None.
+        report: What the last refresh did; None before the first.
+        synced_at: When the last refresh ended, in seconds since 1970.
+        over_limit: How many tools the last refresh left out because of `max_tools`.
+        filling: The progress of filling an incomplete store; otherwise None.
     """
 
     def __init__(
@@ -98,24 +97,24 @@ class TreeSync:
         trusts_stamps: bool = True,
         progress: Callable[[int], object] | None = None,
     ) -> SyncReport:
-        """Make the store equal to the files: all, or those at some paths.
+        """Bring the store up to date with all files, or those at some paths.
 
         A store that turns out to be damaged is renamed and rebuilt.
 
         Args:
-            within: Those paths, relative to each of the trees.
+            within: The paths, relative to each tree.
             trusts_stamps: Whether to skip files with unchanged size and times.
             progress: Called from a thread with the number of files scanned so far.
 
         Raises:
-            LeaseHeldError: Another process has been at it for half a minute.
+            LeaseHeldError: Another process has been refreshing the store for half a minute.
             DatabaseError: The store cannot be written.
             RootUnreadableError: A tree cannot be listed; the others are up to date.
         """
         async with self._lock:
             try:
-                # Held until the thread has ended, also when the caller is cancelled: an older
-                # scan must not be applied after a newer one.
+                # Held until the thread has ended, even if the caller is cancelled: an older scan
+                # must not be applied after a newer one.
                 async with self._store.lease("files").turn(patience=_LEASE_SECONDS):
                     with Observed(SYNCS) as seen:
                         report = await self._refreshed(within, trusts_stamps, progress)
@@ -124,7 +123,7 @@ class TreeSync:
             except SYNC_ERRORS as error:
                 self.failure = str(error)
                 if isinstance(error, RootUnreadableError) and len(self._roots) > 1:
-                    # The others have been scanned anyway.
+                    # The other trees have been scanned.
                     self.changed.set()
                 raise
             finally:
@@ -134,8 +133,8 @@ class TreeSync:
         self.changed.set()
         return report
 
-    async def mending(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call, and once more on a new store if it finds the store damaged.
+    async def with_repair(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, and repeat it on a new store if it finds the store damaged.
 
         Raises:
             DatabaseError: The store cannot be repaired, or the second call fails too.
@@ -143,10 +142,10 @@ class TreeSync:
         try:
             return await call()
         except DamagedDatabaseError:
-            await self.mend()
+            await self.repair()
             return await call()
 
-    async def mend(self) -> None:
+    async def repair(self) -> None:
         """Rename a damaged store; the next refresh rebuilds it.
 
         Raises:
@@ -160,7 +159,7 @@ class TreeSync:
     async def complete(self) -> None:
         """Fill an incomplete store, and wait a while for it.
 
-        Searches that find it so share the work. A recent failure is not retried.
+        All waiting searches share the work. A recent failure is not retried.
         """
         now = asyncio.get_running_loop().time()
         if not self._completes or self._store.read_only:
@@ -225,7 +224,7 @@ class TreeSync:
                     committed=committed,
                 )
             except RootUnreadableError:
-                # Other roots are as their files are now.
+                # The other roots are up to date.
                 self._annotator.annotate(self._store)
                 raise
             self._annotator.annotate(self._store)
@@ -234,5 +233,5 @@ class TreeSync:
         try:
             return await finish_in_thread(scan_and_sync, within)
         except DamagedDatabaseError:
-            await self.mend()
+            await self.repair()
             return await finish_in_thread(scan_and_sync, None)

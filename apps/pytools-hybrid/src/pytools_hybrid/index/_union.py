@@ -1,4 +1,4 @@
-"""Merging the reports of several trees: of two equal ids, the first tree's wins."""
+"""Merging the reports of several trees: of two tools with the same id, the first tree's wins."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _LIMIT = "beyond the {:,} that max_tools (PYTOOLS_MAX_TOOLS) allows: the first b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnionReport:
-    """What a scan of some trees found.
+    """The result of scanning some trees.
 
     Attributes:
-        scanned: All of it as one report, with paths as the index has them. What the index holds
-            of a tree that could not be listed is reported as unchanged.
-        unreadable: Why trees could not be listed; at least one could.
+        scanned: One report on all trees, with the paths used in the index. Tools of a tree that
+            could not be listed are reported as unchanged.
+        unreadable: Why some trees could not be listed; not all of them failed.
     """
 
     scanned: ScanReport
@@ -61,17 +61,17 @@ def scan_roots(
 ) -> UnionReport:
     """Scan all trees; of tools with the same id, only the first tree's counts.
 
-    The id of a tool is in its path, so trees have the same tool where they have it at the same
-    path: it is enough to look at one path in all trees to know which has the tool now.
+    The path of a tool determines its id, so two trees have the same tool at the same path. Checking
+    one path in all trees is enough to know which of them has the tool now.
 
     Args:
-        roots: The trees. One that does not exist holds no tools.
-        within: Look only at these paths, relative to each of the trees.
-        stored: What the index holds of these paths.
-        known: The stamps of files, by their paths in the index, that need not be read again.
-        hashes: The hashes of files, by their paths in the index, that need not be parsed again.
-        outside_links: Whether tools count too that symbolic links lead to outside of their tree.
-        progress: Called with the number of files looked at so far.
+        roots: The trees. One that does not exist has no tools.
+        within: Only scan these paths, relative to each tree.
+        stored: What the index has for these paths.
+        known: The stamps, by path in the index, of files that need not be read again.
+        hashes: The hashes, by path in the index, of files that need not be parsed again.
+        outside_links: Whether to follow symbolic links that lead out of a tree.
+        progress: Called with the number of files scanned so far.
         found: Called with each record that counts, as soon as it is read.
 
     Raises:
@@ -102,7 +102,7 @@ def scan_roots(
 
 
 class _Union:
-    """Takes the reports of trees, the first tree's first."""
+    """Collects the reports of trees, in their order."""
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
@@ -129,7 +129,7 @@ class _Union:
     def counting(
         self, number: int, found: Callable[[ToolRecord], object]
     ) -> Callable[[ToolRecord], None]:
-        """Return a function that passes on the records of the next tree that no earlier one has."""
+        """Return a function that passes on the next tree's records that no earlier tree has."""
 
         def pass_on(record: ToolRecord) -> None:
             if record.path not in self._taken:
@@ -138,7 +138,7 @@ class _Union:
         return pass_on
 
     def hidden_in(self, root: Path) -> dict[str, FileStamp]:
-        """Return the stamps of the next tree's files that will not count: none need be read."""
+        """Return the stamps of the next tree's shadowed files, which need not be read."""
         stamps: dict[str, FileStamp] = {}
         for path in self._taken:
             with suppress(OSError):
@@ -147,7 +147,7 @@ class _Union:
         return stamps
 
     def _takes(self, number: int, path: str) -> bool:
-        """Return whether a tree is the first that has a tool; it is an issue if not."""
+        """Return whether a tree is the first that has a tool; if not, note an issue."""
         first = self._taken.setdefault(path, number)
         if first == number:
             return True
@@ -168,7 +168,7 @@ class _Union:
 
 
 def _below(number: int, paths: Mapping[str, T]) -> dict[str, T]:
-    """Return what there is of one tree, by the path below it."""
+    """Return the items of one tree, by the path relative to it."""
     prefix = f"{number}/"
     return {
         path.removeprefix(prefix): value for path, value in paths.items() if path.startswith(prefix)
@@ -176,7 +176,7 @@ def _below(number: int, paths: Mapping[str, T]) -> dict[str, T]:
 
 
 class _Looks:
-    """Scans one tree after the other in the same way, and counts their files together."""
+    """Scans one tree after the other, and counts their files together."""
 
     def __init__(
         self,
@@ -226,17 +226,17 @@ class _Looks:
 
 
 class Listing:
-    """The tools of some trees, by the names of their files; of two with one id, the first tree's.
+    """The tools of some trees, from file names alone; of two with the same id, the first tree's.
 
     Args:
-        roots: The trees. One that cannot be listed holds none.
-        outside_links: Whether tools outside their tree count that symbolic links lead to.
+        roots: The trees. One that cannot be listed counts as empty.
+        outside_links: Whether to follow symbolic links that lead out of a tree.
     """
 
     def __init__(self, roots: Roots, *, outside_links: bool) -> None:
         places: dict[ToolId, tuple[int, str]] = {}
         for number, root in enumerate(roots):
-            # The scan reports what keeps it from being listed.
+            # The scan reports why it cannot be listed.
             with suppress(ToolScanError):
                 found = find_tools(root, layouts=roots.layouts, outside_links=outside_links)
                 for id_, path in found.items():
@@ -250,7 +250,7 @@ class Listing:
     def first(self, most: int) -> list[str]:
         """Return the paths of the first tools, relative to their trees.
 
-        A file whose tools are not all among the first is left out whole.
+        A file is left out if any of its tools is not among the first.
         """
         return [path for _, path in self._places(most)]
 
@@ -272,5 +272,5 @@ class Listing:
 
 
 def left_out(count: int, most: int) -> str:
-    """Return a sentence that says how many tools are left out, and why."""
+    """Return a message that says how many tools are left out, and why."""
     return f"{count:,} tools are left out, {_LIMIT.format(most)}"

@@ -1,4 +1,4 @@
-"""Recording searches in the background, not before their answers."""
+"""Recording searches in the background, so that answers do not wait for it."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ _WAITING = 1_000
 
 
 class Recording(StrEnum):
-    """What became of something that was to be written down."""
+    """What became of an outcome that was reported."""
 
     WRITTEN = "written"
     PENDING = "pending"
-    """Noted: the index cannot be written just now. It is written when it can be."""
+    """The index cannot be written at the moment; the outcome will be written when it can be."""
     OFF = "off"
     """The usage record is switched off."""
     READ_ONLY = "read-only"
-    """The index is for reading only."""
+    """The index is read-only."""
 
 
 class Recorder:
-    """Collects records of searches and vectors of queries, and writes them now and then.
+    """Collects records of searches and query vectors, and writes them at intervals.
 
-    A database that cannot be written costs at most the oldest of these, and never a search.
+    If the database cannot be written, the oldest records may be lost, but no search fails.
 
     Args:
-        store: Where they go.
+        store: The store to write to.
         keeps_searches: Whether searches are recorded at all.
-        mend: What puts a new store in the place of one that turns out to be damaged.
+        repair: Replaces a store that turns out to be damaged.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Recorder:
         self._lock = asyncio.Lock()
 
     def search(self, record: SearchRecord) -> None:
-        """Note a search."""
+        """Record a search."""
         if self._keeps_searches:
             self._searches.append(record)
             self._schedule()
@@ -89,7 +89,7 @@ class Recorder:
         latency_ms: float | None = None,
         search_id: str | None = None,
     ) -> Recording:
-        """Note what came of using a tool.
+        """Record the outcome of using a tool.
 
         Args:
             tool_id: The tool.
@@ -119,23 +119,23 @@ class Recorder:
         return Recording.PENDING
 
     def query_vector(self, model_id: str, text: str, values: Sequence[float]) -> None:
-        """Note a query's vector, to be kept."""
+        """Keep a query's vector."""
         if len(self._vectors[model_id]) < _WAITING:
             self._vectors[model_id][text] = values
             self._schedule()
 
     def forget_query(self, model_id: str, text: str) -> None:
-        """Do not keep a vector that was noted."""
+        """Do not keep a query's vector after all."""
         self._vectors[model_id].pop(text, None)
 
     def query_used(self, model_id: str, text: str) -> None:
-        """Note that a kept vector was used."""
+        """Record that a kept vector was used."""
         if len(self._used[model_id]) < _WAITING:
             self._used[model_id].add(text)
             self._schedule()
 
     async def flush(self) -> bool:
-        """Write what has been noted; what cannot be written now waits for the next time.
+        """Write what is pending; what cannot be written now is kept for the next time.
 
         Returns:
             Whether it was written.
@@ -161,17 +161,17 @@ class Recorder:
             return True
 
     async def flush_unless_failing(self) -> None:
-        """Write what has been noted, for who reads the record; none waits for a failing disk."""
+        """Write what is pending for a reader of the record, unless the last write failed."""
         if not self._failures:
             await self.flush()
 
     async def aclose(self) -> None:
-        """Write what has been noted, and stop."""
+        """Write what is pending, and stop."""
         await self.flush()
         self._unschedule()
 
     def _write(self) -> None:
-        """Write everything; forget what could be written, even if the rest fails."""
+        """Write everything, and drop what has been written even if the rest fails."""
         for model_id in {*self._vectors, *self._used}:
             vectors, used = dict(self._vectors[model_id]), set(self._used[model_id])
             try:
@@ -199,12 +199,12 @@ class Recorder:
             self._timer = None
 
     def _start(self) -> None:
-        # Kept, because the loop itself has only weak references to tasks.
+        # Kept, because the event loop only has weak references to tasks.
         self._writing = asyncio.create_task(self.flush())
 
 
 def _drop(noted: deque[T], written: list[T]) -> None:
     for record in written:
-        # Newer records may have displaced these in the meantime.
+        # Newer records may have displaced it in the meantime.
         if noted and noted[0] is record:
             noted.popleft()

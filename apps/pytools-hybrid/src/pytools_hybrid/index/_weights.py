@@ -1,4 +1,4 @@
-"""How much words count in each part of a tool, and what else the BM25 of the index is set to."""
+"""The BM25 parameters of the index: how much words count in each part of a tool, and others."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _COLUMN_WEIGHTS = {
     "category_words": 1.0,
     "tag_words": 1.0,
     "segments": 1.0,
-    # What people say of some tools must not hide the others: docs/decisions/0013.
+    # Aliases of some tools must not hide the other tools: docs/decisions/0013.
     "alias_words": 0.5,
 }
-# Who types part of a word means a name: docs/decisions/0010.
+# People who type part of a word mean a name: docs/decisions/0010.
 _FUZZY_COLUMN_WEIGHTS = {**_COLUMN_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
 _FIELDS = {
     "name": "name_words",
@@ -30,9 +30,9 @@ _FIELDS = {
     "category": "category_words",
     "tags": "tag_words",
 }
-# Terms in more of the tools tell nothing apart and cost most.
+# Terms in a larger share of the tools distinguish nothing, and cost the most.
 COMMON = 0.3
-# A tool that has all the words of a request is better than one that has some of them often.
+# A tool with all the words of a request is better than one that repeats some of them.
 EVENNESS = 0.75
 SIMILAR_WEIGHT = 0.7
 

@@ -1,4 +1,4 @@
-"""The channels of a search: words, meaning, and meaning of tools that have no vector yet."""
+"""The channels of a search: words, meaning, and the meaning of tools that have no vector yet."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 # 0.3 to 0.6 ms of CPU a text of 150 to 300 characters, on two busy cores.
 _MOST = 64
 _MOST_CHARACTERS = 30_000
-# A kilobyte each.
+# A kilobyte per vector.
 _REMEMBERED = 4_096
 _DEPTH = 100
 _EVERY = ToolFilter()
 
 
 class Asked(NamedTuple):
-    """A request, and all else that its answer depends on besides the state of the store.
+    """A request with everything else that its answer depends on, except the state of the store.
 
     Attributes:
         request: The request.
-        vector: Its vector, or None for a search without.
-        wanted: The model whose vectors should be searched, or None for none.
-        coverage: The tools that there are, and those that a vector can find.
+        vector: The vector of the request; None to search without.
+        wanted: The model whose vectors should be searched, or None.
+        coverage: How many tools there are, and how many have vectors.
         encode: As for `Searcher.answer`.
     """
 
@@ -52,14 +52,14 @@ class Asked(NamedTuple):
 
 
 class _AsksWords(Protocol):
-    """What a store's reader has for each way to look at words."""
+    """A method of a store's reader that retrieves by words."""
 
     def __call__(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A store's candidates by words as a channel of the ranker."""
+    """A ranker channel with a store's candidates by words."""
 
     name: str
     ask: _AsksWords
@@ -71,9 +71,9 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A store's candidates by the vectors of a model as a channel of the ranker.
+    """A ranker channel with a store's candidates by the vectors of a model.
 
-    Some tools may bring vectors of their own, which the store does not have yet.
+    Some tools may have vectors here that are not stored yet.
     """
 
     reader: StoreReader
@@ -98,7 +98,7 @@ class Meaning:
 
 
 def query_of(request: SearchRequest, vector: QueryVector | None) -> Query:
-    """Return what the channels are asked: the request, and each part of it."""
+    """Return the query for the channels: the request with its parts."""
     if vector is None:
         parts = tuple(Query(text=part) for part in split_request(request.text))
         return Query(text=request.text, parts=parts)
@@ -107,7 +107,7 @@ def query_of(request: SearchRequest, vector: QueryVector | None) -> Query:
 
 
 def with_usable_parts(vector: QueryVector) -> QueryVector:
-    """Leave out the vectors of parts that are of another length than that of the request."""
+    """Drop vectors of parts whose length differs from that of the request's vector."""
     length = len(vector.values)
     parts = tuple(
         (text, values if values is not None and len(values) == length else None)
@@ -129,8 +129,8 @@ def channels_of(
         reader: The state of the store.
         asked: The request.
         words: The channel of words.
-        own: Vectors of tools that the store has none of yet, by id.
-        weights: The say of each channel, by its name.
+        own: Vectors by id, for tools that have none in the store yet.
+        weights: The weight of each channel, by name.
     """
     request, vector, coverage = asked.request, asked.vector, asked.coverage
     channels: list[Channel] = []
@@ -142,7 +142,7 @@ def channels_of(
     if "vector" in weights and vector is not None:
         meaning = Meaning(reader, request.where, vector.model_id, own)
         length = len(vector.values)
-        # The best of a few tools says little about the best of all, unless they are those that
+        # The best of a few embedded tools says little about the best of all tools, unless these few
         # fit best by words: docs/decisions/0017.
         share = coverage.vectors / max(coverage.tools, 1) if asked.encode is None else 1.0
         weight = weights["vector"] * share**2
@@ -151,7 +151,7 @@ def channels_of(
             if coverage.vectors < coverage.tools
             else None
         )
-        # The few tools that pass a filter may all be good, or none.
+        # Of the few tools that pass a filter, all may be good, or none.
         everything = replace(meaning, where=_EVERY)
         unfiltered = None if meaning == everything else everything
         channels.append(
@@ -161,11 +161,11 @@ def channels_of(
 
 
 def unembedded(reader: StoreReader, words: Words, query: Query, asked: Asked) -> tuple[str, ...]:
-    """Return the tools without a vector among those that fit best by words, in that order."""
+    """Return the tools without a vector among the best ones by words, best first."""
     model_id = asked.vector.model_id if asked.vector else asked.wanted
     if model_id is None or asked.coverage.vectors >= asked.coverage.tools:
         return ()
-    # As deep as the ranker looks by default, which then need not look again.
+    # The ranker's default depth, so that it need not ask again.
     depths = [(query, _DEPTH), *((part, PART_DEPTH) for part in query.parts)]
     found = [[hit.id for hit in words.retrieve(each, depth=depth)] for each, depth in depths]
     in_turn = dict.fromkeys(id_ for id_ in chain.from_iterable(zip_longest(*found)) if id_)
@@ -175,7 +175,7 @@ def unembedded(reader: StoreReader, words: Words, query: Query, asked: Asked) ->
 
 
 def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
-    # Those of our own store are hits already, and there are hundreds for every search.
+    # Our own store returns such objects, hundreds for every search.
     if candidates and isinstance(candidates[0], Hit):
         return cast("list[Hit]", candidates)
     return [Hit(id=found.id, score=found.score) for found in candidates]
@@ -194,10 +194,10 @@ def _judged(
 
 
 class Newcomers:
-    """Embeds tools for one answer, and remembers their vectors until they are stored.
+    """Embeds tools for an answer, and remembers their vectors until they are stored.
 
-    What this takes is bounded by the number and the length of the texts. Nothing is written: the
-    same texts are stored when their turn comes.
+    The number and length of texts are limited, to limit the time. Nothing is written: the index
+    embeds and stores the same texts later.
     """
 
     def __init__(self) -> None:
@@ -206,9 +206,9 @@ class Newcomers:
     def vectors(
         self, entries: Mapping[str, ToolEntry], ids: Sequence[str], encode: Encode
     ) -> dict[str, array[float]]:
-        """Return the vectors, of length 1, of the first tools by id, as far as the bound allows.
+        """Return unit vectors of the first tools, by id, within the limits.
 
-        There are none where the model fails: whoever embeds all tools will say why.
+        If the model fails there are none; embedding the whole index will report why.
         """
         texts: dict[str, str] = {}
         characters = 0
@@ -237,7 +237,7 @@ class Newcomers:
 
 
 def _nearest(vector: Sequence[float], vectors: Mapping[str, Sequence[float]]) -> list[Hit]:
-    """Return each tool with the cosine of its vector, of length 1, in any order."""
+    """Return each tool with the cosine of its unit vector, in any order."""
     length = math.hypot(*vector) or 1.0
     return [
         Hit(id=id_, score=max(-1.0, min(1.0, sum(map(mul, vector, values)) / length)))

@@ -27,19 +27,19 @@ _ACCURATE = Calibration(alone=(-1.27, 10.83), with_words=(-3.75, 3.16, 0.99, 9.6
 
 
 def calibration_of(model_id: str) -> Calibration:
-    """Return what the vectors of a model say; those of one that was not fitted, as the default."""
+    """Return the calibration of a model's similarities, or the default if it has none."""
     return _ACCURATE if model_id.partition(":")[0] == ACCURATE else _DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """A request, or a part of one, and what its words say of the tools found.
+    """A request, or a part of one, with what its words say about the tools found.
 
     Attributes:
         text: What is asked.
         terms: How many terms it has.
-        coverage: Which share of them a tool has, by id; None where the words were not looked up.
-        scale: What scores of likeness are divided by; None where likeness was not looked up.
+        coverage: The share of the terms that a tool has, by id; None if words were not searched.
+        scale: The divisor of spelling scores; None if spelling was not searched.
     """
 
     text: str
@@ -49,7 +49,7 @@ class _Asked:
 
     @classmethod
     def of(cls, text: str, ids: Sequence[str], channels: Set[str], reader: StoreReader) -> _Asked:
-        """Ask a store's reader what the channels that ran need to know."""
+        """Read what the channels that ran need from the store."""
         return cls(
             text=text,
             terms=len(query_terms(text)),
@@ -66,13 +66,13 @@ def confidences(
     *,
     model_id: str,
 ) -> list[float]:
-    """Return the confidence in each hit as an answer to the request, or to the part it answers.
+    """Return the confidence that each hit answers the request, or a part of it.
 
     Args:
         hits: The hits.
-        query: The request with its parts.
-        channels: The channels that ran; one that did not give a hit says that it is far off,
-            unless it could not judge it.
+        query: The request and its parts.
+        channels: The channels that ran; a hit that a channel did not return counts as far off for
+            it, unless the channel could not judge it.
         reader: The state of the store that was searched.
         model_id: The model whose vectors were searched, or an empty string.
     """
@@ -91,7 +91,7 @@ def confidences(
 
 
 def match_type(hit: RankedHit) -> MatchType:
-    """Return what a hit was found by: for the request, or for the part that brought it up."""
+    """Return how a hit was found, by the request or by the part that found it."""
     if hit.explanation is not None and hit.explanation.pinned:
         return MatchType.EXACT
     given = hit.contributions or hit.part_contributions
@@ -109,7 +109,7 @@ def _confidence(
     explanation = hit.explanation
     is_exact = explanation is not None and explanation.pinned
     if explanation is not None:
-        # Not in place: the caller judges the next hit by the same set.
+        # Not in place: the caller uses the same set for the next hit.
         channels = channels - frozenset(explanation.unjudged)
     has_meaning = "vector" in channels
     name = hit.id.rpartition(":")[2]
@@ -121,7 +121,7 @@ def _confidence(
             Evidence(
                 coverage=None if words.coverage is None else words.coverage.get(hit.id, 0.0),
                 terms=words.terms,
-                # It counts, and costs, by words alone.
+                # Only words count, and they are cheap.
                 named=0.0 if has_meaning else name_share(words.text, name),
                 strength=None if words.scale is None else _strength(contributions, words.scale),
                 contrast=_contrast(contributions) if has_meaning else None,
@@ -139,7 +139,7 @@ def _strength(contributions: Sequence[Contribution], scale: float) -> float:
 
 
 def _contrast(contributions: Sequence[Contribution]) -> float:
-    # Among two or three tools the rivals may point away, which says no more than nothing in common.
+    # Among two or three tools, rivals may be negative, which means no more than zero.
     found = (
         each.score - max(each.rivals, 0.0) for each in contributions if each.retriever == "vector"
     )
@@ -147,7 +147,7 @@ def _contrast(contributions: Sequence[Contribution]) -> float:
 
 
 def _is_near(contributions: Sequence[Contribution]) -> bool:
-    # The list of the vectors holds every tool, near or far.
+    # The vector channel lists every tool, near or far.
     return any(
         each.retriever == "vector" and each.score > each.background for each in contributions
     )

@@ -1,4 +1,4 @@
-"""One tool in as much detail as is asked for, read from its file without importing it."""
+"""Describing a tool at a requested level of detail, from its file, without importing it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUTSIDE = (
 
 
 class DetailLevel(StrEnum):
-    """How much is told of a tool; each level tells what the one before does, and more."""
+    """How much to say about a tool; each level includes the one before."""
 
     SUMMARY = "summary"
     SCHEMA = "schema"
@@ -33,25 +33,25 @@ class DetailLevel(StrEnum):
 
 
 class ToolDescription(BaseModel):
-    """A tool; what its level of detail does not hold is None.
+    """A description of a tool; fields that its level of detail leaves out are None.
 
     Attributes:
         id: `source:category:name`.
-        name: The last part of it.
-        namespace: The parts before it: `source:category`.
-        summary: The first sentence of its docstring, at most 120 characters.
-        signature: The function to call.
-        input_schema: JSON Schema (2020-12) of what it takes.
-        output_schema: JSON Schema of what it returns, None also where it does not say.
-        required: The parameters that a call must give.
-        defaults: The source text of the defaults of others.
-        types: The annotations of all, as they are written.
+        name: The last part of the id.
+        namespace: The rest of the id: `source:category`.
+        summary: The first sentence of the docstring, at most 120 characters.
+        signature: The signature of the function to call.
+        input_schema: The JSON Schema (2020-12) of its arguments.
+        output_schema: The JSON Schema of its result; None also if that is not declared.
+        required: The required parameters.
+        defaults: The source text of the defaults of the other parameters.
+        types: The annotations of all parameters, as written.
         description: The whole docstring.
-        examples: What the docstring shows.
-        tags: What the module declares.
-        stub: Import line, classes and signature, to act on.
+        examples: The examples in the docstring.
+        tags: The tags that the module declares.
+        stub: The import line, classes and signature, enough to write a call.
         path: The source file.
-        usage: What is known of its outcomes: how many, how many successes, latencies.
+        usage: Its recorded outcomes: how many, how many successes, latencies.
         notes: Why something is missing here.
     """
 
@@ -84,15 +84,15 @@ def describe(
 ) -> ToolDescription:
     """Describe a tool.
 
-    Schemas and the stub are made from the file as it is now; where it cannot be read, the index
-    has to do. Of a file outside of its root no more than the summary is told.
+    Schemas and the stub are made from the current file, or from the index if the file cannot be
+    read. Of a file outside its root, only the summary is shown.
 
     Args:
         entry: The tool.
         roots: The trees.
         detail: How much to return.
-        usage: What is known of its use.
-        outside_links: Whether the file may lie outside of its root, where symbolic links lead.
+        usage: The statistics of its use.
+        outside_links: Whether the file may be outside its root, behind a symbolic link.
     """
     source, category, name = entry.id.source, entry.id.category, entry.id.name
     described = ToolDescription(
@@ -137,9 +137,9 @@ def describe(
 
 
 def short(text: str, length: int) -> str:
-    """Cut a text to a length, between words where that keeps half of it, never in a character.
+    """Cut a text to a length, between words if that keeps half of it, never inside a character.
 
-    A character is what a reader takes for one, such as a flag or a letter with its accents
+    A character is what readers perceive as one, such as a flag or a letter with its accents
     (extended grapheme clusters, Unicode Standard Annex 29).
     """
     text = " ".join(text.split())
@@ -170,7 +170,7 @@ def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolR
 
 
 def _readable(schema: JsonValue) -> JsonValue:
-    """Clean what a schema says to its reader; its values are what a call must write."""
+    """Clean the texts of a schema that are for readers; values that a call must repeat are kept."""
     if isinstance(schema, list):
         return [_readable(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""A query against one state of the store: candidates, fusion, details, and what was lost."""
+"""Answering a query from one state of the store: candidates, fusion, details, lost channels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search._fusion import RankerFactory
 
 _CACHED_RESULTS = 512
-# To fill the list again where near-identical tools have been put together.
+# To fill the list again after near-identical tools were merged.
 _SPARE = 5
 _WORD = re.compile(r"[^\W_]+")
 
@@ -54,7 +54,7 @@ class Searcher:
         store: What to search.
         bm25_weight: The weight of words in hybrid mode.
         vec_weight: The weight of meaning in hybrid mode.
-        ranker: Makes the ranker of a search, of its channels and the factors of past use by id.
+        ranker: Makes the ranker of a search from its channels and the factors of past use by id.
         tuning: What was learned from the user's own requests.
     """
 
@@ -72,14 +72,14 @@ class Searcher:
         self._vec_weight = vec_weight
         self._ranker = ranker
         self._tuning = tuning or TuningFile(None)
-        # An answer is a function of its key: no time after which it goes bad.
+        # An answer depends on its key alone, so it does not expire.
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
         self._newcomers = Newcomers()
         self._used: tuple[tuple[int, int] | None, _Usage] = None, _Usage({}, {})
         self._lock = Lock()
 
     def uses_vectors(self, mode: SearchMode) -> bool:
-        """Return whether a search of this mode asks the vector channel."""
+        """Return whether a search in this mode uses the vector channel."""
         return mode is SearchMode.VECTOR or (mode is SearchMode.HYBRID and self._vec_weight > 0)
 
     def answer(
@@ -91,16 +91,16 @@ class Searcher:
         why: str,
         encode: Encode | None = None,
     ) -> SearchResponse:
-        """Answer a request from the state that the store has now.
+        """Answer a request from the current state of the store.
 
         Args:
             request: The request.
-            model_id: The model whose vectors are wanted, or None for none.
-            vector: The query's vector: that model's, or another's in its place.
-            why: Why there is no vector, or another's; empty where that needs no word.
-            encode: Embeds tools, as the query's vector was, at once: those that the request is
-                about and that have no vector yet get one for this answer. None where that would
-                take time, or cost something.
+            model_id: The model whose vectors are wanted, or None.
+            vector: The query's vector, of that model or of one that stands in for it.
+            why: Why there is no vector, or one of another model; empty if nobody need know.
+            encode: Embeds tools at once with the model of the query's vector, so that tools which
+                fit the request and have no vector yet get one for this answer. None if that would
+                be slow or cost money.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -155,11 +155,11 @@ class Searcher:
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
 
     def corrected(self, text: str, *, known: Callable[[str], bool]) -> str:
-        """Return a request with its misspelt words as the tools spell them.
+        """Return a request with its misspelt words spelled as in the tools.
 
         Args:
             text: The request.
-            known: Tells that a word, in lower case, is right though no tool has it.
+            known: Returns whether a lower-case word is right even though no tool has it.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -177,7 +177,7 @@ class Searcher:
         key = (
             asked.request,
             (vector.model_id, len(vector.values), vector.tuning) if vector else None,
-            # Those of a model that fails at times may be missing.
+            # If a model fails at times, vectors of parts may be missing.
             tuple(values is not None for _, values in vector.parts) if vector else (),
             asked.encode is None,
             reader.generation(),
@@ -214,7 +214,7 @@ class Searcher:
         while True:
             hits = ranker.rank(query, limit=depth, pinned=list(named))
             if len(named) > 1:
-                # Of several that are called the same, the one that fits best is first.
+                # Of several tools with the same name, the one that fits best comes first.
                 hits = sorted(hits, key=lambda hit: _place(hit, named))
             distinct = details.distinct(hits)
             if len(distinct) >= request.limit or len(hits) < depth:
@@ -228,7 +228,7 @@ class Searcher:
         return _Ranked(tuple(islice(sure, request.limit)), new)
 
     def _usage(self, reader: StoreReader) -> _Usage:
-        # Of both, for another database may have counted as far as this one.
+        # Keyed by the store too: another database may have the same count.
         state = reader.generation(), reader.usage_generation()
         known, usage = self._used
         if known != state:
@@ -239,7 +239,7 @@ class Searcher:
         return usage
 
     def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[str, float]:
-        """Return the channels that a search asks, with their say."""
+        """Return the channels of a search, with their weights."""
         if mode is SearchMode.FUZZY:
             return {"fuzzy": 1.0}
         if mode is SearchMode.HYBRID and has_vector:
@@ -247,12 +247,12 @@ class Searcher:
             return {name: weight for name, weight in both.items() if weight}
         if mode is SearchMode.VECTOR and has_vector:
             return {"vector": 1.0}
-        # A request must not go unanswered because its only channel is lost.
+        # A request must be answered even if its only channel is lost.
         return {"bm25": self._bm25_weight or 1.0}
 
 
 class _Ranked(NamedTuple):
-    """The tools that were found, and those that the request is about without a vector."""
+    """The tools that were found, and those that fit but have no vector."""
 
     tools: tuple[FoundTool, ...]
     unembedded: tuple[str, ...]
@@ -260,7 +260,7 @@ class _Ranked(NamedTuple):
 
 
 class _Usage(NamedTuple):
-    """The outcomes of tools, and the factors for their scores that follow, by id."""
+    """The outcomes of tools, and the resulting factors of their scores, by id."""
 
     outcomes: Mapping[str, ToolOutcomes]
     factors: Mapping[str, float]

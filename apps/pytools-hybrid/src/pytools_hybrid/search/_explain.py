@@ -1,4 +1,4 @@
-"""Why a tool was found and stands where it does, in numbers and in words."""
+"""Why a tool was found and ranks where it does, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
 SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
-"""How each channel finds a tool, in words."""
+"""How each channel finds a tool, as text."""
 
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 PLACES = 1000
-"""How many places are looked at."""
+"""How many places are searched for a tool."""
 
 _SHOWN_TERMS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelScore:
-    """What one channel says of a tool.
+    """What one channel says about a tool.
 
     Attributes:
         rank: The tool's place in the channel's own list, from 1.
         score: The channel's own score for it, on the channel's own scale.
-        contribution: How far the score stands out from what merely resembles the request: the
-            score less that of the tools at ranks 11 to 50.
+        contribution: How far the score stands out from the background: the score minus that of the
+            tools at ranks 11 to 50.
     """
 
     rank: int
@@ -42,7 +42,7 @@ class ChannelScore:
 
 
 def breakdown(found: FoundTool) -> dict[str, ChannelScore]:
-    """Return what each channel that lists a tool says of it, by the channel's name."""
+    """Return what each channel that lists a tool says about it, by the channel's name."""
     return {
         each.retriever: ChannelScore(
             rank=each.rank,
@@ -54,11 +54,11 @@ def breakdown(found: FoundTool) -> dict[str, ChannelScore]:
 
 
 def channel_shares(found: FoundTool, settings: Settings) -> dict[str, float]:
-    """Return by channel which share of a tool's score for the request came from it, summing to 1.
+    """Return the share of a tool's score that came from each channel, summing to 1.
 
     Args:
         found: The tool.
-        settings: How the channels were weighed against one another.
+        settings: The settings, for the weights of the channels.
     """
     weights = {"bm25": settings.bm25_weight, "vector": settings.vec_weight}
     amounts = {
@@ -75,7 +75,7 @@ def channel_shares(found: FoundTool, settings: Settings) -> dict[str, float]:
 
 
 def reason(found: FoundTool) -> str:
-    """Explain in a line why a tool was found and stands where it does.
+    """Explain in a line why a tool was found and ranks where it does.
 
     An example: `first by its words, 3rd by its meaning; other tools of pdf fit too`.
     """
@@ -120,18 +120,18 @@ def _ordinal(rank: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a tool stands among all that answer a request.
+    """Where a tool ranks among all that answer a request.
 
     Attributes:
         id: The tool.
-        rank: Its place, from 1, or None where it is not among the first `PLACES`.
+        rank: Its place, from 1; None if it is not among the first `PLACES`.
         score: Its score, in [0, 1]; None without a place.
-        ahead: The id of the tool that it is compared with: the last one that was shown, or the
-            one before it where it was shown itself. None where there is none.
-        reasons: Why it does not stand higher, in sentences.
-        channels: What each channel says of it, as `explaining.breakdown` gives it.
-        terms: The request's terms that it has, with what each adds.
-        lacking: The request's terms that the other tool has and it has not.
+        ahead: The id of the tool that it is compared with: the last one shown, or the one before it
+            if it was shown itself. None if there is none.
+        reasons: Why it does not rank higher, in sentences.
+        channels: What each channel says about it, as `breakdown` returns it.
+        terms: The request's terms that the tool has, with what each adds to its score.
+        lacking: The request's terms that only the other tool has.
     """
 
     id: str
@@ -144,11 +144,11 @@ class Placement:
     lacking: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the placement as JSON values."""
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
-        """Yield it as lines of text."""
+        """Yield the placement as lines of text."""
         yield f"{self.id} is {f'number {self.rank}' if self.rank else 'not found'}"
         for each in self.reasons:
             yield f"  {each}"
@@ -162,14 +162,14 @@ def placed(
     passes: bool,
     min_confidence: float,
 ) -> Placement:
-    """Return where a tool stands in a ranking, and why it does not stand higher.
+    """Return where a tool stands in a ranking, and why it does not rank higher.
 
     Args:
         id_: The tool.
         response: The answer to the question for its place.
         terms: By id, the request's terms that the tools of the answer have, with what each adds.
         passes: Whether the filters of the search let the tool through.
-        min_confidence: The confidence that was asked for.
+        min_confidence: The requested minimum confidence.
     """
     own = terms.get(id_, {})
     if not passes:

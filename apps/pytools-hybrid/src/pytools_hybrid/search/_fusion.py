@@ -1,4 +1,4 @@
-"""How the candidates of a search become one ranking, unless a program brings its own way."""
+"""How the candidates of a search become one ranking, unless a program brings its own ranker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RankerFactory", "hybrid_ranker"]
 
 # All of these were chosen by ablation: docs/decisions/0008.
 UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
-"""What a score of each channel is multiplied with to be compared with the others'."""
+"""Factors that make the scores of different channels comparable."""
 
 _PART_SHARE = 0.3
 _CATEGORY_WEIGHT = 0.3
@@ -27,16 +27,16 @@ class RankerFactory(Protocol):
     """Makes the ranker of one search."""
 
     def __call__(self, channels: Sequence[Channel], usage: Mapping[str, float], /) -> Ranker:
-        """Return the ranker of some channels, given the factors of past use by id."""
+        """Return the ranker for some channels, given the factors of past use by id."""
         ...
 
 
 def hybrid_ranker(fusion: Literal["linear", "rrf"], rrf_k: float = 60.0) -> RankerFactory:
-    """Return what makes the rankers that the settings describe.
+    """Return the factory of rankers that the settings describe.
 
     Args:
-        fusion: How the channels' rankings become one.
-        rrf_k: The constant k where they do so by rank.
+        fusion: How to fuse the rankings of channels: by score or by rank.
+        rrf_k: The constant k of fusion by rank.
     """
     return partial(
         _ranker,

@@ -1,4 +1,4 @@
-"""What is in the index by name: its categories, and the tool that somebody means."""
+"""Looking up categories and tools by name."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_NAME = 200
-"""The most characters of a category or a tag that is asked for; the usage record keeps them."""
+"""The maximum length of a category or tag in a filter; the usage record keeps them."""
 
 MAX_NAMES = 100
-"""The most categories, and the most tags, of one search."""
+"""The maximum number of categories, and of tags, in one filter."""
 
 _NEAREST = 5
 _LISTED = 20
 _SAME_NAME = 1.0
-# No system has longer paths, of which ids are made.
+# Ids are made from paths, and no system has longer ones.
 _LONGEST_ID = 4096
-# The time to compare names grows with the square of their length.
+# Comparing names takes time quadratic in their length.
 _COMPARED_CHARACTERS = 100
-# As clients show the tools of a server that they know by this name.
+# Clients show the tools of MCP servers with such a prefix.
 _CLIENT_PREFIXES = ("mcp__", "mcp.")
 
 
@@ -39,9 +39,9 @@ class CategoryCount:
     """A category and the number of its tools.
 
     Attributes:
-        source: Where it lies: `mcptools`, `gentools`.
+        source: Its source, such as `mcptools` or `gentools`.
         category: Its name.
-        tools: How many tools it has that may be found.
+        tools: How many of its tools can be found.
     """
 
     source: str
@@ -50,7 +50,7 @@ class CategoryCount:
 
 
 def categories(reader: StoreReader, policy: ToolFilter) -> tuple[CategoryCount, ...]:
-    """Return the categories that have tools which pass the policy, by source and name.
+    """Return the categories with tools that pass the policy, by source and name.
 
     Raises:
         DatabaseError: The index cannot be read.
@@ -63,17 +63,17 @@ def categories(reader: StoreReader, policy: ToolFilter) -> tuple[CategoryCount, 
 
 
 def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
-    """Find the tool that somebody means.
+    """Find a tool by its id or another of its names.
 
     Args:
         reader: The index.
-        name: Its id, or as other systems name it (`github__create_issue`, `github.create_issue`,
-            `mcp__github__create_issue`), or its bare name where only one tool has it.
-        policy: A tool outside of it is not there.
+        name: Its id, its name in other systems (`github__create_issue`, `github.create_issue`,
+            `mcp__github__create_issue`), or its bare name if only one tool has it.
+        policy: Only tools that pass it can be found.
 
     Raises:
         UnknownToolError: No tool has that name.
-        AmbiguousToolError: Several are.
+        AmbiguousToolError: Several tools have it.
         DatabaseError: The index cannot be read.
     """
     if len(name) > _LONGEST_ID:
@@ -112,10 +112,10 @@ async def found_as(
 
 
 def check_categories(asked: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a category that does not exist, where any does.
+    """Refuse a category that does not exist, unless there are none at all.
 
     Raises:
-        UnknownCategoryError: With those that exist, the nearest first.
+        UnknownCategoryError: A category does not exist.
     """
     for name in asked if known else ():
         if name not in known:
@@ -125,7 +125,7 @@ def check_categories(asked: Iterable[str], known: Collection[str]) -> None:
 
 
 def nearest_first(name: str, names: Iterable[str]) -> list[str]:
-    """Sort names by how much they begin like one that was asked for."""
+    """Sort names by their similarity to a requested one."""
     matcher = SequenceMatcher(b=name[:_COMPARED_CHARACTERS].casefold())
 
     def likeness(candidate: str) -> tuple[float, str]:

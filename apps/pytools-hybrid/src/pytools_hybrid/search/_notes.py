@@ -1,4 +1,4 @@
-"""What there is to say of an answer besides its tools, and what the usage record keeps of it."""
+"""Notes on an answer, and the record of a search."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Roots
 
 _FEW = 20
-# Whoever filters by a thousand tags is not remembered by them.
+# Of a filter with a thousand tags, the usage record keeps these many.
 _FILTER_VALUES = 20
 _VALUE_CHARACTERS = 200
 _DEFAULTS = [(field.name, getattr(ToolFilter(), field.name)) for field in fields(ToolFilter)]
 
 
 def doubt(response: SearchResponse) -> str:
-    """Return a note if maybe none of an answer's tools does what was asked, or an empty string."""
-    # Among a few tools there is nothing to tell a good match from a poor one by.
+    """Return a note if perhaps none of the tools does what was asked, or an empty string."""
+    # Among a few tools, a good match cannot be told from a poor one.
     if not response.tools or response.tool_count < _FEW:
         return ""
     if response.tools[0].confidence >= RECOMMENDED_CONFIDENCE:
@@ -34,7 +34,7 @@ def doubt(response: SearchResponse) -> str:
 
 
 def unknown(response: SearchResponse, where: ToolFilter) -> str:
-    """Return a note on the tools that passed a bound on use only for lack of data, if any."""
+    """Return a note on tools that passed a filter on use only for lack of data, if any."""
     count = sum(not where.can_judge(found.outcomes) for found in response.tools)
     if not count:
         return ""
@@ -45,7 +45,7 @@ def unknown(response: SearchResponse, where: ToolFilter) -> str:
 
 
 def stale(index: Index, response: SearchResponse) -> tuple[str, ...]:
-    """Return notes on why an answer may not be up to date, and on tools that are left out."""
+    """Return notes on why an answer may be out of date, and on tools that are left out."""
     most, count = index.settings.max_tools, index.sync.over_limit
     limit = () if most is None or not count else (left_out(count, most),)
     return (*_out_of_date(index, response), *limit)
@@ -59,7 +59,7 @@ def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
         problem = index.store.kept_problem
         return (note, f"the usage record is left out: {problem}") if problem else (note,)
     if not response.is_complete:
-        # Where nothing was found, that is said anyway.
+        # An empty answer says so anyway.
         is_told = not response.tools or not index.settings.sync
         far = index.sync.filling or "the index does not contain all tools yet"
         return () if is_told else (f"more may be found in a moment: {far}",)
@@ -85,11 +85,11 @@ def why_empty(
         request: What was asked.
         response: The empty answer.
         root: The trees.
-        count: How many tools may be found at all.
+        count: How many tools can be found at all.
         syncs: Whether the index follows the files.
-        fails: Whether that has failed the last time, which is told elsewhere.
-        filling: How far an index that is being filled has come, if that is known.
-        is_filtered: Whether who asked wanted some of the tools only.
+        fails: Whether the last sync failed, which another note reports.
+        filling: The progress of an index that is being filled, if known.
+        is_filtered: Whether the caller set a filter.
     """
     if not response.is_complete and fails:
         return f"the tools of {root} could not be indexed: pytools-hybrid doctor says more"
@@ -124,7 +124,7 @@ def search_record(
     Args:
         request: What was asked.
         response: What was answered.
-        at: When, in seconds since 1970.
+        at: When it was asked, in seconds since 1970.
         milliseconds: How long it took.
     """
     where = {

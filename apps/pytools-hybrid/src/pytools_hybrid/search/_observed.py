@@ -1,4 +1,4 @@
-"""The one place where searches are counted, whoever asks."""
+"""The only place where searches are counted, whoever asks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> Searc
         response = await answer
         seen.outcome = "found" if response.tools else "early" if response.early else "empty"
         if response.lost:
-            # Only this channel can be lost: the others need nothing but the index.
+            # Only this channel can be lost: the others only need the index.
             LOST_CHANNELS.add("vector")
     return response

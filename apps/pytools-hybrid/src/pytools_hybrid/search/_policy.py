@@ -1,4 +1,4 @@
-"""The policy: `Settings.policy` restricts every search, whatever its own filter says."""
+"""The policy: `Settings.policy` restricts every search, in addition to its own filter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toolindex import FilterError, ToolFilter
 
 
 def under_policy(policy: ToolFilter, where: ToolFilter | None) -> ToolFilter:
-    """Return a filter that passes what both the policy and a caller's filter pass.
+    """Combine the policy with a caller's filter: tools have to pass both.
 
     Raises:
         FilterError: Both have patterns to include.

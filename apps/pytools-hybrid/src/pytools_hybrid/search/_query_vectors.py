@@ -1,6 +1,6 @@
-"""From a request to an answer, with the vectors of the model that can find most.
+"""From a request to an answer, with the vectors of the model that can find the most.
 
-A query's vector is remembered, kept, or asked of the model, which may be slow or gone.
+A query's vector comes from memory, from the index or from the model, which may be slow or down.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECONDS = 10.0
-# A search does not wait long for a model that has just failed; its answer may come later.
+# A search does not wait long for a model that has just failed.
 _AGAIN_SECONDS = 1.0
 _LATEST_SECONDS = 60.0
 _REMEMBERED = 1024
-# Together with the time of a request, a model that recovered is noticed within 20 seconds.
+# With the time of a request, a model that works again is noticed within 20 seconds.
 _BACKOFF = Backoff(first=1.0, longest=8.0)
 _LEFT_ALONE = "not called for a while"
 _AT_ONCE = 2
@@ -48,7 +48,7 @@ _ENOUGH = 0.9
 
 @runtime_checkable
 class _Loads(Protocol):
-    """An embedder that has to be loaded before its model can be asked."""
+    """An embedder that has to be loaded before use."""
 
     async def load(self) -> None: ...
 
@@ -56,21 +56,21 @@ class _Loads(Protocol):
 class QueryEmbedder:
     """Returns the vectors that one model has for queries.
 
-    A question asked again costs nothing: vectors are remembered, and those of models that
-    cost something are kept on disk. A model that fails is not called for a while, so that
-    searches do not wait for it one after the other.
+    A repeated query costs nothing: vectors are cached, those of expensive models also on disk. A
+    model that fails is not called for a while, so that searches do not wait for it one after the
+    other.
 
     Args:
         embedder: The model.
         store: Where vectors are kept.
-        recorder: What writes them there.
+        recorder: Writes them there.
     """
 
     def __init__(self, embedder: Embedder, store: ToolStore, recorder: Recorder) -> None:
         self.embedder = embedder
         self._store = store
         self._recorder = recorder
-        # To look on the disk would take longer than to compute these.
+        # Computing these is faster than reading them from disk.
         self._is_kept = not isinstance(embedder, StaticEmbedder)
         self._remembered: OrderedDict[str, Sequence[float]] = OrderedDict()
         self._useless: set[str] = set()
@@ -79,14 +79,14 @@ class QueryEmbedder:
         self._failure = ""
 
     async def vector(self, text: str, parts: Sequence[str] = ()) -> tuple[QueryVector | None, str]:
-        """Return the vectors of a query and of its parts, or None and the reason why there is none.
+        """Return the vectors of a query and its parts, or None and the reason.
 
-        The model may fail for a part alone: that has no vector then.
+        If the model fails only for a part, that part has no vector.
         """
         if why := self._too_long(self.embedder.dimensions):
             return None, why
         values, *others = await asyncio.gather(*map(self._attempt, (text, *parts)))
-        # Noted only now: the failure of a part does not keep the others from being asked.
+        # Only now, so that the failure of one part does not skip the others.
         for failure in (values, *others):
             if isinstance(failure, EmbeddingError) and failure.reason != _LEFT_ALONE:
                 self._failure = str(failure)
@@ -107,7 +107,7 @@ class QueryEmbedder:
         return vector, ""
 
     def _too_long(self, dimensions: int | None) -> str:
-        """Return why vectors of a length are of no use, if they are too long for the index."""
+        """Return why vectors are too long for the index, if they are."""
         try:
             check_dimensions(self.embedder.model_id, dimensions)
         except VectorError as error:
@@ -126,7 +126,7 @@ class QueryEmbedder:
             if kept is not None:
                 self._remember(text, kept)
                 self._recorder.query_used(self.embedder.model_id, text)
-        # Asked now, for another may have got it while this one looked on the disk.
+        # Another search may have cached it during the read from disk.
         values = self._remembered.get(text)
         if values is not None and self.embedder.dimensions in {None, len(values)}:
             self._remembered.move_to_end(text)
@@ -136,7 +136,7 @@ class QueryEmbedder:
         return await self._asked(text)
 
     def forget(self, text: str) -> None:
-        """Do not give this vector again: it has turned out to be of no use."""
+        """Drop a cached vector that turned out to be useless."""
         self._remembered.pop(text, None)
         self._useless.add(text)
         self._recorder.forget_query(self.embedder.model_id, text)
@@ -150,11 +150,11 @@ class QueryEmbedder:
                 dimensions=self.embedder.dimensions,
             )
         except ToolIndexError:
-            # The search itself will say what is wrong with the database.
+            # The search itself will report what is wrong with the database.
             return None
 
     async def _asked(self, text: str) -> Sequence[float]:
-        """Ask the model once, however many ask for the same; who gives up stops nobody else."""
+        """Ask the model once for all callers; one that gives up does not stop the others."""
         seconds = _AGAIN_SECONDS if self._breaker.failures else _SECONDS
         if isinstance(self.embedder, _Loads):
             await self._within(seconds, self.embedder.load(), "is still being loaded after")
@@ -175,7 +175,7 @@ class QueryEmbedder:
     def _asked_for(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
         del self._asking[text]
         if not task.cancelled():
-            # Looked at, for whoever asked may have given up: it is no stray error then.
+            # Retrieved, because all callers may have given up, and asyncio would report the error.
             task.exception()
 
     async def _embed(self, text: str) -> Sequence[float]:
@@ -186,7 +186,7 @@ class QueryEmbedder:
                 except EmbeddingError as error:
                     if error.kind is not FailureKind.TRANSIENT or error.retry_after is not None:
                         raise
-                    # Most momentary failures are gone at the next try.
+                    # Most brief failures are gone at the next attempt.
                     values = await self._values(text)
             seen.outcome = "answered"
         self._breaker.succeeded()
@@ -209,19 +209,19 @@ class QueryEmbedder:
             self._remembered.popitem(last=False)
 
     def _told(self, error: EmbeddingError) -> str:
-        """Return why there is no vector, and when the model is asked again."""
+        """Return why there is no vector, and when the model is called again."""
         if error.reason != _LEFT_ALONE:
             return str(error)
         return f"{self._failure}; retried in {self._breaker.remaining:.0f} s"
 
 
 class Answering:
-    """Answers requests, with the vectors of another model while the wanted ones are not ready.
+    """Answers requests, with another model's vectors while those of the wanted one are not ready.
 
     Args:
-        store: Where vectors of queries are kept.
-        searcher: What searches.
-        recorder: What writes them there.
+        store: Where query vectors are kept.
+        searcher: Searches the store.
+        recorder: Writes them there.
         embedder: The wanted model, or None for search by words alone.
     """
 
@@ -232,19 +232,19 @@ class Answering:
         self.searcher = searcher
         self._recorder = recorder
         self._embedder = embedder
-        # Of many at once, two after two end earlier than all of them together: they share one
-        # interpreter, and while one of the two waits for the database the other computes.
+        # Two searches at a time finish sooner than many at once: they share one interpreter, and
+        # while one waits for the database, the other computes.
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._sooner = sooner_than(embedder)
         self._queries: dict[str, QueryEmbedder] = {}
         self._stand_ins: dict[str, Embedder | None] = {}
 
     async def answer(self, request: SearchRequest, failure: str) -> SearchResponse:
-        """Answer a request from the state that the index has now.
+        """Answer a request from the current state of the index.
 
         Args:
             request: The request.
-            failure: Why tools are missing vectors, if that is known.
+            failure: Why some tools have no vectors, if known.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -262,7 +262,7 @@ class Answering:
         vector, why = await self._vector(request, wanted)
         response = await self._looked_up(request, vector, why or failure, wanted)
         if response.misfit and vector is not None:
-            # Neither remembered nor kept: the model may give the right one the next time.
+            # Not cached: the model may return the right one the next time.
             for text in (vector.text, *(part for part, _ in vector.parts)):
                 self._queries[wanted.model_id].forget(text)
         for model_id in _instead(request, response):
@@ -280,16 +280,16 @@ class Answering:
     async def _answered_at_once(
         self, request: SearchRequest, wanted: Embedder, sooner: Embedder, failure: str
     ) -> SearchResponse:
-        """Answer with the wanted model if all tools have its vectors, else with the other one."""
+        """Answer with the wanted model if all tools have its vectors, else with the faster one."""
         if await asyncio.to_thread(self._has_all, wanted.model_id):
             vector, failure = await self._vector(request, wanted)
             if not failure:
                 response = await self._looked_up(request, vector, "", wanted)
-                # A tool may have changed since.
+                # A tool may have changed in the meantime.
                 if response.coverage.vectors >= response.coverage.tools:
                     return response
         vector, why = await self._vector(request, sooner)
-        # That the wanted model has not come that far needs no word; that it fails does.
+        # Users need not know that the wanted model is not done yet, only that it fails.
         model_id = wanted.model_id if failure else sooner.model_id
         return await self._looked_up(request, vector, why or failure, sooner, model_id=model_id)
 
@@ -300,7 +300,7 @@ class Answering:
 
     async def _stand_in(self, model_id: str, wanted: str) -> Embedder | None:
         if model_id not in self._stand_ins:
-            # In a thread: it may import what knows the providers.
+            # In a thread: it may import the providers' libraries.
             self._stand_ins[model_id] = await asyncio.to_thread(
                 stand_in, model_id, wanted, remedies=REMEDIES
             )
@@ -341,7 +341,7 @@ class Answering:
             self._queries[embedder.model_id] = queries
         text = request.text
         if isinstance(embedder, StaticEmbedder):
-            # It knows nothing of a misspelt word; other models read over a slip.
+            # The static model knows no misspelt word; other models cope with a typo.
             text = await asyncio.to_thread(self.searcher.corrected, text, known=embedder.knows)
         return await queries.vector(text, split_request(text))
 

@@ -1,4 +1,4 @@
-"""Reranking: a language model's say on the order of the first tools that a search found."""
+"""Reranking: having a language model order the first results of a search."""
 
 from __future__ import annotations
 
@@ -29,26 +29,25 @@ if TYPE_CHECKING:
 
 _CANDIDATES = 10
 _AT_ONCE = 4
-# The text of a tool is cut behind them.
+# Longer texts of a tool are cut.
 _PARAMETERS_LENGTH = 200
 _REASON_LENGTH = 300
-# How long a model that failed is left alone.
+# How long a model that failed is not called.
 _BACKOFF = Backoff(first=1.0, longest=120.0)
 
 
 class Reranking:
     """Has a language model order the first tools of an answer.
 
-    The model is not asked where the request names its first tool or the lead is clear; the same
-    question is asked once. Whatever it does or fails to do, every
-    tool is there. A model that fails is not called for a while, so that searches do not wait
-    for it one after the other.
+    The model is not called if the request names the first tool or the lead is clear, and only once
+    for the same question. Whatever it answers, no tool is lost. A model that fails is not called
+    for a while, so that searches do not wait for it one after the other.
 
     Args:
-        model: A pydantic-ai model, or the name of one. Nothing is imported or connected before
-            the first use.
-        certain: It is not asked where the first score is above this.
-        gap: Nor where the first is more than this above the third.
+        model: A pydantic-ai model, or its name. Nothing is imported or connected before the first
+            use.
+        certain: The model is not called if the first score is above this.
+        gap: Nor if the first score is more than this above the third.
         timeout_s: How long an answer may take.
     """
 
@@ -64,10 +63,10 @@ class Reranking:
         self._certain, self._gap = certain, gap
         self._name = model if isinstance(model, str) else model.model_name
         self._timeout_s = timeout_s
-        # What asks the model, or why nothing can.
+        # The reranker, or why there is none.
         self._reranker: LLMReranker | str | None = None
         self._preparing = asyncio.Lock()
-        # Providers refuse who asks too much at once, and that would count as a failure.
+        # Providers refuse too many requests at once, which would count as failures.
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._breaker = CircuitBreaker(_BACKOFF)
 
@@ -77,11 +76,11 @@ class Reranking:
         return self._name
 
     def widened(self, request: SearchRequest) -> SearchRequest:
-        """Return the request to search for in place of one, so that there is enough to order."""
+        """Return a request with a limit that gives the model enough tools to order."""
         return replace(request, limit=max(request.limit, _CANDIDATES))
 
     async def prepare(self) -> str:
-        """Load what the model needs, which takes a second, without holding others up.
+        """Load what the model needs, which takes a second, without blocking the event loop.
 
         Returns:
             Why the model cannot be used, or an empty string.
@@ -92,11 +91,11 @@ class Reranking:
     async def rerank(self, request: SearchRequest, response: SearchResponse) -> SearchResponse:
         """Return an answer in the model's order, cut to the request's limit.
 
-        Scores stay with the places, all else with the tools. Where the model was no help, the
-        order is as it was, and the answer's notes and its report say why.
+        Scores stay with the places, everything else moves with the tools. If the model was no help,
+        the order is unchanged, and the answer's notes and its report say why.
 
         Args:
-            request: The name that was requested.
+            request: The request.
             response: The answer to `widened` of it.
         """
         started = time.perf_counter()
@@ -124,7 +123,7 @@ class Reranking:
     async def _outcome(
         self, text: str, tools: tuple[FoundTool, ...]
     ) -> tuple[RerankOutcome | None, str]:
-        """Return the model's verdict on the tools, if it was asked, and any failure."""
+        """Return the model's order, if it was called, and any failure."""
         if self._why_not(tools):
             return None, ""
         if wait := self._breaker.remaining:
@@ -156,7 +155,7 @@ class Reranking:
         return " ".join(str(error).split())[:_REASON_LENGTH]
 
     def _why_not(self, tools: tuple[FoundTool, ...]) -> str:
-        """Return why the model need not be asked, or an empty string if it must be."""
+        """Return why the model need not be called, or an empty string if it has to be."""
         if len(tools) < 2:
             return "fewer than two tools"
         if tools[0].match_type is MatchType.EXACT:

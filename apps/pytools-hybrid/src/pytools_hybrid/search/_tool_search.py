@@ -1,4 +1,4 @@
-"""The product as one object: an index that is kept up to date, and searches of it."""
+"""The product as one object: an up-to-date index and searches of it."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ _log = logging.getLogger("pytools_hybrid")
 class ToolSearch:
     """Searches a tree of tools, or several as one.
 
-    Use it as an async context manager, which opens its index and brings that up to date. It can
-    be entered again after it was left.
+    Use it as an async context manager, which opens its index and brings it up to date. It can be
+    entered again after leaving.
 
     Args:
         root: As for `Index`.
@@ -65,19 +65,19 @@ class ToolSearch:
         refresh: As for `Index`.
         follow: As for `Index`.
         store: As for `Index`.
-        ranker: Makes the ranker of each search, of its channels and the factors of past use by id;
+        ranker: Makes the ranker of each search from its channels and the factors of past use by id;
             by default the one that the settings describe.
 
     Attributes:
-        index: The index that it searches, with all that keeps it up to date.
+        index: The index, with everything that keeps it up to date.
         settings: The settings.
         roots: The trees.
-        policy: The tools that may be found, listed and described, by the settings' patterns; it
-            is laid over every filter.
-        tuning: The file of what was learned from the user's own requests, if there is one.
+        policy: The tools that can be found, listed and described according to the settings; it
+            applies in addition to every filter.
+        tuning: The tuning file, which may not exist.
 
     Raises:
-        SettingsError: A setting cannot work, or nothing says where the tools are; (on entering) a
+        SettingsError: A setting is invalid, or nothing says where the tools are; (on entering) a
             root does not exist.
         DatabaseError: (on entering) The index can be neither written nor read.
     """
@@ -163,14 +163,13 @@ class ToolSearch:
         Args:
             query: The request in plain language; any string is answered.
             mode: Words and meaning together, or one of them.
-            scope: Whose tools.
-            where: Which tools, besides.
-            limit: How many at most, 1 to `MAX_LIMIT`; None for what the settings say.
-            threshold: Leave tools out that are less sure to answer the request, from 0 for
-                all to 1; `toolrank.RECOMMENDED_CONFIDENCE` finds nothing for most requests that
-                no tool answers. None for what the settings say.
-            rerank: Whether a language model puts the first tools in order; None for whether
-                the settings name one.
+            scope: Which source's tools.
+            where: A filter for tools.
+            limit: How many at most, 1 to `MAX_LIMIT`; None for the setting.
+            threshold: The minimum confidence of a result, from 0 (for all) to 1; None for the
+                setting. With `toolrank.RECOMMENDED_CONFIDENCE`, most requests that no tool answers
+                find nothing.
+            rerank: Whether a language model orders the first tools; None if the settings name one.
             record: Whether the search enters the usage record. Half a request, as it is while
                 somebody types, does not belong there.
             top_k: Another name for `limit`.
@@ -205,15 +204,15 @@ class ToolSearch:
         def answer() -> Coroutine[None, None, SearchResponse]:
             return self._answering.answer(wide, self.index.vectors.failure)
 
-        response = await self.index.sync.mending(answer)
+        response = await self.index.sync.with_repair(answer)
         wanted = [*response.unembedded, *(tool.id for tool in response.tools)]
         await self.index.vectors.want(wanted)
         if not response.is_complete and not (response.tools and self.index.sync.filling):
-            # It is new: the file was removed or damaged, or has not been filled yet.
+            # The index is new: its file was removed or damaged, or has not been filled yet.
             await self.index.sync.complete()
             response = await answer()
         if response.misfit and self.index.vectors.is_outdated:
-            # Whoever follows the files then embeds all tools again, in the new length.
+            # The follower then embeds all tools again, in the new length.
             self.index.sync.changed.set()
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
@@ -236,7 +235,7 @@ class ToolSearch:
             is_kept_up = self.settings.sync and not self.index.store.read_only and not is_failing
             if not response.is_complete and is_kept_up:
                 early = why
-        # First, if another model was used than the one that is set.
+        # Goes first if another model than the one in the settings was used.
         first = response.notes[:1] if self._is_stood_in(response, request.mode) else ()
         notes = tuple(filter(None, (doubt(response), unknown(response, request.where), *notes)))
         response = replace(
@@ -253,14 +252,14 @@ class ToolSearch:
         )
         milliseconds = 1000 * (time.perf_counter() - started)
         if record and response.tool_count:
-            # Of an index without tools there is nothing to learn, and a record would keep it alive.
+            # An empty index is not worth a record, which would keep its file from being removed.
             self.index.recorder.search(
                 search_record(request, response, at=at, milliseconds=milliseconds)
             )
         return response
 
     async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        """Return the terms of a request that some tools have, with what each adds to their scores.
+        """Return the request's terms that some tools have, with what each adds to the score.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -278,7 +277,7 @@ class ToolSearch:
         limit: int | None = None,
         threshold: float | None = None,
     ) -> Placement:
-        """Return where a tool stands for a request, and why it does not stand higher.
+        """Return where a tool ranks for a request, and why it does not rank higher.
 
         Args:
             query: The request.
@@ -286,7 +285,7 @@ class ToolSearch:
             mode: As for `search`.
             scope: As for `search`.
             where: As for `search`.
-            limit: How many tools were asked for: one that is not among them is compared with the
+            limit: How many tools were asked for: a tool that is not among them is compared with the
                 last one that is.
             threshold: As for `search`.
 
@@ -303,7 +302,7 @@ class ToolSearch:
         def answer() -> Coroutine[None, None, SearchResponse]:
             return self._answering.answer(asked, self.index.vectors.failure)
 
-        response = await self.index.sync.mending(answer)
+        response = await self.index.sync.with_repair(answer)
         ids = [id_, *(tool.id for tool in response.tools if tool.id != id_)]
         return placed(
             id_,
@@ -316,7 +315,7 @@ class ToolSearch:
         )
 
     async def similar(self, name: str, *, limit: int = 5) -> tuple[FoundTool, ...]:
-        """Return the tools that fit what a tool says of itself, best first, without it.
+        """Return the tools most similar to a tool, best first.
 
         Nothing is recorded.
 
@@ -338,20 +337,20 @@ class ToolSearch:
         def answer() -> Coroutine[None, None, SearchResponse]:
             return self._answering.answer(asked, self.index.vectors.failure)
 
-        response = await self.index.sync.mending(answer)
+        response = await self.index.sync.with_repair(answer)
         others = [found for found in response.tools if found.entry.id != entry.id]
         return tuple(others[:limit])
 
     async def prepare_reranking(self) -> None:
         """Load the language model that the settings name, so that no search waits for that.
 
-        One that cannot be used is told in the log, and with every answer.
+        If it cannot be used, the log and every answer say why.
         """
         if self._reranking is not None and (problem := await self._reranking.prepare()):
             _log.warning("results are not reranked: %s", without_keys(problem))
 
     async def categories(self) -> tuple[CategoryCount, ...]:
-        """Return the categories that have tools to find, by source and name, with their counts.
+        """Return the categories with tools that can be found, and their counts, by source and name.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -377,9 +376,9 @@ class ToolSearch:
         return await self.index.look(listed)
 
     async def probe(self) -> SearchResponse:
-        """Ask each channel once, and return an answer, for its model and its notes.
+        """Run a trial search in all channels, for the model and the notes of its answer.
 
-        Nothing is recorded. An answer without notes means that all channels are whole.
+        Nothing is recorded. An answer without notes means that all channels work.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -389,10 +388,10 @@ class ToolSearch:
         return replace(answer, notes=(*self._vector_notes(asked.mode), *answer.notes))
 
     async def find(self, name: str) -> ToolEntry:
-        """Find the tool that somebody means by an id, of ours or in another system's spelling.
+        """Find a tool by its id or another of its names.
 
         Args:
-            name: As `mcptools:github:create_issue`, `github__create_issue`,
+            name: Such as `mcptools:github:create_issue`, `github__create_issue`,
                 `github.create_issue`, or a bare name that only one tool has.
 
         Raises:
@@ -408,7 +407,7 @@ class ToolSearch:
         """Describe a tool.
 
         Args:
-            name: What `find` takes.
+            name: The tool, as `find` takes it.
             detail: How much to return.
 
         Raises:
@@ -437,7 +436,7 @@ class ToolSearch:
         latency_ms: float | None = None,
         search_id: str | None = None,
     ) -> Recording:
-        """Write down what came of using a tool.
+        """Record the outcome of using a tool.
 
         Args:
             tool_id: The tool, as `find` takes it.
@@ -446,7 +445,7 @@ class ToolSearch:
             search_id: The search that found it, if that is known.
 
         Returns:
-            Whether it is written now, will be, or is not kept at all.
+            Whether it was recorded, will be, or is not kept at all.
 
         Raises:
             UsageError: A latency that is negative or not finite.
@@ -462,7 +461,7 @@ class ToolSearch:
         return Recording.WRITTEN if await self.index.recorder.flush() else Recording.PENDING
 
     def uses_vectors(self, mode: SearchMode) -> bool:
-        """Return whether a search of this mode asks the vector channel."""
+        """Return whether a search in this mode uses the vector channel."""
         return self._answering.searcher.uses_vectors(SearchMode(mode))
 
     def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:
@@ -502,7 +501,7 @@ class ToolSearch:
         return replace(found, root=root, path=root / relative, layouts=layouts)
 
     def _is_stood_in(self, response: SearchResponse, mode: SearchMode) -> bool:
-        """Return whether the model that is set should have been used and was not."""
+        """Return whether the configured model should have been used and was not."""
         embedder = self.index.embedder
         return (
             embedder is not None and self.uses_vectors(mode) and response.model != embedder.model_id
@@ -510,7 +509,7 @@ class ToolSearch:
 
 
 def _without_keys(response: SearchResponse) -> SearchResponse:
-    """Hide the keys that a provider may have repeated, in words that toolrank passes on."""
+    """Hide keys that a provider may have repeated in texts passed on by toolrank."""
     report = response.rerank
     return replace(
         response,
@@ -520,7 +519,7 @@ def _without_keys(response: SearchResponse) -> SearchResponse:
 
 
 def _check(query: object, limit: object, threshold: object) -> None:
-    # Programs without a type checker call this too.
+    # Not all callers use a type checker.
     if not isinstance(query, str):
         raise ValueError(f"the query must be text, got {query!r}")
     if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:

@@ -1,4 +1,4 @@
-"""What was learned from a user's own requests: a linear map of the vectors of queries."""
+"""Tuning from a user's own requests: a linear map of query vectors."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _MOST_BYTES = 64 << 20
 _MOST_FACTORS = 256
 
 
-# Not compared by its numbers: it is part of the key of remembered answers.
+# Compared by identity, not by its numbers: it is part of the key of cached answers.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tuning:
-    """A map of the vectors that one model has for queries: v + Σ (v · down) up, over all factors.
+    """A map of one model's query vectors: v + Σ (v · down) up, over all factors.
 
-    Stored vectors stay as they are: the score of a mapped query is that of both sides mapped.
+    Stored vectors are unchanged: scoring a mapped query is equivalent to mapping both sides.
 
     Attributes:
         model_id: The model.
         down: A vector of the model's length for each factor.
-        up: As many.
+        up: As many vectors.
         requests: How many requests it was learned from.
-        before: NDCG@10 without it, of requests that it had not seen.
-        after: The same with it.
+        before: NDCG@10 without it, on requests that it was not learned from.
+        after: NDCG@10 with it, on the same requests.
     """
 
     model_id: str
@@ -60,7 +60,7 @@ class Tuning:
         return f"{self.requests} requests, ndcg@10 {self.before:.3f} → {self.after:.3f}"
 
     def mapped(self, vector: Sequence[float]) -> Sequence[float]:
-        """Return where a query's vector is mapped to."""
+        """Map a query's vector."""
         if sys.modules.get("numpy") is not None:
             import numpy as np
 
@@ -69,7 +69,7 @@ class Tuning:
                 values + (np.asarray(self.down) @ values) @ np.asarray(self.up)
             ).tolist()
             return mapped
-        # For one query this is done before numpy is imported.
+        # For a single query, this is faster than importing numpy.
         shares = [sum(map(mul, row, vector)) for row in self.down]
         columns = zip(*self.up, strict=True)
         return [
@@ -78,7 +78,7 @@ class Tuning:
         ]
 
     def as_bytes(self) -> bytes:
-        """Return the content of its file."""
+        """Return the content for the file."""
         content = {
             "format": _FORMAT,
             "model": self.model_id,
@@ -93,10 +93,10 @@ class Tuning:
 
     @classmethod
     def parse(cls, content: bytes) -> Tuning:
-        """Read the content of a file.
+        """Parse the content of a file.
 
         Raises:
-            ValueError: It is not one of `pytools-hybrid tune`.
+            ValueError: The file was not written by `pytools-hybrid tune`.
         """
         try:
             fields: Any = json.loads(content)
@@ -115,10 +115,10 @@ class Tuning:
 
 
 class TuningFile:
-    """The file that a tuning is read from, and read again when it changes.
+    """The file of a tuning, read again whenever it changes.
 
     Args:
-        path: The file, which may appear and disappear; None for none.
+        path: The file, which may appear and disappear; None for no tuning.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -127,7 +127,7 @@ class TuningFile:
         self._lock = Lock()
 
     def current(self) -> tuple[Tuning | None, str]:
-        """Return the tuning that the file holds now, and why there is none if it is there."""
+        """Return the tuning in the file now, or None; and why an existing file cannot be used."""
         if self.path is None:
             return None, ""
         try:
@@ -141,7 +141,7 @@ class TuningFile:
             return self._read[1:]
 
     def applied(self, vector: QueryVector) -> tuple[QueryVector, str]:
-        """Return a query's vector as it is searched for, and a note if the file is not used."""
+        """Return the tuned vector of a query, and a note if the file was ignored."""
         tuning, problem = self.current()
         if tuning is None:
             return vector, problem and f"{self.path} is ignored: {problem}"
@@ -156,7 +156,7 @@ class TuningFile:
 
 
 def write_tuning(path: Path, tuning: Tuning) -> None:
-    """Put a tuning in the place of what is at a path, all at once.
+    """Replace the tuning file at a path in one step.
 
     Raises:
         PytoolsError: It cannot be written.

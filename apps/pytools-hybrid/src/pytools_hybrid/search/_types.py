@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 MAX_LIMIT = 50
-# No request is as long; what is pasted after it is not read.
+# No request is this long; what is pasted after it is ignored.
 _QUERY_CHARACTERS = 20_000
 _NO_COVERAGE = Coverage(tools=0, vectors=0, dimensions=0)
 
 
 class _Choice(StrEnum):
-    """One of a few words; any other is an error that names them."""
+    """A choice whose error message names all values."""
 
     @classmethod
     def _missing_(cls, value: object) -> None:
@@ -53,19 +53,19 @@ class Scope(_Choice):
 
 
 class MatchType(StrEnum):
-    """What a tool was found by."""
+    """How a tool was found."""
 
     EXACT = "exact"
     """The request is its name."""
 
     WORDS = "words"
-    """It has words of the request."""
+    """It shares words with the request."""
 
     MEANING = "meaning"
     """It means what the request means."""
 
     BOTH = "both"
-    """Words and meaning."""
+    """Both words and meaning."""
 
     FUZZY = "fuzzy"
     """It has words that are spelt like those of the request."""
@@ -73,14 +73,13 @@ class MatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """What is searched; equal requests to one state of the index have equal answers.
+    """A search request; for one state of the index, equal requests have equal answers.
 
     Attributes:
         text: The request in plain language.
-        mode: Which channels.
-        where: Which tools.
-        limit: How many at most.
-        min_confidence: How sure it must be that a tool answers the request, in [0, 1].
+        mode: Which channels to use.
+        where: Which tools. limit: How many at most.
+        min_confidence: The minimum confidence of a result, in [0, 1].
         place_of: A tool's id, and how many tools are shown: the answer then has that tool and
             the one that it is compared with, and says where it stands. None for a search.
     """
@@ -95,15 +94,15 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryVector:
-    """The query as a model sees it.
+    """The vectors of a query.
 
     Attributes:
         model_id: The model.
         values: One float per dimension.
-        text: What was embedded: the request, its misspelt words corrected.
-        parts: The parts of a compound request, each with its own vector, or None where the model
-            gave none: that part is searched by words.
-        tuning: What has mapped it; None where nothing has.
+        text: What was embedded: the request, with misspelt words corrected.
+        parts: The parts of a compound request, each with its vector; None if the model returned
+            none, so that the part is searched by words.
+        tuning: The tuning that mapped it, or None.
     """
 
     model_id: str
@@ -118,22 +117,22 @@ class FoundTool:
     """One result.
 
     Attributes:
-        entry: The tool as the index has it.
-        score: In [0, 1]; falls down the results of a search. The first's is its confidence,
-            so that scores of different searches can be compared; the others' are lower in
-            proportion as they fit less.
+        entry: The tool's entry in the index.
+        score: In [0, 1]; decreasing from result to result. The first score is the first tool's
+            confidence, so that scores of different searches can be compared; the others are lower
+            in proportion to how well they fit.
         match_type: How it was found.
-        confidence: In [0, 1]; how sure it is that the tool answers the request, or the part of
-            it that it answers best. It means about the same for every search and mode, and less
-            where a filter leaves few tools to compare with.
-        duplicates: Ids of tools that say the same, left out for this one.
-        contributions: What each channel gave.
+        confidence: In [0, 1]; how likely the tool answers the request, or the part of it that it
+            answers best. It means about the same for every search and mode, but is less reliable if
+            a filter leaves few tools to compare with.
+        duplicates: Ids of near-identical tools that this one represents.
+        contributions: What each channel contributed.
         explanation: How the score came about.
-        outcomes: The outcomes of using it, or None where none are known.
-        moved_from: Its place before a language model moved it, from 1, or None where none did.
-        root: The tree that it lies in, as `ToolSearch` was given it.
-        path: Its file, below that tree.
-        layouts: Where tools lie in that tree.
+        outcomes: The recorded outcomes of using it, or None.
+        moved_from: Its place, from 1, before a language model moved it; None if none did.
+        root: Its tree, as given to `ToolSearch`.
+        path: Its file, in that tree.
+        layouts: Where the tools are in that tree.
     """
 
     entry: ToolEntry
@@ -151,53 +150,53 @@ class FoundTool:
 
     @property
     def id(self) -> str:
-        """Its id, `source:category:name`."""
+        """The id, `source:category:name`."""
         return str(self.entry.id)
 
     @property
     def name(self) -> str:
-        """The last part of its id, as "create_issue"."""
+        """The last part of the id, such as "create_issue"."""
         return self.entry.id.name
 
     @property
     def category(self) -> str:
-        """The middle part of its id, as "github"."""
+        """The middle part of the id, such as "github"."""
         return self.entry.id.category
 
     @property
     def source(self) -> str:
-        """The first part of its id, "mcptools" or "gentools"."""
+        """The first part of the id, such as "mcptools" or "gentools"."""
         return self.entry.id.source
 
     @property
     def signature(self) -> str:
-        """The function to call, on one line."""
+        """The signature of the function to call, on one line."""
         return self.entry.signature
 
     @property
     def summary(self) -> str:
-        """What it does, in a sentence."""
+        """What the tool does, in a sentence."""
         return self.entry.summary
 
     @property
     def description(self) -> str:
-        """Its whole docstring."""
+        """The whole docstring."""
         return self.entry.description
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankReport:
-    """What became of asking a language model, and what that cost.
+    """What a language model did to the order, and what that cost.
 
     Attributes:
-        model: The model that was to be asked.
-        applied: Whether the order is the model's; if not, it is that of the search.
+        model: The model.
+        applied: Whether the order is the model's; otherwise it is that of the search.
         reason: Why, in one line.
-        requests: How many requests were made to the model; 0 where none was needed, or where an
-            earlier answer was remembered.
-        input_tokens: The tokens that those requests sent, as far as the provider told.
-        output_tokens: The tokens that the model wrote.
-        cost_usd: What the provider takes for them, or None where its price is not known.
+        requests: How many requests were made to the model; 0 if none was needed, or if an earlier
+            answer was cached.
+        input_tokens: The tokens sent, as reported by the provider.
+        output_tokens: The tokens that the model returned.
+        cost_usd: The price of these tokens; None if it is unknown.
         milliseconds: How long the search waited for it.
     """
 
@@ -211,7 +210,7 @@ class RerankReport:
     milliseconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the report as JSON values."""
         return {**asdict(self), "milliseconds": round(self.milliseconds, 1)}
 
 
@@ -232,31 +231,32 @@ class Placing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResponse(Sequence[FoundTool]):
-    """The answer to one search: the tools, best first, and what there is to say of them.
+    """The answer to a search: the tools, best first, and notes on them.
 
-    It is a sequence of its tools, so that `for hit in response` and `response[0]` do what they
-    look like, and an answer without any is false.
+    It is a sequence of its tools, so that `for hit in response` and `response[0]` work as expected,
+    and an empty answer is false.
 
     Attributes:
-        tools: Best first.
-        notes: What the reader should know of the answer: channels that were lost and why,
-            vectors still missing, and what to try when nothing was found.
+        tools: The tools, best first.
+        notes: What a reader should know about the answer: channels that were lost and why, vectors
+            still missing, and what to try if nothing was found.
         lost: Those of the notes that tell of a lost channel, or of a model that was replaced.
         generation: The generation of the index that answered.
-        coverage: How many tools that state has, and how many of them have a vector of the model
-            that was used, or would have been.
+        coverage: How many tools the index has, and how many of them have a vector of the model that
+            was used, or would have been.
         channels: The names of the channels that ran: "bm25", "vector", "fuzzy".
-        model: The embedding model whose vectors were searched; empty where words alone were.
-        rerank: What a language model made of the order, or None where none was to be asked.
-        is_complete: Whether the whole tree has been indexed since the database was made.
-        misfit: Whether the query's vector is of another length than those of the index.
+        model: The embedding model whose vectors were searched; empty if only words were.
+        rerank: What a language model did to the order; None if reranking is off.
+        is_complete: Whether the whole tree has been indexed since the database was created.
+        misfit: Whether the length of the query's vector differs from those in the index.
         shortfall: Why the vectors of the wanted model found less than they could, or nothing;
             empty where they did not.
-        fuller_models: Models that could find more tools than the one that was asked, best first.
-        unembedded: Ids of tools that fit by their words and have no vector yet, best first.
-        search_id: How the usage record names this search.
-        early: A sentence that nothing was found because the index is still being filled, with how
-            far it is; empty where that is not so.
+        fuller_models: Models that have vectors for more tools than the one that was used, best
+            first.
+        unembedded: Ids of tools that fit by words and have no vector yet, best first.
+        search_id: The id of the search in the usage record.
+        early: A message that nothing was found because the index is still being filled, and how far
+            it is; otherwise empty.
         placing: Where the tool stands whose place was asked for.
     """
 
@@ -289,18 +289,18 @@ class SearchResponse(Sequence[FoundTool]):
 
     @property
     def tool_count(self) -> int:
-        """How many tools the state of the index has that answered."""
+        """How many tools the index had when it answered."""
         return self.coverage.tools
 
 
 def module_name(relative: Path) -> str:
-    """Return the dotted name by which a file is imported, from its path below the root."""
+    """Return the dotted name that imports a file, given its path relative to the root."""
     parts = relative.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def cut_query(query: str) -> str:
-    """Cut what is too long, also after normalisation, which makes 18 letters of some."""
+    """Cut a query that is too long, even after normalization, which may expand characters."""
     query = query[:_QUERY_CHARACTERS]
     normal = unicodedata.normalize("NFKC", query)
     return normal[:_QUERY_CHARACTERS] if len(normal) > _QUERY_CHARACTERS else query

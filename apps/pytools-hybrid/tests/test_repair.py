@@ -1,4 +1,4 @@
-"""An index that breaks while many search it: mended once, and nobody is told an error."""
+"""An index that breaks while many search it: repaired once, and nobody is told an error."""
 
 import asyncio
 import sys
@@ -116,14 +116,14 @@ def test_who_asks_for_the_state_of_a_damaged_index_is_told_that_of_the_new_one(s
             await search.index.refresh()
             with closing(apsw.Connection(str(settings().db_path))) as connection:
                 connection.execute("UPDATE meta SET value = 'x' WHERE key = 'generation'")
-            mended = await search.index.state()
+            repaired = await search.index.state()
             await search.index.refresh()
-            return mended, await search.index.state()
+            return repaired, await search.index.state()
 
-    mended, refreshed = asyncio.run(main())
+    repaired, refreshed = asyncio.run(main())
 
-    assert (mended.coverage.tools, refreshed.coverage.tools) == (0, 4)
-    assert refreshed.generation > mended.generation
+    assert (repaired.coverage.tools, refreshed.coverage.tools) == (0, 4)
+    assert refreshed.generation > repaired.generation
 
 
 def test_an_older_copy_of_the_index_put_back_is_never_taken_for_the_newer_one(
