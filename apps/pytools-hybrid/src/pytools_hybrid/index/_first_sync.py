@@ -80,7 +80,7 @@ class FirstSync:
 
         Args:
             progress: As for `ready`.
-            within: The limit for the scan, in seconds from the opening of the index; None for the usual
+            within: The limit for the scan, in seconds from the opening; None for the usual
                 one.
 
         Returns:
