@@ -1,12 +1,12 @@
-"""MCP servers as Python tools: a module for each tool, and the runtime that those modules call.
+"""MCP servers as Python tools: a module for each tool, and the runtime that these modules call.
 
 ::
 
     reports = await import_servers(Path("mcp.json"), Path("tools"), ImportOptions())
 
-reads a file of servers in the form of any client, asks each server for its tools, and writes
-`tools/mcptools/<server>/<tool>.py`. A module that was made calls its server through
-`toolimport.runtime`, and needs nothing else of this package.
+reads any client's configuration file, asks each server for its tools, and writes
+`tools/mcptools/<server>/<tool>.py`. A generated module calls its server through
+`toolimport.runtime`, and needs nothing else from this package.
 """
 
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from toolimport.errors import (
 if TYPE_CHECKING:
     from toolimport.generate import ImportOptions, ServerReport, import_servers
 else:
-    # Imported with its first use: the modules that were made need the runtime alone.
+    # Imported on first use, because generated modules only need the runtime.
     def __getattr__(name: str) -> object:
         if name not in _GENERATE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What is remembered of a generated folder: which files are ours, and what its tools take."""
+"""The manifest of a generated folder: which files were generated, and the tools' schemas."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ MANIFEST_FILE = "_manifest.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What was generated into a folder, so that nothing else is ever touched.
+    """The record of what was generated into a folder, so that nothing else is ever touched.
 
     Attributes:
         server: The server's name.
         source: The configuration file.
-        state: A hash of all that the files were made from; "" while they are being written.
-        files: The hashes that each file may have: one, or two while it is being written.
-        tools: The name of each module's tool.
-        definitions: What the server says of each module's tool: its `input_schema` and its
-            `annotations`.
+        state: A hash of everything the files were generated from; empty while they are being
+            written.
+        files: The expected hashes of each file: one, or two while it is being written.
+        tools: The names of the tools, by module.
+        definitions: The server's `input_schema` and `annotations` of each tool, by module.
     """
 
     server: str
@@ -38,21 +38,21 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest | None:
-        """Read a folder's manifest; `None` where there is none that can be read."""
+        """Read a folder's manifest; return `None` if there is none that can be read."""
         try:
             found = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
             return cls(
                 server=str(found["server"]),
                 source=str(found["source"]),
                 state=str(found["state"]),
-                # Names alone: nobody's manifest reaches out of its folder.
+                # Only names, because no manifest may reach outside its folder.
                 files={
                     name: tuple(map(str, it))
                     for name, it in found["files"].items()
                     if Path(name).name == name
                 },
                 tools={str(name): str(it) for name, it in found["tools"].items()},
-                # Imports of older versions have none.
+                # Older versions did not write definitions.
                 definitions={
                     str(name): dict(it) for name, it in found.get("definitions", {}).items()
                 },
@@ -61,7 +61,7 @@ class Manifest:
             return None
 
     def write(self, folder: Path) -> None:
-        """Put the manifest into a folder, whole or not at all."""
+        """Write the manifest to a folder in one step."""
         content = {
             "about": "Written by toolimport, to distinguish generated files from yours.",
             "server": self.server,
@@ -72,28 +72,28 @@ class Manifest:
             "definitions": dict(sorted(self.definitions.items())),
         }
         new = folder / f"{MANIFEST_FILE}.new"
-        # In a tree of strangers it may be a link to somewhere else.
+        # In a stranger's tree it may be a link to somewhere else.
         new.unlink(missing_ok=True)
         with new.open("x", encoding="utf-8") as file:
             file.write(json.dumps(content, indent=1, ensure_ascii=True) + "\n")
         new.replace(folder / MANIFEST_FILE)
 
     def is_ours(self, folder: Path, name: str) -> bool:
-        """Return whether a file is as it was generated."""
+        """Return whether a file is unchanged since it was generated."""
         return hash_of(folder / name) in self.files.get(name, ())
 
     def is_whole(self, folder: Path) -> bool:
-        """Return whether all files are there as they were generated."""
+        """Return whether all files exist unchanged since they were generated."""
         return bool(self.files) and all(self.is_ours(folder, name) for name in self.files)
 
 
 def hash_bytes(content: bytes) -> str:
-    """Return the hash of a content, as manifests have it."""
+    """Return the hash of some content, as in manifests."""
     return sha256(content).hexdigest()
 
 
 def hash_of(file: Path) -> str | None:
-    """Hash what lies at a path; `None` where nothing does, "" where it is no file."""
+    """Hash the file at a path; return `None` if there is nothing, "" if it is not a file."""
     try:
         return hash_bytes(file.read_bytes())
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Why something failed, in words."""
+"""Why something failed, as text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _REMEDIES = {
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the first error of a group of errors, whatever groups are in it."""
+    """Return the first error of an exception group, however deeply groups are nested."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
 
 
 def refusal(error: OSError) -> str:
-    """Return why the system refused a file, and what to do about it."""
+    """Return why the operating system refused access to a file, and what to do about it."""
     reason = error.strerror or str(error)
     remedy = _REMEDIES.get(error.errno or 0)
     return f"{reason}; {remedy}" if remedy else reason

@@ -1,4 +1,4 @@
-"""Threads at the end of a program, when Python 3.12.0 to 3.12.2 start none any more."""
+"""Threads at the end of a program, when Python 3.12.0 to 3.12.2 no longer start any."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def start(thread: threading.Thread) -> None:
-    """Start a thread, or say what to do where none can be started any more.
+    """Start a thread, or say what to do if none can be started any more.
 
     Raises:
         RuntimeError: The main thread has ended, or the system has no thread left.
@@ -26,17 +26,17 @@ def start(thread: threading.Thread) -> None:
 
 
 def started_executor(name: str) -> ThreadPoolExecutor:
-    """Make an executor whose threads all run already, so that work at the end needs no new one.
+    """Create an executor whose threads are all running, so that no work has to start one.
 
     Args:
-        name: What its threads are called.
+        name: The prefix of its threads' names.
 
     Raises:
         RuntimeError: The main thread has ended, or the system has no thread left.
     """
-    size = min(32, (os.cpu_count() or 1) + 4)  # as many as asyncio takes itself
+    size = min(32, (os.cpu_count() or 1) + 4)  # asyncio's own default
     executor = ThreadPoolExecutor(size, thread_name_prefix=name)
-    # An executor starts a thread only while all it has are busy.
+    # An executor only starts a thread while all others are busy.
     all_busy = threading.Barrier(size)
     try:
         for _ in range(size):

@@ -1,4 +1,4 @@
-"""What can go wrong with an import, with a server, and with a call."""
+"""Errors of imports, servers and calls."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = [
 
 
 class ToolImportError(Exception):
-    """Root of every error raised by toolimport itself."""
+    """Base class of every error raised by toolimport itself."""
 
 
 class OptionError(ToolImportError):
-    """An argument of an import that cannot work.
+    """An invalid argument of an import.
 
     Attributes:
         option: Its name.
@@ -43,14 +43,14 @@ class GeneratorMissingError(ToolImportError):
 
 
 class ServersFileError(ToolImportError):
-    """A file of servers that cannot be used.
+    """A servers file that cannot be used.
 
     Attributes:
         file: The file.
-        line: Where in it, from 1; None where the fault is not at one place.
-        column: Where in the line, from 1.
-        place: The file with the line and the column.
-        reason: What is wrong there.
+        line: The line, from 1; None if the problem is not at one place.
+        column: The column, from 1.
+        place: The file, line and column as text.
+        reason: What is wrong.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class ServerError(ToolImportError):
 
 
 class ToolCallError(ToolImportError):
-    """A tool could not be called, or its server says that it failed.
+    """A tool could not be called, or its server reported a failure.
 
     Attributes:
         server: The server's name.
-        tool: The tool's name there.
-        detail: What is wrong: the server's own words where it answered.
+        tool: The tool's name on the server.
+        detail: What went wrong, in the server's own words if it answered.
     """
 
     def __init__(self, server: str, tool: str, detail: str) -> None:

@@ -1,4 +1,4 @@
-"""Reading JSON that strict readers refuse as a whole because of one part."""
+"""Reading JSON that strict parsers refuse as a whole because of one part."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 __all__ = ["has_half_characters", "read_leniently", "without_half_characters"]
 
-# pydantic reads no deeper than 200.
+# pydantic reads JSON up to a depth of 200.
 _DEEPEST = 180
-# Longer numbers are refused by Python.
+# Python refuses longer numbers.
 _DIGITS = 300
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 def read_leniently(text: str) -> JsonValue:
-    """Read a JSON value with half surrogate pairs, control characters, NaN or deep nesting.
+    """Parse JSON with lone surrogates, control characters, NaN or deep nesting.
 
-    What is nested deeper than strict readers go becomes true; a schema then allows anything there.
+    Values nested too deeply become true, so that a schema allows anything there.
 
     Raises:
-        ValueError: It is not even that.
+        ValueError: It is still invalid.
     """
     try:
         read: JsonValue = json.loads(_cut(text), strict=False, parse_int=_number)
@@ -35,12 +35,12 @@ def read_leniently(text: str) -> JsonValue:
 
 
 def has_half_characters(text: str) -> bool:
-    """Return whether a text has half surrogate pairs, which no file and no answer can hold."""
+    """Return whether a text has lone surrogates, which cannot be written or sent."""
     return _HALF.search(text) is not None
 
 
 def without_half_characters(value: JsonValue) -> JsonValue:
-    """Return a value with every half surrogate pair in its texts replaced by U+FFFD."""
+    """Return a value with every lone surrogate in its texts replaced by U+FFFD."""
     if isinstance(value, str):
         return _HALF.sub("\ufffd", value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The same search for programs: blocking, over tools in memory, in agent frameworks."""
+"""Search for programs: blocking, over tools in memory, and in agent frameworks."""
 
 from pytools_hybrid.agents._blocking import BlockingIndex, BlockingToolSearch
 from pytools_hybrid.agents._calling import ToolFunction, load_tool, result_text

@@ -1,4 +1,4 @@
-"""The arguments of a function: their JSON Schema, checked and laid out for a call."""
+"""The arguments of a function: their JSON Schema, validation, and binding for a call."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import core_schema
 
-# The default of every field: a call without it leaves it to the function.
+# The default of every field: an argument that is not given is left to the function.
 _LEFT_OUT = object()
 _EMPTY = inspect.Parameter.empty
 
 
 class Arguments:
-    """What a function takes.
+    """The arguments of a function.
 
     Args:
         signature: Its signature.
         hints: The types of its parameters, by name; any value fits one without a type.
-        descriptions: What its docstring says of parameters, by name.
-        is_model: Whether its only parameter is the model of all arguments.
+        descriptions: The descriptions of parameters in its docstring, by name.
+        is_model: Whether its only parameter is a model with all arguments.
     """
 
     def __init__(
@@ -50,22 +50,22 @@ class Arguments:
         starred = {kind: name for name, kind in kinds.items()}
         self._several = starred.get(inspect.Parameter.VAR_POSITIONAL, "")
         self._others = starred.get(inspect.Parameter.VAR_KEYWORD, "")
-        # Python leaves out no positional argument before one that is given.
+        # A positional argument cannot be omitted before one that is given.
         self._needs_defaults = bool(self._several) or (
             inspect.Parameter.POSITIONAL_ONLY in kinds.values()
         )
         self._names = [name for name in kinds if name != self._others]
-        # By numbers: a parameter may be called as a method of pydantic's models is.
+        # Numbered, because a parameter may have the name of a method of pydantic's models.
         fields: dict[str, Any] = {
             f"n{number}": self._field(name, hints.get(name, Any), descriptions or {})
             for number, name in enumerate(self._names)
         }
-        # As a call does: what the function does not take is an error.
+        # As in a call, unknown arguments are an error.
         config = ConfigDict(
             extra="allow" if self._others else "forbid", arbitrary_types_allowed=True
         )
         self._checked = TypeAdapter[Any](create_model("Arguments", __config__=config, **fields))
-        self._checked.rebuild()  # which raises where a type cannot be found
+        self._checked.rebuild()  # which raises if a type cannot be found
 
     def _field(self, name: str, hint: object, descriptions: Mapping[str, str]) -> tuple[Any, Any]:
         default = self._signature.parameters[name].default
@@ -76,15 +76,15 @@ class Arguments:
             return GenericAlias(list, hint), Field(_LEFT_OUT, **options)
         if default is _EMPTY:
             return hint, Field(..., **options)
-        with suppress(Exception):  # whatever a default does when it is looked at
+        with suppress(Exception):  # comparing a default may raise anything
             options["json_schema_extra"] = {"default": to_jsonable_python(default)}
         return hint, Field(_LEFT_OUT, **options)
 
     def bind(self, arguments: Mapping[str, Any]) -> inspect.BoundArguments:
-        """Check arguments, and lay them out for a call.
+        """Validate arguments, and bind them for a call.
 
         Raises:
-            pydantic.ValidationError: They do not fit.
+            pydantic.ValidationError: They are invalid.
         """
         given = self._checked.validate_python(arguments)
         if self._model:
@@ -109,7 +109,7 @@ class Arguments:
 
 
 class _Schema(GenerateJsonSchema):
-    """Leaves out titles that only repeat names, and allows any value where JSON has no type."""
+    """Omits titles that only repeat names, and allows any value if JSON has no such type."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as the base has it
 
@@ -130,7 +130,7 @@ class _Schema(GenerateJsonSchema):
 
 
 def annotated_description(hint: object) -> str:
-    """Return the description in the metadata of `Annotated[…]`: pydantic's, PEP 727's or a text."""
+    """Return the description in an `Annotated[…]`: pydantic's, PEP 727's or a string."""
     for said in reversed(getattr(hint, "__metadata__", ())):
         for text in (said, getattr(said, "description", ""), getattr(said, "documentation", "")):
             if isinstance(text, str) and text:

@@ -1,4 +1,4 @@
-"""The search for code that is not async: scripts, notebooks, threads."""
+"""Search for code that is not async: scripts, notebooks, threads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAME = "pytools-hybrid"
 
 
 class _Running:
-    """An open search in its own event loop, in a thread, until it is closed."""
+    """An open search, running in its own event loop and thread until it is closed."""
 
     def __init__(self, tools: ToolSearch) -> None:
         self._process = os.getpid()
@@ -49,11 +49,11 @@ class _Running:
         _all_running.add(self)
 
     def is_elsewhere(self) -> bool:
-        """Return whether this process was forked from that one, which leaves threads behind."""
+        """Return whether this process was forked from the one that opened it."""
         return self._process != os.getpid()
 
     def close(self) -> None:
-        """Close the search for good, and end the thread."""
+        """Close the search and end the thread."""
         if self.is_elsewhere():
             return
         with self._closing:
@@ -76,8 +76,8 @@ def _register() -> None:
         for running in list(_all_running):
             running.close()
 
-    # By the time of atexit, worker threads take no work any more, and closing needs one. This is
-    # what concurrent.futures itself uses; no public function runs as early.
+    # When atexit runs, worker threads no longer accept work, and closing needs one. This is what
+    # concurrent.futures itself uses; no public function runs as early.
     register = getattr(threading, "_register_atexit", atexit.register)
     with suppress(RuntimeError):
         register(close_all)
@@ -128,17 +128,17 @@ class _Loop:
 
 
 class _Blocking(Generic[S]):
-    """Waits for what an object does in an event loop."""
+    """Calls an object's async methods and waits for their results."""
 
     def __init__(self, wrapped: S, loop: _Loop) -> None:
         self.wrapped: S = wrapped
         self._loop = loop
 
     def call(self, method: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a method of `wrapped` in its event loop, and wait for the answer.
+        """Call a method of `wrapped` in its event loop, and wait for the result.
 
         Raises:
-            RuntimeError: It is not open, or was opened in another process.
+            RuntimeError: The search is not open, or was opened in another process.
         """
         return self._loop.call(method, *args, **kwargs)
 
@@ -154,7 +154,7 @@ def _waiting(
 
 
 class BlockingIndex(_Blocking[Index]):
-    """The `Index` of a `BlockingToolSearch`; its methods wait for their answers."""
+    """The `Index` of a `BlockingToolSearch`, with methods that wait for their results."""
 
     bring_up_to_date: Final = _waiting(Index.bring_up_to_date)
     refresh: Final = _waiting(Index.refresh)
@@ -173,12 +173,11 @@ class BlockingIndex(_Blocking[Index]):
 
 
 class BlockingToolSearch(_Blocking[ToolSearch]):
-    """A `ToolSearch` whose methods wait for their answers.
+    """A `ToolSearch` with methods that wait for their results.
 
-    It does its work in an event loop of its own, in a thread. So it can be used from any thread,
-    also from several at once, and in a notebook, where a loop is running already. Use it as a
-    context manager, or with `open` and `close`; what is still open when the program ends is
-    closed then.
+    It works in its own event loop, in a thread, so it can be used from any thread, even several at
+    once, and in a notebook, where a loop is already running. Use it as a context manager, or with
+    `open` and `close`; if it is still open when the program ends, it is closed then.
 
     Args:
         root: As for `ToolSearch`.
@@ -191,13 +190,13 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
 
     Attributes:
         wrapped: The `ToolSearch`.
-        index: The index that it searches.
+        index: The index.
         settings: The settings.
         roots: The trees.
-        policy: The tools that may be found, listed and described.
+        policy: The tools that can be found, listed and described.
 
     Raises:
-        SettingsError: A setting cannot work, or nothing says where the tools are; (on entering) a
+        SettingsError: A setting is invalid, or nothing says where the tools are; (on entering) a
             root does not exist.
         DatabaseError: (on opening) The index can be neither written nor read.
     """
@@ -241,7 +240,7 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
             return
         message = f"the search of {self.roots} was never closed"
         warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
-        # Whichever thread this is, it may be the one that would have to do the work.
+        # Not waited for: this may be the very thread that has to do it.
         with suppress(RuntimeError):
             threading.Thread(target=running.close).start()
 
@@ -267,5 +266,5 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
     record_outcome: Final = _waiting(ToolSearch.record_outcome)
 
     def uses_vectors(self, mode: SearchMode) -> bool:
-        """Return whether a search of this mode asks the vector channel."""
+        """Return whether a search in this mode uses the vector channel."""
         return self.wrapped.uses_vectors(mode)

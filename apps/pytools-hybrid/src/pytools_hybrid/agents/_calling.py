@@ -1,4 +1,4 @@
-"""Calling the tools that a search has found: the one place where their code is run."""
+"""Calling tools that a search found, in this process."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import FoundTool
 
-# What providers of language models take for a function's name.
+# What providers accept as the name of a function.
 NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 NAME_LENGTH = 64
-# Of each module's file, when it was first loaded: its schema must be that of its code.
+# The hash of each module's file when it was loaded: schema and code must match.
 _hashes: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFunction:
-    """A tool that can be called, with what a language model must know to do so.
+    """A tool that can be called, with what a language model needs to know for that.
 
     Attributes:
-        id: `source:category:name`; of a function that a program holds, its name.
-        name: `category__name`, as providers of language models take it.
+        id: `source:category:name`, or the name of a program's own function.
+        name: `category__name`, as providers of language models accept it.
         description: The whole docstring.
-        input_schema: JSON Schema of the arguments.
+        input_schema: The JSON Schema of the arguments.
     """
 
     id: str
@@ -54,18 +54,18 @@ class ToolFunction:
     _function: Callable[..., Any] = field(repr=False)
 
     async def call(self, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it gives
-        """Call the tool; one that is not async runs in a worker thread.
+        """Call the tool; if it is not async, it runs in a worker thread.
 
         Args:
             arguments: JSON values that match the schema.
 
         Returns:
-            What the tool returns.
+            The result of the tool.
 
         Raises:
-            ToolArgumentsError: They do not fit the schema; the tool has not been called.
-            RuntimeError: The tool wanted to end the program, or raised `StopIteration`.
-            Exception: Whatever else the tool raises.
+            ToolArgumentsError: The arguments do not match the schema; the tool was not called.
+            RuntimeError: The tool tried to exit the program, or raised `StopIteration`.
+            Exception: Any other error of the tool.
         """
         category = self.id.split(":")[1] if self.id.count(":") == 2 else ""
         with Observed(CALLS, transport(), category) as seen:
@@ -96,23 +96,23 @@ class ToolFunction:
         try:
             return self._function(*bound.args, **bound.kwargs)
         except StopIteration as error:
-            # It would be lost between thread and loop, and the call would never end.
+            # A future cannot pass it on, so the call would never end.
             raise RuntimeError(f"{self.id} raised StopIteration") from error
 
 
 def load_tool(found: FoundTool) -> ToolFunction:
-    """Import the module of a tool, which runs its code, to call it.
+    """Import the module of a tool, which runs its code, so that the tool can be called.
 
-    Nothing else in this package does so: scanning, searching and describing only read. Call this
-    for trees whose tools you would run anyway. The tree's folder is put at the end of `sys.path`,
-    so that tools can import each other; what was imported once stays, as everywhere in Python.
+    Scanning, searching and describing only read files; this runs them, so only use it for trees
+    whose code you trust. The tree's folder is appended to `sys.path`, so that tools can import each
+    other. As usual in Python, a module is imported once and then kept.
 
     Args:
         found: A result of `ToolSearch.search`.
 
     Raises:
-        ToolLoadError: The module cannot be read or imported, its file has changed since it was,
-            or another one has its name.
+        ToolLoadError: The module cannot be read or imported, its file has changed since its import,
+            or another module has its name.
     """
     tool_id = str(found.entry.id)
     relative = found.path.relative_to(found.root)
@@ -149,7 +149,7 @@ def load_tool(found: FoundTool) -> ToolFunction:
 
 
 def _made_by_decorator(made: object, tool_id: str, name: str, description: str) -> ToolFunction:
-    """Return what a decorator has made of a function: a tool of a framework, or any object."""
+    """Return what a decorator has turned a function into: a framework's tool, or any object."""
     from pytools_hybrid.agents._functions import OwnFunction
 
     definition = ToolDefinition(name=name, description=description)
@@ -165,7 +165,7 @@ def _imported(tool_id: str, root: Path, relative: Path) -> ModuleType:
     folder = str(root.resolve())
     if folder not in sys.path:
         sys.path.append(folder)
-    # It may have just been written.
+    # The module may have just been written.
     importlib.invalidate_caches()
     name = module_name(relative)
     try:
@@ -179,7 +179,7 @@ def _imported(tool_id: str, root: Path, relative: Path) -> ModuleType:
 
 
 def _taken(root: Path, relative: Path) -> str:
-    """Return which package of another folder hides a module, if one does."""
+    """Return the package from another folder that hides a module, if any."""
     for folder in reversed(relative.parents[:-1]):
         name = ".".join(folder.parts)
         file = getattr(sys.modules.get(name), "__file__", None)

@@ -46,30 +46,30 @@ _log = logging.getLogger("pytools_hybrid")
 
 _READER = "definitions 1"
 _TURN_SECONDS = 60.0
-# A search does not wait forever for a slow model.
+# A search does not wait long for a slow model.
 _EMBEDDING_SECONDS = 15.0
-# Nor for all tools where another model answers sooner: these take a tenth of a second.
+# Nor for all tools if there is a faster model: these take a tenth of a second.
 _FEW = 4
 _PAUSE_SECONDS = 60.0
 
 
 class ToolCorpus:
-    """Finds the functions, or other tools that a program holds, that fit a request.
+    """Finds those of a program's own functions or tools that fit a request.
 
-    `search` searches the functions that the corpus is made of, `rank` the definitions that each
-    call brings along.
+    `search` searches the functions given to the corpus, `rank` the definitions given with each
+    call.
 
-    The index lies in a temporary file, and is brought from one set of tools to the next: what both
-    have costs nothing, and no text is embedded twice. A corpus can be used from any thread and
-    event loop, also from several at once, and leaves nothing behind when it is closed, collected,
-    or the program ends.
+    The index is a temporary file, updated from one set of tools to the next: unchanged tools cost
+    nothing, and no text is embedded twice. A corpus can be used from any thread and event loop,
+    even several at once. Nothing is left behind when it is closed or collected, or the program
+    ends.
 
     Args:
-        functions: What `search` searches: functions, methods, partials, any object that can be
-            called, tools of pydantic-ai and LangChain. Docstrings and signatures are read as in
-            modules of tools; one without a docstring is found by its name and parameters alone.
-        settings: The settings, of which the model and the weights of the channels count.
-        embedder: The model, in place of that of the settings.
+        functions: What `search` searches: functions, methods, partials, any callable object, tools
+            of pydantic-ai and LangChain. Docstrings and signatures are read as in tool modules; a
+            function without a docstring is found by its name and parameters alone.
+        settings: The settings; only the model and those of the ranking count.
+        embedder: The model to use instead of the one in the settings.
 
     Raises:
         TypeError: One of the functions cannot be called.
@@ -119,7 +119,7 @@ class ToolCorpus:
     ) -> list[FoundFunction]:
         """Return the functions that fit a request, best first; arguments and errors as for `rank`.
 
-        A function's schema is made when it is found first.
+        A function's schema is created when it is first found.
         """
         return [
             FoundFunction(
@@ -141,18 +141,17 @@ class ToolCorpus:
     ) -> list[str]:
         """Return the names of the tools that fit a request, best first.
 
-        A model that fails costs the meaning of words, not the answer; the log tells.
+        If the model fails, the tools are ranked by words alone, and the log says so.
 
         Args:
             query: The request in plain language; any string is answered.
-            tools: Those to choose from.
-            limit: How many at most, and never more than `MAX_LIMIT`; None for what the settings
-                say.
-            threshold: Leave tools out that are less sure to answer the request, from 0 for all to
-                1; None for what the settings say.
+            tools: The tools to choose from.
+            limit: How many at most, and never more than `MAX_LIMIT`; None for the setting.
+            threshold: The minimum confidence of a result, from 0 (for all) to 1; None for the
+                setting.
 
         Raises:
-            DatabaseError: There is no room for the index in the folder for temporary files.
+            DatabaseError: The temporary folder has no room for the index.
         """
         held = identified(tools)
         return [
@@ -175,14 +174,14 @@ class ToolCorpus:
         )
         store, searcher = await asyncio.to_thread(self._open)
         here = self._in_this_loop(store, searcher)
-        # From the change to the answer: others may bring other tools meanwhile.
+        # From the update to the answer, because other callers may bring other tools.
         async with here.lock, store.lease("corpus").turn(patience=_TURN_SECONDS):
             if held is not self._tools and held != self._tools:
                 await asyncio.to_thread(self._hold, store, held)
                 self._embeds_at = float("-inf")
             await self._embed(store)
             response = await observed(request.mode, here.answering.answer(request, self._failure))
-            # At once: this loop may end, and the index be removed, before a later moment.
+            # Now, because this loop may end, or the index be removed, at any time.
             await here.recorder.aclose()
         for note in response.lost:
             _log.warning("%s", note)
@@ -252,7 +251,7 @@ class ToolCorpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Here:
-    """What belongs to one event loop: who waits there can wait in no other."""
+    """What belongs to one event loop, and cannot be awaited in another."""
 
     loop: asyncio.AbstractEventLoop
     lock: asyncio.Lock

@@ -1,4 +1,4 @@
-"""In-memory tools as the records that an index is made from."""
+"""In-memory tools as records for an index."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 _SOURCE = "held"
-# Where clients put the name of a server before that of its tool.
+# What clients put between the names of a server and its tool.
 _NAMESPACE = re.compile(r"__|[.:/]")
-# A word here would be in every text: it costs .002 to .004 of NDCG@10.
+# A word here would be in every text, which costs .002 to .004 of NDCG@10.
 _NO_CATEGORY = "_"
-# Neither part of an id nor of a row.
+# Allowed neither in an id nor in a row.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -29,10 +29,10 @@ class ToolDefinition:
     """The definition of a tool for a language model.
 
     Attributes:
-        name: Its name, unique among those it is searched with; what stands before `__`, `.`, `/`
-            or `:` counts as its category.
+        name: Its name, unique among the tools searched; the part before `__`, `.`, `/` or `:`
+            counts as its category.
         description: What it does.
-        input_schema: JSON Schema of what it takes.
+        input_schema: The JSON Schema of its arguments.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ToolDefinition:
 
 
 def identified(tools: Iterable[ToolDefinition]) -> dict[ToolId, ToolDefinition]:
-    """Assign each tool its own id; of several with one name the last counts."""
+    """Assign each tool its own id; of several with the same name, the last counts."""
     ids: dict[ToolId, ToolDefinition] = {}
     for tool in {tool.name: tool for tool in tools}.values():
         *namespace, name = [_plain(part) for part in _NAMESPACE.split(tool.name) if part] or ["_"]
@@ -55,7 +55,7 @@ def identified(tools: Iterable[ToolDefinition]) -> dict[ToolId, ToolDefinition]:
 
 
 def to_record(tool_id: ToolId, tool: ToolDefinition) -> ToolRecord:
-    """Return the record that a scan would return if the tool were a module."""
+    """Return the record that a scan of an equivalent module would return."""
     description = _plain((tool.description or "").strip(), keep="\n\t")
     parameters = _parameters(tool.input_schema or {})
     docstring = Docstring(description)

@@ -1,4 +1,4 @@
-"""A program's own functions as tools: what they are called, take and do, and how to call them."""
+"""A program's own functions as tools: names, descriptions, parameters, and how to call them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NUMBER_LENGTH = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFunction:
-    """A function that a search of a `ToolCorpus` has found.
+    """A function found in a `ToolCorpus`.
 
     Attributes:
-        function: The function, as the corpus was given it.
-        tool: What a language model must know to call it.
-        score: As that of a `FoundTool`: falls down the results of a search, from the confidence of
-            the first.
-        confidence: As that of a `FoundTool`: how sure it is that the function answers the request.
+        function: The function, as given to the corpus.
+        tool: What a language model needs to know to call it.
+        score: As for a `FoundTool`: decreasing from result to result, starting with the confidence
+            of the first.
+        confidence: As for a `FoundTool`: how likely the function answers the request.
     """
 
     function: Any
@@ -45,39 +45,39 @@ class FoundFunction:
 
     @property
     def name(self) -> str:
-        """Its name, unique in its corpus."""
+        """The name, unique in the corpus."""
         return self.tool.name
 
     @property
     def description(self) -> str:
-        """Its whole docstring."""
+        """The whole docstring."""
         return self.tool.description
 
     async def call(self, /, **arguments: Any) -> Any:  # noqa: ANN401 - whatever it takes and gives
-        """Call it; a function that is not async runs in a worker thread.
+        """Call the function; if it is not async, it runs in a worker thread.
 
         Raises:
-            ToolArgumentsError: The arguments do not fit; the function has not been called.
-            ToolLoadError: It can only be called by an agent of its framework.
-            Exception: Whatever the function raises.
+            ToolArgumentsError: The arguments do not match the schema; the function was not called.
+            ToolLoadError: Only an agent of its framework can call it.
+            Exception: Any error of the function.
         """
         return await self.tool.call(arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFunction:
-    """A function that a program has given, with its definition for the index.
+    """A program's own function, with its definition for the index.
 
     Attributes:
-        given: What the program has given.
-        definition: Its definition; of the schema, only the names and descriptions of parameters.
+        given: The object that the program passed.
+        definition: Its definition; the schema only has the names and descriptions of parameters.
     """
 
     given: Any
     definition: ToolDefinition
 
     def tool(self) -> ToolFunction:
-        """Return the function, to be called."""
+        """Return the function as a tool that can be called."""
         name, description = self.definition.name, self.definition.description or ""
         taken = _taken_apart(self.given)
         try:
@@ -96,7 +96,7 @@ class OwnFunction:
 
 
 def own_functions(functions: Iterable[object]) -> dict[str, OwnFunction]:
-    """Return functions by names of their own, each once.
+    """Return functions by unique names, without duplicates.
 
     Raises:
         TypeError: One cannot be called.
@@ -122,7 +122,7 @@ def own_functions(functions: Iterable[object]) -> dict[str, OwnFunction]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TakenApart:
-    """What a tool of some framework, or a plain function, consists of."""
+    """The parts of a plain function or a framework's tool."""
 
     function: Callable[..., Any]
     name: str = ""
@@ -177,7 +177,7 @@ def _from_langchain(tool: Any, name: str) -> _TakenApart | None:  # noqa: ANN401
 
 
 def _described(given: object) -> tuple[str, str, str, dict[str, str]]:
-    """Return name, module, description and parameters, each with its description."""
+    """Return the name, module, description and parameters with their descriptions."""
     taken = _taken_apart(given)
     function = taken.function
     name, module = taken.name or _name(function), ""
@@ -226,7 +226,7 @@ def _arguments(taken: _TakenApart, description: str) -> Arguments:
 
 
 def _params_model(signature: inspect.Signature, hints: Mapping[str, Any]) -> type[BaseModel] | None:
-    """Return the model whose fields are the parameters, by the rule for modules of tools."""
+    """Return the model whose fields are the parameters, by the same rule as for tool modules."""
     if len(signature.parameters) != 1:
         return None
     (only,) = signature.parameters.values()
@@ -244,7 +244,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 class _Names(dict[str, Any]):
-    """Any value fits a type that cannot be found: what only type checkers import, mostly."""
+    """Resolves unknown types to `Any`: mostly those that only type checkers import."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _code(function: Any) -> Any:  # noqa: ANN401 - whatever it is
-    """Return the function that runs when an object is called."""
+    """Return the function that a call of an object runs."""
     while isinstance(function, partial):
         function = function.func
     is_wrapper = _attribute(function, "__wrapped__") is not None
@@ -311,7 +311,7 @@ def _attribute(given: Any, name: str) -> Any:  # noqa: ANN401 - whatever it is
 
 
 def _identity(function: object) -> tuple[int, ...]:
-    # A method is a new object each time that it is looked up.
+    # Each access to a method creates a new object.
     if isinstance(function, MethodType):
         return id(function.__self__), id(function.__func__)
     return (id(function),)

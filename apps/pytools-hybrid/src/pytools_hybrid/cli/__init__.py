@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs, so that help comes at once."""
+"""The command line. Each command imports what it needs when it runs, so that help is instant."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ __all__ = ["app", "main", "serve_settings"]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors that a user can fix end with a sentence, not a traceback."""
-    # A caller may have closed them; whoever writes must not fail for it.
+    # The parent process may have closed stdout or stderr; writing to them must not fail.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        # What a terminal cannot show must not end the program.
+        # A character that the terminal cannot encode must not end the program.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if os.environ.get("PYTOOLS_LOG_FORMAT") == "json":

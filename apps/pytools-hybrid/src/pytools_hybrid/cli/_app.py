@@ -1,4 +1,4 @@
-"""The command itself: its help, and the options before any subcommand."""
+"""The top-level command: its help, and the options before the subcommand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from pytools_hybrid.logs import use_format
 
 common: dict[str, Any] = {}
-"""The options that stand before the subcommand, by name."""
+"""The options before the subcommand, by name."""
 
 app: typer.Typer = typer.Typer(
     name="pytools-hybrid",

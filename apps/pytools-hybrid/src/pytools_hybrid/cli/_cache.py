@@ -25,13 +25,13 @@ app.add_typer(_cache, name="cache")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cached:
-    """One index.
+    """An index in the cache folder.
 
     Attributes:
         path: Its file.
-        root: Its tree, or its trees as one text; empty where that cannot be read.
+        root: Its tree, or several as one string; empty if it cannot be read.
         is_there: Whether any of them exists.
-        tools: How many it has; None where it cannot be read.
+        tools: The number of its tools; None if it cannot be read.
         bytes: The size of all its files together.
         used_at: When it was last written, in seconds since 1970.
     """
@@ -118,7 +118,7 @@ def clean(
 def _indexes() -> Iterator[_Cached]:
     from platformdirs import user_cache_path
 
-    # Where an index was removed by hand, what it kept and damaged copies still lie there.
+    # If an index was removed by hand, its kept vectors and damaged copies are still there.
     for path in sorted({_index_of(it) for it in user_cache_path("pytools-hybrid").glob("*.db*")}):
         yield _cached(path)
 
@@ -137,7 +137,7 @@ def _cached(path: Path) -> _Cached:
     try:
         with ToolIndex(path, read_only=True) as index:
             root, is_bound = index.bound_to()
-            # One that was never bound may be that of any tree.
+            # An index that was never bound may belong to any tree.
             is_there = is_bound or not root
             with index.reading() as reader:
                 tools = reader.coverage("").tools

@@ -125,10 +125,10 @@ def _as_toml(settings: Settings, rows: list[tuple[str, str, Any, str]]) -> str:
             if settings.server.url != settings.server.shown:
                 say("its password is not shown: keep it in PGPASSWORD or in ~/.pgpass")
         elif name in {"root", "database"} and origin != _DEFAULT:
-            # In a file, a path begins where the file lies.
+            # Paths in a file are relative to the file.
             paths = [os.path.abspath(it) for it in ([value] if isinstance(value, str) else value)]  # noqa: PTH100
             value = paths[0] if name == "database" else paths
-        # JSON writes numbers, booleans, texts and lists of them as TOML does.
+        # JSON and TOML write numbers, booleans, strings and lists of them the same way.
         line = f"{name} = {'' if value is None else _as_toml_value(value)}"
         is_default = origin == _DEFAULT or name in EXPOSING
         lines.append(f"# {line}".rstrip() if is_default else line)

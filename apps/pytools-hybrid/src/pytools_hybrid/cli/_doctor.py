@@ -102,7 +102,7 @@ def doctor(
         _print_sum(findings)
     status = int(any(finding.status is Status.FAILED for finding in findings))
     if any(finding.is_overdue for finding in findings):
-        # An ordinary exit would wait for the threads that a hanging check has left.
+        # An ordinary exit would wait for the threads of a check that hangs.
         sys.stdout.flush()
         exit_now(status)
     raise typer.Exit(status)
@@ -166,12 +166,12 @@ def _print_line(
     for line in others:
         typer.echo(" " * indent + line)
     if remedy:
-        # Whole, on one line: it is there to be copied.
+        # Unbroken, so that it can be copied.
         typer.echo(" " * indent + typer.style(f"→ {printable(remedy)}", fg=typer.colors.CYAN))
 
 
 def _lines(text: str, indent: int) -> list[str]:
-    """Break a text as wide as a terminal is; a line is a line elsewhere."""
+    """Wrap a text to the width of a terminal; elsewhere, keep its lines."""
     if not is_terminal():
         return [text]
     from shutil import get_terminal_size

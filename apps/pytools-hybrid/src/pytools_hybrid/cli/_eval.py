@@ -127,7 +127,7 @@ def evaluate(
     asked = evaluation.read_queries(queries, by=by)
     recall_at = evaluation.recall_depths(limit_k)
     chosen = SearchMode(mode) if mode else None
-    # The searched indexes are temporary, and have no such file beside them.
+    # The temporary indexes have no tuning file beside them.
     tuned = settings.model_copy(update={"tuning": settings.resolved_tuning(tools) or Path("none")})
     if len(models) > 1:
         compared = evaluation.of_models(tuned, _checked(models), chosen)

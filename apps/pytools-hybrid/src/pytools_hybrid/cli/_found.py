@@ -1,4 +1,4 @@
-"""How found tools are shown: as a table, plain lines, JSON, ids, or Python for a prompt."""
+"""Showing results: as a table, plain lines, JSON, ids, or Python for a prompt."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _TERMS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is shown for one query.
+    """The answer to one query, with what to show about it.
 
     Attributes:
-        query: As it was typed.
-        response: What was found.
-        terms: By id, the query's terms that the tool has, with what each adds; None where nobody
-            wants an explanation.
-        placement: Where a certain tool stands; None where nobody asks for one.
-        stubs: By id, import line and signature; only for Python.
+        query: The query as typed.
+        response: The response.
+        terms: By id, the query's terms that the tool has, with what each adds to its score; None
+            without `--explain`.
+        placement: Where the tool of `--why` ranks; None without it.
+        stubs: Import line and signature by id, only for Python.
     """
 
     query: str
@@ -44,7 +44,7 @@ class Answer:
 
 
 def print_answers(answers: Sequence[Answer], roots: Roots, output: str) -> None:
-    """Print the answers to some queries; what else there is to say goes to stderr."""
+    """Print the answers to some queries on stdout, and notes on stderr."""
     for answer in answers:
         for note in answer.response.notes:
             say(f"{answer.query!r}: {note}" if len(answers) > 1 else note)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
 _SHOWN = 10
-# A server that does not end by itself is told to after two seconds, and killed after two more.
+# A server that does not exit is terminated after two seconds, and killed after two more.
 GRACE_SECONDS = 6.0
 
 
@@ -143,7 +143,7 @@ def import_(
 async def import_into(
     file: Path, into: Path, settings: Settings, options: ImportOptions, *, as_json: bool
 ) -> tuple[tuple[ServerReport, ...], bool]:
-    """Import, and tell what was done; gives also whether the index has all of it."""
+    """Import the servers and report what was done; also return whether the index is complete."""
     from pytools_hybrid.search import ToolSearch
 
     started = time.perf_counter()
@@ -153,7 +153,7 @@ async def import_into(
 
             async def done(report: ServerReport) -> None:
                 if report.added or report.changed or report.removed:
-                    # Its tools are found at once.
+                    # So that searches find its tools at once.
                     await tools.index.bring_up_to_date()
                 board.done(report)
 
@@ -215,7 +215,7 @@ def _trust(file: Path, into: Path) -> None:
 
 
 def _problem_of(source: str) -> str:
-    """Return why a module would not be recognized as a tool, or ""."""
+    """Return why a module would not be recognized as a tool, or an empty string."""
     from tempfile import TemporaryDirectory
 
     from toolscan import ToolReadError, read_tool
@@ -237,7 +237,7 @@ class _Board:
     """Shows progress: a line for each server, animated on a terminal.
 
     Args:
-        as_lines: Whether what is done is printed as the result, a line for each server.
+        as_lines: Whether to print the results to stdout, a line for each server.
     """
 
     def __init__(self, *, as_lines: bool) -> None:
@@ -277,7 +277,7 @@ class _Board:
         self._progress.update(self._tasks[server], description=stage)
 
     def done(self, report: ServerReport) -> None:
-        """Show what became of a server."""
+        """Show the result of a server."""
         line = f"{printable(report.server)}: {_summary(report)}"
         if self._as_lines:
             print_lines(line)
@@ -307,7 +307,7 @@ def _print_table(reports: tuple[ServerReport, ...]) -> None:
 
 
 def _summary(report: ServerReport) -> str:
-    """Describe on one line what became of a server."""
+    """Describe the result of a server on one line."""
     tools, happened = _count(report.tools, "tool"), _happened(report)
     match report.status:
         case "imported" | "updated":

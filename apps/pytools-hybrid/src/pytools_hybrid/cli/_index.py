@@ -135,7 +135,7 @@ async def _check(tools: ToolSearch) -> None:
 
 
 async def _compare(tools: ToolSearch) -> EmbeddingError | None:
-    """Report on stderr if the model's vectors have changed; return why it gives none, if so."""
+    """Report on stderr if the model's vectors have changed; return any error of the model."""
     from toolembed import EmbeddingError
 
     try:
@@ -149,7 +149,7 @@ async def _compare(tools: ToolSearch) -> EmbeddingError | None:
 async def _bring_up_to_date(
     tools: ToolSearch, *, trusts_stamps: bool, output: str
 ) -> Exception | None:
-    """Bring the index up to date, tell what was done, and give what kept some of it from that."""
+    """Bring the index up to date, report what was done, and return what failed."""
     from toolindex import SyncReport
 
     started = time.monotonic()

@@ -83,7 +83,7 @@ def download(
 
 
 class _bar:  # noqa: N801 - used as a function
-    """A bar of bytes on a terminal's stderr; a line at each tenth elsewhere."""
+    """Shows downloaded bytes on stderr: as a bar on a terminal, otherwise a line for each tenth."""
 
     def __init__(self, model: str) -> None:
         from rich import progress

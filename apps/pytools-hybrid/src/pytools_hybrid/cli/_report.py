@@ -1,4 +1,4 @@
-"""`pytools-hybrid report` and `export`: what the usage record says."""
+"""`pytools-hybrid report` and `export`: the usage record."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def export(
 def usage_records(
     settings: Settings, since: float | None
 ) -> tuple[tuple[SearchRecord, ...], tuple[OutcomeRecord, ...]]:
-    """Return the searches and outcomes that are recorded; the index is only read."""
+    """Return the recorded searches and outcomes; the index is only read."""
     from toolindex import ToolIndex
 
     database = _database(settings)
@@ -159,10 +159,10 @@ def _say_nothing(settings: Settings, since: float | None, *, what: str = "search
 
 
 def _print_file(text: str) -> None:
-    """Print what is a file in itself: byte for byte, but for a person's screen."""
+    """Print the content of a file: byte for byte, except on a terminal."""
     if is_terminal():
         print_lines(text)
         return
     sys.stdout.flush()
-    # Whatever the terminal's encoding is, a file is UTF-8.
+    # A file is UTF-8, whatever the terminal's encoding is.
     typer.echo(text.encode("utf-8"), nl=False)

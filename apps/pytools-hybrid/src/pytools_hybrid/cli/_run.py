@@ -26,10 +26,10 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
-    """Run a job until it is done; Ctrl-C and SIGTERM end the process soon.
+    """Run a job until it is done; Ctrl-C or SIGTERM end the process promptly.
 
     Args:
-        job: What is to be done.
+        job: The job.
         grace: How many seconds it has to clean up after an interruption.
     """
     import asyncio
@@ -39,7 +39,7 @@ def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
         loop = asyncio.get_running_loop()
         signalled: asyncio.Future[int] = loop.create_future()
         for number in (signal.SIGINT, signal.SIGTERM):
-            # Windows' event loop has no signal handlers, nor has any outside of the main thread.
+            # There are no signal handlers on Windows' event loop, nor outside the main thread.
             with suppress(RuntimeError, NotImplementedError):
                 loop.add_signal_handler(number, _note, signalled, number)
         task = asyncio.ensure_future(job)
@@ -70,15 +70,15 @@ def settings_from(
     is_server: bool = False,
     **flags: Any,  # noqa: ANN401 - each flag has its own type
 ) -> Settings:
-    """Return the settings, with the flags of a command over them, and have them logged as they say.
+    """Return the settings with a command's flags applied, and configure logging.
 
     Args:
-        is_server: Whether they are for a server, which searches by words where the provider of the
-            embedding model is unknown: nobody would read the error of a server started by a client.
-        flags: The flags of the command, by setting.
+        is_server: Whether they are for a server. If the provider of the embedding model is unknown,
+            a server searches by words: nobody would read its error if a client started it.
+        flags: The command's flags, by setting.
 
     Raises:
-        SettingsError: They cannot work.
+        SettingsError: A setting is invalid.
     """
     from toolembed.providers import check_known_provider
 
@@ -93,10 +93,10 @@ def settings_from(
     use_format(settings.log_format)
     secrets = [settings.token.get_secret_value()] if settings.token else []
     configure_logging(settings.log_level, secrets=secrets)
-    # It counts every change, those of the index among them.
+    # At this level it logs every change, even those of the index itself.
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     for name in ("embedding_model", "rerank_model"):
-        # What sends queries and tools to others is never a surprise.
+        # Queries and tools are never sent to others without a word.
         origin, value = settings.origins.get(name, ""), str(getattr(settings, name))
         if ":" in value and origin.endswith(".toml"):
             say(f"{name} {value} is from {origin}")
@@ -113,7 +113,7 @@ def settings_from(
 
 
 def existing_roots(settings: Settings) -> Roots:
-    """Return the trees that settings name.
+    """Return the trees in the settings.
 
     Raises:
         SettingsError: One does not exist, or is not a folder.
@@ -129,9 +129,9 @@ def existing_roots(settings: Settings) -> Roots:
 
 @asynccontextmanager
 async def current(settings: Settings, roots: Roots) -> AsyncGenerator[ToolSearch]:
-    """Open the index, brought up to date if the settings say so; nothing is embedded.
+    """Open the index and bring it up to date if the settings say so, without embedding.
 
-    If that fails, use the index as it is.
+    If updating fails, the index is used as it is.
     """
     from pytools_hybrid.search import ToolSearch
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import ToolSearch
 
-# A search does not wait forever for a slow model.
+# A search does not wait long for a slow model.
 _PATIENCE_SECONDS = 15.0
 
 
@@ -223,7 +223,7 @@ async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
     if not tools.settings.sync or index.store.read_only:
         return
     with Progress() as progress:
-        # What fails here is told with the answer, where it makes a difference.
+        # Failures are reported with the answer, if they affect it.
         done = await index.bring_up_to_date(
             vectors=tools.uses_vectors(SearchMode(mode)),
             patience=_PATIENCE_SECONDS,

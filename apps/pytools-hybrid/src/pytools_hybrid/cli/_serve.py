@@ -158,7 +158,7 @@ def serve(
 
 
 def serve_settings(settings: Settings, *, invite: Callable[[str], None] | None = None) -> None:
-    """Serve as settings say, until the client goes or a signal comes; ends the process.
+    """Serve until the client disconnects or a signal arrives, then end the process.
 
     Args:
         settings: The settings.

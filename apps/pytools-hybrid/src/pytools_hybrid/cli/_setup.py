@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 The servers of a client are copied into our file, and imported. Those that could be imported are
 moved in the client's file under a key that the client ignores; our server takes their place. The
-others stay as they are. A copy of the file lies beside it, with .before-pytools at its end."""
+others stay as they are. A copy of the file is kept beside it, as NAME.before-pytools."""
 )
 def setup(
     clients: Annotated[
@@ -63,7 +63,7 @@ def setup(
         bool, typer.Option("--print", help="Print the entry for any other client, and stop.")
     ] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Give the clients their files back as they were.")
+        bool, typer.Option("--undo", help="Restore the clients' files as they were.")
     ] = False,
 ) -> None:
     """Let MCP clients find their tools through pytools-hybrid.
@@ -122,7 +122,7 @@ def _chosen(names: Sequence[str]) -> tuple[Client, ...]:
 
 
 def _is_agreed(changes: Sequence[Change], *, yes: bool) -> bool:
-    """Show what is going to change, and ask."""
+    """Show what is going to change, and ask for confirmation."""
     is_any = False
     for change in changes:
         diff = change.diff()
@@ -141,7 +141,7 @@ def _is_agreed(changes: Sequence[Change], *, yes: bool) -> bool:
 
 
 def _imported(names: set[str], file: Path, roots: Sequence[Path], settings: Settings) -> set[str]:
-    """Import servers by their names, and return those that have tools now."""
+    """Import servers by name, and return those that now have tools."""
     from toolimport import ImportOptions
 
     if not names:
@@ -153,7 +153,7 @@ def _imported(names: set[str], file: Path, roots: Sequence[Path], settings: Sett
 
 
 def _made(change: Change, imported: set[str]) -> bool:
-    """Make a change, and tell it; return whether all of it could be done."""
+    """Apply a change and report it; return whether all of it could be done."""
     from pytools_hybrid.jobs.setup import SetupError
 
     client = change.client

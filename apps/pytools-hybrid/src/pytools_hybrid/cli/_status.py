@@ -59,7 +59,7 @@ def status(
 
 
 async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return what to show: as JSON values, and as headings with texts."""
+    """Return what to show, both as JSON values and as headings with texts."""
     from toolindex import kept_path
 
     from pytools_hybrid.search import ToolSearch
@@ -131,7 +131,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
 
 
 async def _limit_notes(settings: Settings, roots: Roots) -> tuple[str, ...]:
-    """Return a note on the tools beyond the limit, if there are any; no file is read for it."""
+    """Return a note on tools beyond the limit, if any, without reading files."""
     from pytools_hybrid.index import Listing, left_out
 
     if (most := settings.max_tools) is None:
@@ -172,7 +172,7 @@ def _searches(usage: UsageStatistics) -> str:
     if usage.acceptance_rate is not None:
         parts.append(f"first result accepted in {usage.acceptance_rate:.0%}")
     if usage.latency_p50_ms is not None:
-        # Otherwise it looks like the time that a server takes.
+        # Otherwise it looks like the latency of a server.
         median = f"median {usage.latency_p50_ms:.0f} ms"
         parts.append(f"{median} (the first of each process loads the model)")
     return ", ".join(parts)

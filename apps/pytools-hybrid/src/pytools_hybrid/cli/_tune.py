@@ -30,9 +30,9 @@ _SHOWN = 10
   $ pytools-hybrid tune --since 30
   $ pytools-hybrid tune --undo
 
-Nothing leaves this machine, and the file holds no requests. It changes the vectors of requests of
-one model; stored vectors stay as they are, and running servers follow the file. PYTOOLS_TUNING
-names another file, or none."""
+Nothing leaves this machine, and the file holds no requests. It maps one
+model's query vectors; stored vectors are unchanged, and running servers follow the file.
+PYTOOLS_TUNING names another file, or none."""
 )
 def tune(
     *,
@@ -62,19 +62,19 @@ def tune(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write it even if it may be no better.")
+        bool, typer.Option("--force", help="Write the file even if searches may be no better.")
     ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Use the recorded requests without asking.")
     ] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Remove the file; searches are as before.")
+        bool, typer.Option("--undo", help="Remove the file, so that searches are as before.")
     ] = False,
 ) -> None:
     """Learn from your own requests, so that searches find your tools better.
 
-    Prints how good searches are before and after, each request judged by what was learned from
-    others, and writes nothing unless that is better beyond chance.
+    Prints how good searches are before and after, testing each request on what was learned from the
+    others. Nothing is written unless the improvement is statistically significant.
     """
     from pytools_hybrid.index import has_numpy
     from pytools_hybrid.jobs import evaluate as evaluation

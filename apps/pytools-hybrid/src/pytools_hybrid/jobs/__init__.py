@@ -1,1 +1,1 @@
-"""Jobs of the command line that are not searches: doctor, evaluate, enrich, report usage."""
+"""The larger jobs of the command line: doctor, setup, evaluate, tune, enrich, usage report."""

@@ -1,11 +1,11 @@
-"""MCP servers of others: where a configuration file names them, and a connection to one.
+"""MCP servers: reading them from a configuration file, and connecting to them.
 
-- **Reading**: `read_servers` gives the `ServerEntry` of each server that a file names, whichever
-  client the file was written for; nothing is expanded yet.
-- **Expanding**: `ServerEntry.parameters` puts the values of variables in, and gives
+- **Reading**: `read_servers` returns a `ServerEntry` for each server in the file of any client;
+  nothing is expanded yet.
+- **Expanding**: `ServerEntry.parameters` inserts the values of variables, and returns
   `StdioParameters` or `HttpParameters`.
-- **Secrets**: a `Redactor` knows the values that must not be shown, and blackens them in any text.
-- **Connecting**: `connected` opens a server and gives the client of the `mcp` library.
+- **Secrets**: a `Redactor` knows the values that must not be shown, and redacts them in any text.
+- **Connecting**: `connected` connects to a server and provides a client of the `mcp` library.
 """
 
 from toolimport.connect._client import StderrTail, connected

@@ -1,4 +1,4 @@
-"""Where in a text the addresses have their users and passwords, also those that no parser takes."""
+"""Finding users and passwords in the addresses of a text, even in those that no parser accepts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _VERSIONED = re.compile(r"(?:git|hg|svn|bzr)\+\w+$")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address in a text, all of which the parts are together.
+    """A part of a text with one address; the fields together are the whole part.
 
     Attributes:
-        before: What is before the user, with the scheme.
-        user: The user's name; "" where there is none.
-        password: As it stands there; "" where there is none.
-        after: The host and the rest, with the `@` where there is a user.
+        before: Everything before the user, including the scheme.
+        user: The user's name; empty if there is none.
+        password: The password as written; empty if there is none.
+        after: The host and the rest, including the `@` if there is a user.
     """
 
     before: str
@@ -35,7 +35,7 @@ class Address:
 
 
 def addresses(text: str) -> Iterator[Address]:
-    """Cut a text up so that each part has one address at most."""
+    """Split a text so that each part has at most one address."""
     start = 0
     for found in (*_BETWEEN.finditer(text), None):
         end = len(text) if found is None else found.end()
@@ -47,7 +47,7 @@ def addresses(text: str) -> Iterator[Address]:
 
 
 def _user_length(scheme: str, rest: str) -> int:
-    """Return how long user and password are; where that is not certain, too long is safe."""
+    """Return the length of user and password; if that is uncertain, too long is safe."""
     found = _HOST.match(rest)
     host = found[0] if found else ""
     behind = rest[len(host) :]

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from toolimport.connect._parameters import HttpParameters, Parameters
 
 _LINES = 20
-# Longer than what is shown: a secret that is cut would not be found in it.
+# Longer than what is shown, because a secret that is cut would not be found.
 _KEPT = 16 * 1024
 _LAST_WORDS_SECONDS = 0.5
 _POLL_SECONDS = 0.005
 _CONNECT_SECONDS = 30.0
-# A tool may think for long; how long a call may take is its caller's to say.
+# A tool may take long; the caller sets the time limit of a call.
 _READ_SECONDS = 24 * 3600.0
 _LOGGERS = (
     *("mcp.client.stdio", "mcp.client.sse", "mcp.client.streamable_http"),
@@ -39,13 +39,13 @@ _LOGGERS = (
 
 
 class StderrTail:
-    """The last lines that a server has written to its stderr, and whatever answer it refused with.
+    """The last lines that a server wrote to stderr, and the last HTTP error that it returned.
 
     Args:
-        is_for_calls: Whether some of its tools are called, and not all imported.
+        is_for_calls: Whether the connection is for calling tools rather than importing all of them.
 
     Attributes:
-        status: The last HTTP status that was no success, None where there was none.
+        status: The last HTTP status that was not a success, or None.
         repairs: What was wrong with its messages.
     """
 
@@ -57,14 +57,14 @@ class StderrTail:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines so far; they may hold secrets."""
+        """The lines so far, which may contain secrets."""
         return tuple(self._lines)
 
     @contextmanager
     def writing(self) -> Generator[TextIO]:
-        """Provide a file that a process can have as its stderr."""
+        """Provide a file to use as a process's stderr."""
         read, write = os.pipe()
-        # Not joined: a grandchild may hold the other end for ever.
+        # Not joined: a grandchild may hold the other end open for ever.
         thread = threading.Thread(
             target=self._collect, args=(read,), name="mcp-stderr", daemon=True
         )
@@ -78,7 +78,7 @@ class StderrTail:
 
     def _collect(self, read: int) -> None:
         with os.fdopen(read, "r", encoding="utf-8", errors="replace") as file:
-            # In pieces: a server may write for ever without ending a line.
+            # In chunks, because a server may write without ever ending a line.
             is_first = True
             while piece := file.readline(_KEPT):
                 if is_first and (text := piece.strip()):
@@ -87,15 +87,15 @@ class StderrTail:
         self._ended.set()
 
     async def all_read(self) -> None:
-        """Wait a little for the last words of a server that has ended."""
+        """Wait briefly for the last lines of a server that has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS_SECONDS):
                 while not self._ended.is_set():
                     await asyncio.sleep(_POLL_SECONDS)
 
     async def note(self, response: httpx2.Response) -> None:
-        """Remember an answer that was refused, until there is one that was not."""
-        # Many servers have no stream that can be asked for; that is no failure.
+        """Remember the status of a failed request, until one succeeds."""
+        # Many servers have no GET stream, which is not a failure.
         if response.status_code != 405 or response.request.method != "GET":
             refused = f"{response.status_code} {response.reason_phrase}".strip()
             self.status = refused if response.is_error else None
@@ -108,15 +108,15 @@ async def connected(
     *,
     wrapping: Callable[[Transport], Transport] | None = None,
 ) -> AsyncGenerator[Client]:
-    """Open a server for as long as the block lasts.
+    """Connect to a server for the duration of the block.
 
     Args:
         parameters: What the connection needs.
-        tail: Takes what the server writes to its stderr.
-        wrapping: Put around the transport, to see what goes over it.
+        tail: Receives what the server writes to stderr.
+        wrapping: Wraps the transport, to see its messages.
 
     Raises:
-        Exception: Whatever the library raises; `explain` puts it into words.
+        Exception: Any error of the library; `explain` makes it readable.
     """
     from mcp.client.client import Client
 
@@ -151,7 +151,7 @@ async def _process(
     with tail.writing() as errors:
         try:
             async with stdio_client(server, errlog=errors) as streams:
-                # The process has it now; held here too, the lines would never end.
+                # The process has it now; if it were also open here, reading would never end.
                 errors.close()
                 yield streams
         except Exception:
@@ -197,7 +197,7 @@ def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncCl
 
     is_here = urlsplit(parameters.url).hostname in {"localhost", "127.0.0.1", "::1"}
     return httpx2.AsyncClient(
-        # No proxy has a way to this machine's own addresses.
+        # Proxies cannot reach this machine's own addresses.
         trust_env=not is_here,
         headers=dict(parameters.headers),
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS),
@@ -206,7 +206,7 @@ def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncCl
 
 
 def _without_contents(record: logging.LogRecord) -> bool:
-    """Keep messages and addresses, in which secrets stand, out of the log."""
+    """Keep messages and addresses, which may contain secrets, out of the log."""
     record.exc_info = record.exc_text = None
     return record.levelno >= logging.WARNING
 

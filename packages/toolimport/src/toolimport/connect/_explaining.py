@@ -1,4 +1,4 @@
-"""What went wrong with a connection, in words and without any secret."""
+"""Explaining what went wrong with a connection, without revealing secrets."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 _LINE_LENGTH = 500
 _MESSAGE_LENGTH = 2000
-# What the library says where an answer was nothing but an HTTP status.
+# The library's messages for an answer with nothing but an HTTP status.
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
 
 
 def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redactor) -> ServerError:
-    """Put what went wrong with a connection into words, without any secret.
+    """Explain what went wrong with a connection, without revealing secrets.
 
     Args:
-        error: What the library raised.
+        error: The error of the library.
         server: The server's name.
         tail: What the server wrote.
         redactor: Knows its secrets.
@@ -36,7 +36,7 @@ def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redac
     is_answer = isinstance(error, MCPError) and not is_closed(error)
     if is_answer and (tail.status is None or text not in _STAND_INS):
         return ServerError(server, text)
-    if isinstance(error, ValueError | RuntimeError):  # it answered, and not as it should
+    if isinstance(error, ValueError | RuntimeError):  # it answered, but with an error
         return ServerError(server, text)
     if tail.status is not None:
         text = f"answered {_short(tail.status, _LINE_LENGTH, redactor)}"
@@ -46,7 +46,7 @@ def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redac
         text = f"cannot be reached: {text}"
     elif isinstance(error, MCPError):
         text = "ended before it answered"
-    with suppress(RuntimeError):  # the thread may be adding one
+    with suppress(RuntimeError):  # copied, because the thread may be adding a line
         if lines := tail.lines:
             shown = (_short(line, _LINE_LENGTH, redactor) for line in lines[-5:])
             text += "; its last lines were: " + " | ".join(shown)
@@ -54,11 +54,11 @@ def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redac
 
 
 def is_closed(error: BaseException) -> bool:
-    """Return whether it is the library that reports a closed connection, not the server."""
+    """Return whether the library, rather than the server, reports a closed connection."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
 
-    # The code alone does not tell: it is also the one that most servers give their errors.
+    # The code is not enough: most servers use the same one for their own errors.
     return (
         isinstance(error, MCPError)
         and error.code == CONNECTION_CLOSED
@@ -77,5 +77,5 @@ def _words(error: BaseException) -> str:
 
 
 def _short(text: str, length: int, redactor: Redactor) -> str:
-    # Cut last: half a secret is one that nobody finds.
+    # Cut after redaction, because half a secret would not be found.
     return " ".join(redactor.text(text).split())[:length]

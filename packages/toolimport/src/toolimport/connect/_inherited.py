@@ -1,8 +1,7 @@
-"""Variables that every server gets: those that are needed to start programs.
+"""Environment variables that every server inherits: those needed to start programs.
 
-None is called like a secret. But the address of a proxy or of an index of packages may have a
-password in it, and without it `uvx` and `npx` get nothing from there: it is handed on, and never
-shown.
+None is named like a secret. But the address of a proxy or of a package index may contain a
+password, without which `uvx` and `npx` could not use it: it is passed on, and never shown.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from toolimport.connect._secrets import NAMES_A_SECRET
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Besides those that the library hands on (PATH, HOME and the like): how the network is reached, and
-# where `uvx` and `npx` get what they start. Nothing else: a server is a stranger.
+# In addition to those that the library passes on (PATH, HOME and the like): settings of the
+# network, and of where `uvx` and `npx` get packages. Nothing else, because servers are not trusted.
 _NEEDED = re.compile(
     r"(?:https?|all|no)_proxy"
     r"|ssl_cert_(?:file|dir)|requests_ca_bundle|curl_ca_bundle|node_extra_ca_certs|git_ssl_cainfo"
@@ -26,7 +25,7 @@ _NEEDED = re.compile(
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """Choose the variables that a server gets unasked; their addresses may hold passwords."""
+    """Choose the variables that every server inherits; their addresses may contain passwords."""
     return {
         name: value
         for name, value in environment.items()

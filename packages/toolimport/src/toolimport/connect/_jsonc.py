@@ -1,4 +1,4 @@
-"""JSON as editors write it: with comments and trailing commas."""
+"""Reading JSON with comments and trailing commas."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def read_json(file: Path) -> JsonValue:
-    """Read a file of JSON in which comments and trailing commas are allowed.
+    """Read a JSON file that may have comments and trailing commas.
 
     Raises:
-        ServersFileError: It cannot be read, or is no JSON; the error has the position.
+        ServersFileError: It cannot be read or is invalid; the error has the position.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -37,7 +37,7 @@ def read_json(file: Path) -> JsonValue:
 
 
 def parse_json(text: str, file: Path) -> JsonValue:
-    """Parse JSON in which comments and trailing commas are allowed.
+    """Parse JSON that may have comments and trailing commas.
 
     Args:
         text: The content of the file.
@@ -51,7 +51,7 @@ def parse_json(text: str, file: Path) -> JsonValue:
             _plain(text), parse_constant=_refuse, object_pairs_hook=_distinct
         )
     except json.JSONDecodeError as error:
-        # Without the cause: its `doc` is the whole text, secrets and all.
+        # Without the cause, whose `doc` is the whole text, including secrets.
         raise ServersFileError(
             file, f"is not valid JSON here: {error.msg}", line=error.lineno, column=error.colno
         ) from None
@@ -61,7 +61,7 @@ def parse_json(text: str, file: Path) -> JsonValue:
 
 
 def _plain(text: str) -> str:
-    """Blank out what is not JSON, so that every position stays what it was."""
+    """Replace what is not JSON with spaces, so that positions stay the same."""
     without_comments = _TOKENS.sub(lambda found: found[1] or _blank(found[2]), text)
     return _TRAILING.sub(lambda found: found[1] or " ", without_comments)
 
@@ -71,7 +71,7 @@ def _blank(comment: str) -> str:
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse a name that stands twice with two contents: one would be lost without a word."""
+    """Refuse duplicate keys with different values, one of which would be lost silently."""
     made: dict[str, object] = {}
     for name, value in pairs:
         if made.setdefault(name, value) != value:

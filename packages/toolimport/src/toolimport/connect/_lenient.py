@@ -1,6 +1,6 @@
-"""Lists of tools that are not quite as they should be, put right before the library reads them.
+"""Repairing slightly invalid lists of tools before the library reads them.
 
-It refuses a whole list for one tool that is wrong, and the result of a call whose tool is in it.
+The library refuses a whole list if one tool is invalid, and then also the results of its tools.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Repairs:
-    """What was wrong with what a server has sent.
+    """Repairs messages of a server, and notes what was wrong with them.
 
     Attributes:
-        left_out: Why a tool was left out, by its place in the list.
-        notes: What is simplified in a tool, by its name.
-        garbled: Why the last thing that it wrote was no message, "" where there was none such.
-        is_for_calls: Whether some of the tools are called, and not all imported. As it can take
-            seconds to check all schemas of results, only those of called tools are then checked.
+        left_out: Why tools were left out, by their place in the list.
+        notes: What was simplified, by the tool's name.
+        garbled: Why the last line that it wrote was not a message; empty if it was.
+        is_for_calls: Whether the connection is for calling tools rather than importing all of them.
+            Then only the result schemas of called tools are checked, because checking all of them
+            can take seconds.
     """
 
     is_for_calls: bool = False
@@ -44,9 +45,9 @@ class Repairs:
     _checks: dict[str, ResultCheck] = field(default_factory=dict[str, ResultCheck])
 
     def read(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        """Put right what is in a message."""
+        """Repair a message."""
         if isinstance(item, Exception):
-            # Half of a surrogate pair, or one schema that is too deep, would lose the whole list.
+            # A lone surrogate, or one schema that is too deep, would lose the whole list.
             recovered = _recovered(item)
             if recovered is None:
                 self.garbled = _reason(item)
@@ -54,7 +55,7 @@ class Repairs:
             item = recovered
         result: JsonValue = getattr(item.message, "result", None)
         if isinstance(result, dict):
-            # Only the older protocols begin so; they allow no other results than objects.
+            # Only older protocols begin like this; they only allow objects as results.
             self._is_old = self._is_old or "protocolVersion" in result
             if isinstance(tools := result.get("tools"), list):
                 made = map(self._tool, tools)
@@ -62,7 +63,7 @@ class Repairs:
         return item
 
     def result_problem(self, tool: str, result: CallToolResult) -> str:
-        """Return why a called tool's result is not as its schema says, "" where it is."""
+        """Return why a called tool's result does not match its schema; empty if it does."""
         check = self._checks.get(tool)
         return "" if check is None else check.problem(tool, result)
 
@@ -92,7 +93,7 @@ class Repairs:
 
 
 def _recovered(error: Exception) -> SessionMessage | None:
-    """Read leniently a message that the library has refused; None where it is not a message."""
+    """Leniently read a message that the library refused; return None if it is not a message."""
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
     from pydantic import ValidationError
@@ -130,7 +131,7 @@ def _reason(error: Exception) -> str:
 async def lenient(
     transport: AbstractAsyncContextManager[TransportStreams], repairs: Repairs
 ) -> AsyncGenerator[TransportStreams]:
-    """Put a server's messages right on their way to the library."""
+    """Repair a server's messages on their way to the library."""
     async with transport as (read, write):
         yield _Lenient(read, repairs), write
 

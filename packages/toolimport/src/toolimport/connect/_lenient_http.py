@@ -1,6 +1,6 @@
-"""HTTP answers with JSON that strict readers refuse, repaired before the library reads them.
+"""Repairing HTTP answers with invalid JSON before the library reads them.
 
-Where the library cannot read an answer, it does not keep the text: later nothing can be repaired.
+The library does not keep the text of an answer that it cannot read, so later is too late.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _JSON, _EVENTS = "application/json", "text/event-stream"
 
 
 async def repair_response(response: httpx2.Response) -> None:
-    """Have a response's messages repaired as they are read; a hook for `httpx2.AsyncClient`."""
+    """Repair a response's messages as they are read; an event hook for `httpx2.AsyncClient`."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not response.is_success or kind not in {_JSON, _EVENTS}:
         return
@@ -32,14 +32,14 @@ async def repair_response(response: httpx2.Response) -> None:
         request=response.request,
     )
     response.stream = _Repaired(received, is_stream=kind == _EVENTS)
-    # It is decompressed, in UTF-8, and may have another length.
+    # The body is now decompressed, UTF-8, and perhaps of another length.
     for name in ("content-encoding", "content-length"):
         response.headers.pop(name, None)
     response.headers["content-type"] = kind
 
 
 class _Repaired(httpx2.AsyncByteStream):
-    """The body of a response, decoded, with readable JSON in it."""
+    """The body of a response, decoded, with valid JSON."""
 
     def __init__(self, received: httpx2.Response, *, is_stream: bool) -> None:
         self._received = received
@@ -67,7 +67,7 @@ class _Repaired(httpx2.AsyncByteStream):
 
 
 def _repaired(body: bytes) -> bytes:
-    """Return JSON that a strict reader takes; as it is where that is so, or it cannot be read."""
+    """Return JSON that strict parsers accept; unchanged if it is valid, or beyond repair."""
     try:
         from_json(body)
     except ValueError:

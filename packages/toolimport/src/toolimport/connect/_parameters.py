@@ -1,4 +1,4 @@
-"""What a connection needs, with the values of variables put in; never to be shown."""
+"""The parameters of a connection, with the values of variables; never to be shown."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioParameters:
-    """A server that is started as a process.
+    """The parameters of a server that is started as a process.
 
     Attributes:
         command: The program's path.
         args: Its arguments.
-        env: Variables that it gets besides PATH, HOME and the like.
-        cwd: The folder it is started in.
+        env: Its environment variables, in addition to PATH, HOME and the like.
+        cwd: The folder to start it in.
         redactor: Knows the secrets among them.
     """
 
@@ -44,10 +44,10 @@ class StdioParameters:
         cwd: Path,
         redactor: Redactor,
     ) -> StdioParameters:
-        """Look the program and the folder up.
+        """Look up the program and the folder.
 
         Raises:
-            ServerError: One of them is not there.
+            ServerError: One of them does not exist.
         """
         if not cwd.is_dir():
             raise ServerError(server, f"its folder {cwd} ('cwd') does not exist")
@@ -64,19 +64,20 @@ class StdioParameters:
                 f"the command {redactor.text(command)!r} is not found; install it, or give its "
                 "full path",
             )
-        # Not resolved: a virtual environment's interpreter is a link, and knows itself by it.
+        # Not resolved: a virtual environment's interpreter is a link, by whose path it finds
+        # itself.
         program = os.path.abspath(program)  # noqa: PTH100
         return cls(command=program, args=args, env=env, cwd=cwd, redactor=redactor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpParameters:
-    """A server at an address.
+    """The parameters of a server at an address.
 
     Attributes:
         url: The address.
-        headers: What is sent with each request.
-        transport: Streamable HTTP, or the older pair of addresses.
+        headers: Headers for each request.
+        transport: Streamable HTTP, or the older HTTP with SSE.
         redactor: Knows the secrets among them.
     """
 

@@ -1,4 +1,4 @@
-"""Schemas of tools as strangers write them, put right, and results checked against them."""
+"""Repairing tools' schemas, and checking results against them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_VALUES = 5_000
 
 
 def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
-    """Return a schema that the library takes as that of a tool's parameters."""
+    """Return a schema that the library accepts for a tool's parameters."""
     if not isinstance(schema, dict) or not _is_of_object(schema):
         notes.append("Params allows anything: its schema is not that of an object")
         return dict(_OBJECT)
@@ -22,10 +22,10 @@ def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
 
 
 def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[str, Any] | None:
-    """Return a schema that can be used to check a tool's results; None where these are texts.
+    """Return a schema that can be used to check a tool's results; None if these are text.
 
     Args:
-        schema: What the server gave.
+        schema: The schema from the server.
         notes: Takes what could not be used as it is, in sentences.
         is_old: Whether the protocol is one of those that allow no other results than objects.
     """
@@ -49,7 +49,7 @@ class ResultCheck:
     """Checks the results of one tool; its schema is looked at with the first result.
 
     Args:
-        schema: What the server gave.
+        schema: The schema from the server.
         is_old: Whether the protocol is one of those that allow no other results than objects.
     """
 

@@ -1,4 +1,4 @@
-"""Values that must not be shown: what they are, and how a text is freed of them."""
+"""Secrets: finding them in configurations, and redacting them in texts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ NAMES_A_SECRET = re.compile(
     r"|dsn|private",
     re.I,
 )
-"""What a variable, header or flag is called that holds a secret."""
+"""The names of variables, headers and flags with secrets."""
 
-# Of those, the names that as often hold a choice: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
+# Of those, names that may as well be for a choice: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
 _CHOOSES = re.compile(r"auth|private|method|mode|type|kind|name|repos", re.I)
-# What a server compares letter by letter, in a schema.
+# Keywords of a schema whose values a server compares literally.
 _EXACT = frozenset({"required", "enum", "const", "type", "$ref", "pattern"})
 _FLAG = re.compile(r"--?[\w-]+")
-# `--api-key=…`, `API_KEY=…`, `Authorization: …`, and the last one behind `--header=`.
+# `--api-key=…`, `API_KEY=…`, `Authorization: …`, also after `--header=`.
 _NAMED = re.compile(r"(?:^|(?<==))(-{0,2}[\w.-]+)(?:=|:\s*)(?=\S)")
-# Of a server, what may hold a key under any name.
+# Parts of a server's entry that may contain a key under any name.
 _OF_VALUES = frozenset({"env", "headers"})
 _ODD = re.compile(r"[/?#@\[\]]")
 _WORD = re.compile(r"[\w-]+")
@@ -45,11 +45,11 @@ _HARMLESS = frozenset(
 
 
 class Redactor:
-    """Blackens secrets in texts that are to be shown or written.
+    """Redacts secrets in texts that are to be shown or written.
 
     Args:
-        values: Each secret with the name of the variable, header or flag that holds it; one name
-            may have several.
+        values: Pairs of the name of a variable, header or flag and its secret; one name may have
+            several.
     """
 
     def __init__(self, values: Iterable[tuple[str, str]]) -> None:
@@ -70,11 +70,11 @@ class Redactor:
         self._certain = _pattern(certain), certain
 
     def text(self, text: str) -> str:
-        """Free a text that is to be shown of all values, also of those that look harmless."""
+        """Redact all values in a text that is to be shown, even those that look harmless."""
         return _replaced(text, *self._shown)
 
     def listing(self, value: JsonValue, *, is_exact: bool = False) -> JsonValue:
-        """Free a value of JSON that is to be written of what looks like a secret.
+        """Redact what looks like a secret in a JSON value that is to be written.
 
         A plain word that an environment variable happens to hold stays: descriptions would lose
         words that are nobody's secret, and names and choices are what the server wants to be sent.
@@ -94,10 +94,10 @@ class Redactor:
 
     @staticmethod
     def of_address(address: str) -> Iterator[tuple[str, str]]:
-        """Yield the secrets that addresses hold: the user's, those of their paths and queries."""
+        """Yield the secrets in addresses: users and passwords, and those in paths and queries."""
         for found in addresses(address):
             for name, value in (("password", found.password), ("user", found.user)):
-                # What cannot parse an odd password tells parts of it.
+                # Errors about an odd password may quote parts of it.
                 forms = (value, unquote(value), *_ODD.split(value))
                 yield from ((name, form) for form in dict.fromkeys(forms) if form)
             try:
@@ -106,15 +106,15 @@ class Redactor:
                 for part in parts.path.split("/"):
                     if looks_random(part):
                         yield "path", unquote(part)
-            except ValueError:  # it is no address; connecting says so
+            except ValueError:  # not an address, which connecting will report
                 continue
 
 
 def secret_parts(arguments: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Find the secrets among the arguments of a program.
+    """Find secrets in the arguments of a program.
 
     Yields:
-        For each its argument's place, where it begins in there, and what it is called.
+        The index of the argument, where the secret begins in it, and its name.
     """
     flag = ""
     for place, text in enumerate(arguments):
@@ -130,14 +130,14 @@ def secret_parts(arguments: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def secrets_in(content: object, text: str = "") -> Iterator[tuple[str, str]]:
-    """Find the secrets in a configuration, wherever they stand; a reference to one is none.
+    """Find secrets anywhere in a configuration; references to variables are not secrets.
 
     Args:
-        content: The configuration, parsed.
-        text: What it was parsed from, whose comments may have keys too.
+        content: The parsed configuration.
+        text: The text of it, whose comments may also contain keys.
 
     Yields:
-        Each with the name of what holds it.
+        The name of each secret, and the secret.
     """
     words = (("key", it) for it in _WORD.findall(text) if _is_key(it))
     yield from ((name, it) for name, it in (*_held(content), *words) if "${" not in it)
@@ -161,7 +161,7 @@ def _held(value: object, name: str = "", *, is_secret: bool = False) -> Iterator
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield the ways in which a value may stand in a text."""
+    """Yield the forms in which a value may appear in a text."""
     for part in {value, value.strip(), *value.split(), *value.splitlines()}:
         if len(part) < _SHORTEST or part.lower() in _HARMLESS or _is_small_number(part):
             continue
@@ -184,7 +184,7 @@ def _is_small_number(text: str) -> bool:
 
 
 def looks_random(text: str) -> bool:
-    """Return whether a text is like a key, and not like a word or a path."""
+    """Return whether a text looks like a key rather than a word or a path."""
     return (
         len(text) >= 2 * _LONG
         and not text.startswith(("/", "http://", "https://"))
@@ -194,12 +194,12 @@ def looks_random(text: str) -> bool:
 
 
 def _is_key(text: str) -> bool:
-    """Distinguish a key such as `ghp_…` from the name of a program or a package."""
+    """Return whether a text looks like a key such as `ghp_…` rather than the name of a program."""
     return _WORD.fullmatch(text) is not None and any(map(looks_random, re.split("[-_]", text)))
 
 
 def _pattern(names: Iterable[str]) -> re.Pattern[str] | None:
-    # The longest first: one may be a part of another.
+    # The longest first, because one may be part of another.
     ordered = sorted(set(names), key=lambda form: (-len(form), form))
     return re.compile("|".join(map(re.escape, ordered))) if ordered else None
 

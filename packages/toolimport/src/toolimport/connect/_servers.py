@@ -1,4 +1,4 @@
-"""The servers that a file names, in the form of any of the usual clients."""
+"""Reading servers from the configuration file of any common client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolimport.connect._parameters import Parameters
 
 SECTIONS = ("mcpServers", "servers", "mcp.servers", "ptc_servers")
-"""Where servers stand: for Claude and Cursor; for VS Code, in both its files; for freeact."""
+"""The keys for servers: of Claude and Cursor; of VS Code, in both its files; of freeact."""
 
 _ADDRESSES = ("url", "httpUrl", "serverUrl")
 _TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"]] = {
@@ -37,15 +37,15 @@ _TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEntry:
-    """One server as a file names it, references and all.
+    """A server's entry in a file, with references not yet expanded.
 
     Attributes:
-        name: What it is called there.
-        section: The key that it stands under, one of `SECTIONS`, or "" where names stand alone.
-        file: The file, as a full path.
-        disabled: Whether the file says that it is not to be used.
-        definition: What the file has for it.
-        inputs: The defaults of VS Code's inputs, by their ids.
+        name: Its name in the file.
+        section: The key that it is under, one of `SECTIONS`; empty if names are at the top level.
+        file: The full path of the file.
+        disabled: Whether the file says not to use it.
+        definition: Its definition in the file.
+        inputs: The defaults of VS Code's inputs, by id.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ServerEntry:
 
     @property
     def transport(self) -> Literal["stdio", "http", "sse"]:
-        """Return how the server is reached.
+        """Return the transport of the server.
 
         Raises:
             ServerError: The entry does not say.
@@ -75,7 +75,7 @@ class ServerEntry:
 
     @property
     def address(self) -> str:
-        """Return the address as it stands in the file.
+        """Return the address as written in the file.
 
         Raises:
             ServerError: There is none.
@@ -86,7 +86,7 @@ class ServerEntry:
         raise ServerError(self.name, "needs a 'command' to start, or a 'url' to connect to")
 
     def variables(self, environment: Mapping[str, str] | None = None) -> Variables:
-        """Return what stands for the references in this entry."""
+        """Return the values for references in this entry."""
         return Variables(
             server=self.name,
             file=self.file,
@@ -95,11 +95,11 @@ class ServerEntry:
         )
 
     def parameters(self, environment: Mapping[str, str] | None = None) -> Parameters:
-        """Put the values of variables in, and look the program up.
+        """Insert the values of variables, and look up the program.
 
         Raises:
-            ServerError: The entry is not complete, a variable is not set, or the program is not
-                there.
+            ServerError: The entry is incomplete, a variable is not set, or the program does not
+                exist.
         """
         variables = self.variables(environment)
         if self.transport == "stdio":
@@ -119,7 +119,7 @@ class ServerEntry:
         )
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts as it stands in the file.
+        """Return a list of strings as written in the file.
 
         Raises:
             ServerError: It is something else.
@@ -130,7 +130,7 @@ class ServerEntry:
         return tuple(map(_plain, value))
 
     def mapping(self, key: str) -> dict[str, str]:
-        """Return texts by their names as they stand in the file; an empty one was given null.
+        """Return a mapping of strings as written in the file; null becomes an empty string.
 
         Raises:
             ServerError: It is something else.
@@ -141,7 +141,7 @@ class ServerEntry:
         return {name: _plain(it) for name, it in value.items()}
 
     def file_variables(self, variables: Variables) -> dict[str, str]:
-        """Return what the entry's `envFile` has, which VS Code knows.
+        """Return the variables in the entry's `envFile`, a key of VS Code.
 
         Raises:
             ServerError: The file cannot be read.
@@ -192,27 +192,26 @@ class ServerEntry:
 
 
 def full_path(file: str | os.PathLike[str]) -> Path:
-    """Return the path by which a configuration is known, wherever the caller is."""
-    # Not resolved: a link may stand where the workspace is.
+    """Return the absolute path of a configuration."""
+    # Not resolved: the workspace may be where the link is.
     return Path(os.path.abspath(Path(file).expanduser()))  # noqa: PTH100
 
 
 def read_servers(file: Path) -> tuple[ServerEntry, ...]:
-    """Read the servers that a file names, in its order.
+    """Read the servers in a file, in its order.
 
     Raises:
-        ServersFileError: It cannot be read, is no JSON, or names no servers in a form that is
-            known.
+        ServersFileError: It cannot be read, is not valid JSON, or has no servers in a known form.
     """
     file = full_path(file)
     return servers_in(read_json(file), file)
 
 
 def servers_in(content: JsonValue, file: Path) -> tuple[ServerEntry, ...]:
-    """Return the servers that the content of a file names, in its order.
+    """Return the servers in the content of a file, in its order.
 
     Raises:
-        ServersFileError: It names no servers in a form that is known.
+        ServersFileError: It has no servers in a known form.
     """
     if not isinstance(content, dict):
         raise ServersFileError(file, "must be an object with 'mcpServers'")
@@ -286,7 +285,7 @@ def _inputs(content: JsonValue) -> dict[str, str]:
 
 
 def _addresses(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that may be addresses; a proxy's may have no scheme."""
+    """Yield variables that may be addresses; that of a proxy may have no scheme."""
     for name, value in variables.items():
         yield name, value if "://" in value or "@" not in value else f"://{value}"
 

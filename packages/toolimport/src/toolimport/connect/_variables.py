@@ -1,4 +1,4 @@
-"""References in a configuration, such as `${API_KEY}`, and what stands for them."""
+"""References in a configuration, such as `${API_KEY}`, and their values."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def workspace_of(file: Path) -> Path:
-    """Return the folder that a client would call the workspace: `.vscode/mcp.json` is not in it."""
+    """Return the workspace folder of a client, which for `.vscode/mcp.json` is the folder above."""
     folder = file.parent
     return folder.parent if folder.name.startswith(".") else folder
 
 
 def input_variable(identifier: str) -> str:
-    """Name the environment variable that answers one of VS Code's `${input:…}`."""
+    """Return the environment variable for one of VS Code's `${input:…}`."""
     return f"PYTOOLS_INPUT_{_SEPARATORS.sub('_', identifier).strip('_').upper()}"
 
 
 @dataclass(kw_only=True)
 class Variables:
-    """Puts values in for the references of one server's entry.
+    """Expands the references in one server's entry.
 
     Args:
         server: The server's name, for errors.
-        file: The file that it stands in.
-        environment: The environment's variables.
-        defaults: What stands for VS Code's inputs that no variable answers.
+        file: The file that it is in.
+        environment: The environment variables.
+        defaults: The values of VS Code's inputs without a variable.
 
     Attributes:
-        taken: The values from the environment that were put in, by the variable's name: they may
-            be secrets.
+        taken: The values inserted from the environment, by the variable's name: they may be
+            secrets.
     """
 
     server: str
@@ -52,17 +52,17 @@ class Variables:
     taken: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def expand(self, text: str) -> str:
-        """Put the values in.
+        """Insert the values.
 
         Raises:
-            ServerError: A variable is not set, or a reference is of a kind that is not known.
+            ServerError: A variable is not set, or a reference is of an unknown kind.
         """
         if found := _NESTED.search(text):
             raise ServerError(self.server, f"{found[0]}…: nested references are not supported")
         return _REFERENCE.sub(lambda found: self._value(found[1]), text)
 
     def rewritten(self, text: str, note: Callable[[str], object]) -> str:
-        """Leave references to variables as `${NAME}`, and put in what is no variable.
+        """Rewrite references to variables as `${NAME}`, and insert all other values.
 
         Args:
             text: The text.

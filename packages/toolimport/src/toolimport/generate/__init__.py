@@ -1,7 +1,7 @@
-"""Makes Python tools of MCP servers: `mcptools/<server>/<tool>.py`, one module for each tool.
+"""Generating Python tools from MCP servers: `mcptools/<server>/<tool>.py` for each tool.
 
-`import_servers` reads a configuration file, asks each server for its tools, and writes their
-modules, with a `ServerReport` for each. The modules call their servers through
+`import_servers` reads a configuration file, asks each server for its tools, writes their modules,
+and returns a `ServerReport` for each server. The modules call their servers through
 `toolimport.runtime`.
 """
 

@@ -1,4 +1,4 @@
-"""`__init__.py` of a generated package: where its tools find their server."""
+"""The `__init__.py` of a generated package, which says how to reach its server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _REFERENCES_ONLY = re.compile(r"(?:\w+ +)?\$\{\w+\}")
 
 
 def initial_for_pytools(entry: ServerEntry, about: str) -> str:
-    """Write a client that reads the connection from the configuration, so that nothing is copied.
+    """Return a client that reads the connection from the configuration, so that nothing is copied.
 
     Args:
         entry: The server.
@@ -48,14 +48,14 @@ def initial_for_pytools(entry: ServerEntry, about: str) -> str:
 
 
 def initial_for_mcpygen(entry: ServerEntry, about: str) -> tuple[str, tuple[str, ...]]:
-    """Write a client for mcpygen's tool server, with references in place of all that is secret.
+    """Return a client for mcpygen's tool server, with references instead of secrets.
 
     Args:
         entry: The server.
         about: What the server says of itself.
 
     Returns:
-        The text, and the variables that the tool server needs.
+        The source, and the variables that the tool server needs.
 
     Raises:
         ServerError: The entry cannot be used.
@@ -70,7 +70,7 @@ def initial_for_mcpygen(entry: ServerEntry, about: str) -> tuple[str, tuple[str,
 
 
 class _Rewriter:
-    """Makes the parameters of one server, and collects the variables that they need."""
+    """Rewrites the parameters of one server, and collects the variables that they need."""
 
     def __init__(self, entry: ServerEntry, needed: dict[str, None]) -> None:
         self._entry = entry
@@ -108,7 +108,7 @@ class _Rewriter:
         return self._variables.rewritten(text, lambda name: self._needed.setdefault(name))
 
     def _secret(self, name: str, text: str) -> str:
-        """Return a reference for a value, that which it is already or one that is named for it."""
+        """Return a reference for a value: its own if it is one, or a new one named after it."""
         if _REFERENCES_ONLY.fullmatch(kept := self._kept_quietly(text)):
             return self._kept(kept)
         return self._reference(name)

@@ -1,4 +1,4 @@
-"""From a file of servers to packages of tools."""
+"""From a servers file to packages of tools."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Stage = Literal["waiting", "connecting", "generating"]
 
 _AT_ONCE = 4
-# Part of each package's state: what it makes differently is made anew.
+# Part of each package's state, so that a new version generates it again.
 _GENERATION = 2
 
 
@@ -53,29 +53,29 @@ async def import_servers(
     on_done: Callable[[ServerReport], Awaitable[object]] | None = None,
     problem_of: Callable[[str], str] = lambda _source: "",
 ) -> tuple[ServerReport, ...]:
-    """Import the servers that a file names, a few at a time; one that fails stops no other.
+    """Import the servers in a file, a few at a time; a failure does not stop the others.
 
     Args:
         file: The file.
-        root: The tree of tools; made if it is not there.
+        root: The tree of tools, created if it does not exist.
         options: What to import, and how.
-        on_stage: Told what is being done for each server.
-        on_done: Told of each server when it is finished, one after the other. What it raises
+        on_stage: Called with what is being done for each server.
+        on_done: Called for each server when it is finished, one at a time. An error that it raises
             stops no server, and is raised when all are finished.
-        problem_of: Given the source of a module, returns why it cannot be used, "" where it can:
-            its tool is then left out with that reason.
+        problem_of: Returns why the source of a module cannot be used, so that its tool is left out
+            for that reason; empty if it can be used.
 
     Returns:
-        A report for each server, in the file's order; last those that are gone from it.
+        A report for each server in the file's order, followed by servers no longer in it.
 
     Raises:
         ServersFileError: The file cannot be used.
-        OptionError: `only` has a name that the file has not or comes with `prune`, or the root
-            cannot be a folder.
+        OptionError: `only` has an unknown name or is combined with `prune`, or the root cannot be a
+            folder.
         GeneratorMissingError: The extra `generate` is not installed.
         OSError: The tree cannot be written.
     """
-    # Here, and not while a server's time runs.
+    # Now, so that it does not count against a server's time.
     import mcp.client.client  # noqa: F401
 
     if options.only and options.prune:
@@ -95,7 +95,7 @@ async def import_servers(
     clear_leftovers(folder)
     categories = distinct_names([entry.name for entry in entries], _given(folder, file))
     asked = [entry for entry in entries if not options.only or entry.name in options.only]
-    # One thread: the generator keeps the processor busy, and shares what it has read.
+    # A single thread: the generator keeps a processor busy, and caches what it has read.
     generator = ThreadPoolExecutor(1, thread_name_prefix="generator")
     worker = ModelWorker()
     work = _Work(folder, options, generator, worker, on_stage, on_done, problem_of)
@@ -105,7 +105,7 @@ async def import_servers(
                 # It loads while the servers start.
                 worker.start()
             jobs = (work.one(entry, categories[entry.name]) for entry in asked)
-            # With exceptions as results all are waited for, also when this is cancelled.
+            # Exceptions are returned so that all servers are waited for.
             made = await asyncio.gather(*jobs, return_exceptions=True)
             if unexpected := [it for it in made if isinstance(it, BaseException)]:
                 raise unexpected[0]
@@ -116,7 +116,7 @@ async def import_servers(
             if work.untold is not None:
                 raise work.untold
     finally:
-        # Not waited for: who interrupts has not to wait until a long list of tools is written.
+        # Not waited for: an interrupt does not wait until a long list of tools is written.
         work.stopped.set()
         generator.shutdown(wait=False, cancel_futures=True)
         worker.close()
@@ -124,7 +124,7 @@ async def import_servers(
 
 
 class _Work:
-    """One run: what all servers share."""
+    """An import run: what all servers share."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _Work:
         return report
 
     async def gone(self, file: Path, names: set[str]) -> list[ServerReport]:
-        """Report the packages whose servers the file has no more, and remove them if asked to."""
+        """Report packages whose servers are no longer in the file, and remove them if asked to."""
         reports: list[ServerReport] = []
         for folder in sorted(self._folder.iterdir()):
             manifest = Manifest.read(folder)
@@ -234,7 +234,7 @@ class _Work:
             self._worker.load()
         except ValueError as error:
             raise ServerError(entry.name, str(error)) from None
-        # Its own time: what others took, and the generator to load, is not its fault.
+        # A server's time excludes that of others, and of loading the generator.
         until = time.monotonic() + seconds
 
         def models(tool: Tool) -> Models:
@@ -250,13 +250,13 @@ class _Work:
             models=models,
             problem_of=self._problem_of,
         )
-        # A package that was stopped is incomplete.
+        # If the import was stopped, the package is incomplete.
         self._check()
         made = [it for it in tools if it.name not in package.failed]
         manifest = Manifest(
             server=entry.name,
             source=str(entry.file),
-            # With a tool left out it is tried again.
+            # If a tool was left out, the next import tries again.
             state="" if package.failed else state,
             tools={modules[it.name]: it.name for it in made},
             definitions={
@@ -287,7 +287,7 @@ class _Work:
             raise ServerError("", "the import was stopped")
 
     def _check_owner(self, folder: Path, entry: ServerEntry) -> None:
-        """Refuse to write where something lies that was not made from this file."""
+        """Refuse to write to a folder that was not generated from this file."""
         if self._options.force or not folder.exists():
             return
         known = Manifest.read(folder)
@@ -334,7 +334,7 @@ def _state(
 
 
 def _given(folder: Path, file: Path) -> dict[str, str]:
-    """Return the folders that a file's servers have: programs import them by these names."""
+    """Return the existing folders of a file's servers, whose names programs import."""
     manifests = ((Manifest.read(it), it.name) for it in sorted(folder.iterdir()))
     source = str(full_path(file))
     return {found.server: name for found, name in manifests if found and found.source == source}
@@ -343,7 +343,7 @@ def _given(folder: Path, file: Path) -> dict[str, str]:
 def _joined(
     listed: Mapping[str, str], made: Mapping[str, str], tools: Collection[str]
 ) -> dict[str, str]:
-    """Return the notes of the tools that were taken, each once."""
+    """Return the notes on imported tools, without duplicates."""
     names = [name for name in {**listed, **made} if name in tools]
     both = {name: [it[name] for it in (listed, made) if name in it] for name in names}
     return {name: "; ".join(dict.fromkeys(texts)) for name, texts in both.items()}
@@ -355,7 +355,7 @@ def _modules_of(files: Iterable[str]) -> tuple[str, ...]:
 
 def _still_names(file: Path, server: str) -> bool:
     try:
-        # What a manifest names may be anything: a device has no end.
+        # A manifest may name anything, such as a device without an end.
         return file.is_file() and any(entry.name == server for entry in read_servers(file))
     except (ServersFileError, OSError, ValueError):
         return False

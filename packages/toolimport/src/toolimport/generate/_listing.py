@@ -1,4 +1,4 @@
-"""What a server says that it can do."""
+"""Asking a server for its tools."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Listing:
     """The tools of a server.
 
     Attributes:
-        tools: All of them, in its order, with no secret of its entry in any text.
-        about: What it says of itself; "" where it says nothing.
-        notes: What could not be taken as the server says it, by the tool's name.
-        left_out: Why a tool of the list is none, by its place there.
+        tools: All tools, in its order, with the secrets of its entry redacted.
+        about: The server's description of itself, or an empty string.
+        notes: What was simplified, by the tool's name.
+        left_out: Why tools were left out, by their place in the list.
     """
 
     tools: tuple[Tool, ...]
@@ -46,10 +46,10 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
 
     Args:
         entry: The server.
-        seconds: How long all of it may take.
+        seconds: The time limit for all of it.
 
     Raises:
-        ServerError: It cannot be reached, or does not answer as it should.
+        ServerError: It cannot be reached, or its answer is invalid.
     """
     tail, redactor = StderrTail(), Redactor(())
     is_late = False
@@ -72,7 +72,7 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
         raise explain(error, entry.name, tail, redactor) from None
     tools = [_tool(tool, redactor) for tool in listed]
     distinct = {tool.name: tool for tool in tools}
-    # Cut last: half a secret is one that nobody finds.
+    # Cut after redaction, because half a secret would not be found.
     shown = cast("str", redactor.listing(about))[:_ABOUT]
     notes = {name: redactor.text(text) for name, text in tail.repairs.notes.items()}
     seen: set[str] = set()
@@ -130,7 +130,7 @@ def _about(client: Client) -> str:
 
 @contextmanager
 def without_logs() -> Generator[None]:
-    """Keep the libraries quiet: what they log is told in the report, without secrets."""
+    """Silence the libraries' logs: the report has the same information without secrets."""
     loggers = [logging.getLogger(name) for name in ("mcp", "client", "httpx2", "httpcore2")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

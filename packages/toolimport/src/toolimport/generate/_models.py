@@ -1,4 +1,4 @@
-"""Pydantic models of schemas, as source; made by datamodel-code-generator, the extra `generate`."""
+"""Generating pydantic models from schemas with datamodel-code-generator, the extra `generate`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MODULES = frozenset(
         *("pathlib", "collections.abc", "typing_extensions", "annotated_types"),
     }
 )
-# Classes, and what pydantic makes types with: `Field(…)`, `constr(…)`.
+# Classes, and functions of pydantic that create types: `Field(…)`, `constr(…)`.
 _CALLED = re.compile(r"[A-Z]\w*|con[a-z]+")
 _ANYTHING = """\
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Models:
 
     Attributes:
         params: The source of `Params`.
-        result: The source of `Result`, without the first import; "" where there is none.
-        has_aliases: Whether names in the models differ from those on the server.
-        notes: What could not be done as the schema says, in sentences.
+        result: The source of `Result`, without the first import; empty if there is none.
+        has_aliases: Whether some names in the models differ from those on the server.
+        notes: What differs from the schema, in sentences.
     """
 
     params: str
@@ -64,7 +64,7 @@ def require_generator() -> None:
     """Check that the generator is installed.
 
     Raises:
-        GeneratorMissingError: It is not.
+        GeneratorMissingError: It is not installed.
     """
     try:
         import datamodel_code_generator  # noqa: F401
@@ -74,18 +74,18 @@ def require_generator() -> None:
 
 
 def generator_version() -> str:
-    """Return the generator's version, with which its models may change."""
+    """Return the generator's version, because different versions generate different models."""
     from importlib.metadata import version
 
     return version("datamodel-code-generator")
 
 
 def models_of(input_schema: object, output_schema: object | None) -> Models:
-    """Make the models of a tool; a schema that has none gets one that allows anything."""
+    """Generate the models of a tool; an unsupported schema gets a model that allows anything."""
     params, notes = _model(input_schema, "Params")
     result, more = ("", ()) if output_schema is None else _model(output_schema, "Result")
     if "Params" in _classes(result):
-        # It would take the place of the tool's own.
+        # It would replace the tool's own Params.
         result = _ANYTHING.format(name="Result")
         more = ("Result allows anything: its schema has a part called Params",)
     return Models(
@@ -122,7 +122,7 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
 
 def _generated(schema: dict[str, Any], name: str) -> str:
     source = _source(schema, name, by_name=False)
-    # Names that Python cannot have get others, by which they must be usable.
+    # Names that are invalid in Python get others, which must be usable too.
     return _source(schema, name, by_name=True) if "alias=" in source else source
 
 
@@ -161,16 +161,16 @@ def _source(schema: dict[str, Any], name: str, *, by_name: bool) -> str:
 
 
 def _names_of(schema: dict[str, Any]) -> set[str]:
-    """Return the names that a model must have, where a schema says that plainly."""
+    """Return the names of fields that a model must have, if the schema lists them plainly."""
     is_plain = not {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys()
     return set(schema.get("properties", ())) if is_plain else set()
 
 
 def _check(source: str, name: str, names: set[str]) -> None:
-    """Look at what was generated, and only then see whether its models can be built.
+    """Check the generated source, and only then whether its models can be built.
 
-    A module is imported by whoever uses it, so it may not hold anything but models; and models that
-    cannot be built would make it useless.
+    Importing a module runs it, so it may contain nothing but models; and models that cannot be
+    built would make it useless.
     """
     tree = ast.parse(source)
     for node in tree.body:
@@ -181,11 +181,11 @@ def _check(source: str, name: str, names: set[str]) -> None:
     from pydantic import BaseModel
 
     module = ModuleType(f"_toolimport_models_{threading.get_ident()}")
-    # pydantic looks names up in the module that a class says it is of.
+    # pydantic looks up names in the module of a class.
     sys.modules[module.__name__] = module
     try:
         with warnings.catch_warnings():
-            # Of fields that hide an attribute of BaseModel; they work.
+            # About fields that shadow an attribute of BaseModel, which work.
             warnings.simplefilter("ignore")
             exec(compile(tree, f"<{name}>", "exec"), vars(module))  # noqa: S102 - looked at above
             model = vars(module).get(name)

@@ -1,4 +1,4 @@
-"""The text of a generated package: one module for each tool, and what they call it with."""
+"""The source of a generated package: a module for each tool."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _DESCRIPTION = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool as its server lists it.
+    """A tool, as listed by its server.
 
     Attributes:
-        name: Its name there.
-        description: What it says of itself; "" where it says nothing.
-        title: A short name for people; "" where there is none.
-        input_schema: What it takes.
-        output_schema: What it gives, where that is more than text.
-        annotations: Its hints, such as `readOnlyHint`, as the server gives them.
+        name: Its name on the server.
+        description: Its description, or an empty string.
+        title: A short name for people, or an empty string.
+        input_schema: The schema of its arguments.
+        output_schema: The schema of its result, if that is more than text.
+        annotations: The server's hints on it, such as `readOnlyHint`.
     """
 
     name: str
@@ -42,9 +42,9 @@ class Package:
     """The files of one server.
 
     Attributes:
-        files: The text of each by its name.
-        notes: What could not be done as a schema says, by the tool's name.
-        failed: Why a tool could not be made at all, by its name.
+        files: The content of each file by name.
+        notes: What differs from the schema, by the tool's name.
+        failed: Why tools could not be generated, by name.
     """
 
     files: Mapping[str, str]
@@ -66,16 +66,16 @@ def package_of(
     models: Callable[[Tool], Models] = _models,
     problem_of: Callable[[str], str] = lambda _source: "",
 ) -> Package:
-    """Write all files of a server.
+    """Generate all files of a server.
 
     Args:
         server: Its name.
         tools: Its tools.
-        modules: The name of each one's module.
-        initial: The text of `__init__.py`.
+        modules: The names of their modules.
+        initial: The source of `__init__.py`.
         runtime: What calls the tools.
-        models: Makes the models of a tool; where it raises ValueError, the tool is left out.
-        problem_of: Returns why the source of a module cannot be used, "" where it can.
+        models: Generates the models of a tool; if it raises ValueError, the tool is left out.
+        problem_of: Returns why the source of a module cannot be used; empty if it can.
     """
     files = {"__init__.py": initial}
     notes: dict[str, str] = {}
@@ -117,8 +117,8 @@ def _module(
 
 
 def docstring(text: str) -> str:
-    """Quote a text of any content as the docstring of a function."""
-    # What nothing can store goes first: left out later, it could bring quotes together.
+    """Quote any text as the docstring of a function."""
+    # Characters that cannot be stored go first: removing them later could join quotes.
     made = "".join(
         it for it in text[:_DESCRIPTION] if it != "\0" and not "\ud800" <= it <= "\udfff"
     )
@@ -130,12 +130,12 @@ def docstring(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # JSON has an emoji as two halves, which Python would take for two characters.
+    # JSON escapes an emoji as a surrogate pair, which Python would read as two characters.
     return json.dumps(text) if text.isascii() else ascii(text)
 
 
 def _syntax_problem(text: str, name: str) -> str:
-    """Return why a module could not be compiled, "" where it can."""
+    """Return why a module cannot be compiled; empty if it can."""
     try:
         compile(text, f"{name}.py", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

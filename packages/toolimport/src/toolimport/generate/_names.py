@@ -1,4 +1,4 @@
-"""Names of folders and modules for servers and tools, whatever those are called."""
+"""Names of folders and modules for servers and tools with any names."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 _LONGEST = 100
-# What no file may be called on Windows.
+# Reserved file names on Windows.
 _TAKEN = re.compile(r"con|prn|aux|nul|com\d|lpt\d")
 
 
 def module_name(name: str) -> str:
-    """Make a name that can be imported, and that no scan takes for private.
+    """Return a name that can be imported, and that no scan treats as private.
 
-    As mcpygen does, in lower case with `_` for what cannot stand in a name; what Python could not
-    import gets a word before it or an underscore behind.
+    As in mcpygen, it is in lower case, with `_` for invalid characters; what Python could not
+    import gets a prefix or a trailing underscore.
     """
     composed = unicodedata.normalize("NFKC", name).lower()
-    # Once more: some letters are composed anew in lower case.
+    # Again, because lower case may decompose some letters.
     composed = unicodedata.normalize("NFKC", composed)
     made = "".join(char if f"a{char}".isidentifier() else "_" for char in composed).lstrip("_")
     if len(made.encode("utf-8", "replace")) > _LONGEST:
@@ -39,14 +39,14 @@ def module_name(name: str) -> str:
 def distinct_names(
     names: Collection[str], known: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Assign each name its own module name, the same whatever their order.
+    """Assign each name a unique module name, independent of their order.
 
-    Where several fall together, the one that is spelled like its module keeps it, else the first
-    by the alphabet; the others are numbered.
+    If several names collide, the one that is spelled like its module keeps the name, otherwise the
+    first alphabetically; the others are numbered.
 
     Args:
         names: The names.
-        known: What some of them were given before, which they keep.
+        known: Earlier assignments, which are kept.
     """
     wanted = {name: module_name(name) for name in names}
     ordered = sorted(wanted, key=lambda name: (name != wanted[name], name))

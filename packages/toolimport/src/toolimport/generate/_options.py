@@ -17,14 +17,14 @@ class ImportOptions:
     """What to import, and how.
 
     Attributes:
-        only: Names of servers; all where there are none.
-        include: Patterns of tools; all where there are none.
-        exclude: Patterns of tools that are left out.
-        runtime: What calls the tools: this package, or the tool server of mcpygen.
-        seconds: How long listing a server's tools and generating them may take, not counting
-            the time that the generator takes to load, once, and that other servers' tools take.
-        prune: Remove the packages of servers that are gone from the file.
-        force: Overwrite and remove also what was not generated from this file.
+        only: Names of servers; all if empty.
+        include: Patterns of tools; all if empty.
+        exclude: Patterns of tools to leave out.
+        runtime: What calls the tools: this package, or mcpygen's tool server.
+        seconds: The time limit for listing and generating a server's tools, not counting the time
+            for loading the generator once and for other servers' tools.
+        prune: Remove packages of servers that are no longer in the file.
+        force: Also overwrite and remove what was not generated from this file.
     """
 
     only: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class ImportOptions:
     force: bool = False
 
     def takes(self, category: str, tool: str, module: str) -> bool:
-        """Return whether a tool is wanted, by its name, its module's, or its id."""
+        """Return whether a tool is wanted, by its name, its module's name or its id."""
         names = (tool, module, f"mcptools:{category}:{module}")
 
         def is_one(patterns: Iterable[str]) -> bool:

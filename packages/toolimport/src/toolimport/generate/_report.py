@@ -1,4 +1,4 @@
-"""What became of each server."""
+"""The result of an import for each server."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Status = Literal["imported", "updated", "unchanged", "failed", "disabled", "gone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
-    """What became of one server.
+    """The result of an import for one server.
 
     Attributes:
         server: Its name in the file.
-        category: Its folder below `mcptools`; "" where there is none.
-        status: What was done. A server that is gone from the file is removed only on demand.
-        tools: How many tools it has now.
-        added: Modules that are new.
-        changed: Modules with another content.
-        removed: Modules that are gone.
-        kept: Files that were left alone though they differ: somebody has edited them.
-        notes: What could not be done as a tool's schema says, by the tool's name.
-        failed: Why a tool was left out, by its name.
-        variables: Environment variables that the tool server of mcpygen needs.
-        error: Why the server failed; "" where it did not.
+        category: Its folder in `mcptools`; empty if there is none.
+        status: What was done. A server that is no longer in the file is only removed on demand.
+        tools: The number of tools that it has now.
+        added: New modules.
+        changed: Modules with new content.
+        removed: Removed modules.
+        kept: Files that were kept because somebody edited them.
+        notes: What differs from a tool's schema, by the tool's name.
+        failed: Why tools were left out, by name.
+        variables: Environment variables that mcpygen's tool server needs.
+        error: Why the server failed; empty if it did not.
         seconds: How long it took.
     """
 
@@ -51,7 +51,7 @@ class ServerReport:
         return not self.error and not self.failed
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as a value of JSON."""
+        """Return the report as a JSON value."""
         return asdict(self) | {
             "seconds": round(self.seconds, 3),
             "notes": dict(self.notes),

@@ -1,4 +1,4 @@
-"""Schemas of strangers, freed of all that is no description of data."""
+"""Cleaning untrusted schemas of everything that does not describe data."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ _PLAIN = frozenset(
         *("dependentRequired", "deprecated", "readOnly", "writeOnly", "discriminator"),
     }
 )
-# Others change a value on its way (an address gets a slash, a password stars), or want a library.
+# Others change a value (an address gets a slash, a password stars), or need a library.
 _FORMATS = frozenset({"date-time", "date", "time", "uuid", "ipv4", "ipv6"})
 _DEEPEST = 60
 _MOST_PARTS = 20_000
 _MOST_COMBINATIONS = 500
-# The generator's time grows with the square of their number.
+# The generator takes time quadratic in their number.
 _MOST_CHOICES = 1_000
 _OWN = frozenset({"params", "result"})
 
 
 def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Keep the keywords of JSON Schema, and of references those that lead into the schema itself.
+    """Keep only JSON Schema's keywords, and references into the schema itself.
 
-    The generator has keywords of its own, by which a server could have any module imported; and it
-    would follow references to files and addresses.
+    The generator has keywords of its own, with which a server could have any module imported, and
+    it would follow references to files and addresses.
 
     Args:
-        schema: What a server gave.
+        schema: The server's schema.
 
     Returns:
-        The schema of an object, and sentences about what was left out of it.
+        The schema of an object, and notes on what was left out.
 
     Raises:
         ValueError: It is nested too deeply.
@@ -64,7 +64,7 @@ def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def without_patterns(schema: JsonValue) -> Any:  # noqa: ANN401
-    """Leave the regular expressions out: not all of them are such for pydantic."""
+    """Leave out regular expressions, not all of which pydantic supports."""
     if isinstance(schema, list):
         return [without_patterns(item) for item in schema]
     if not isinstance(schema, dict):
@@ -79,23 +79,23 @@ def without_patterns(schema: JsonValue) -> Any:  # noqa: ANN401
 
 
 def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
-    """Call parts otherwise that are called like a module's own models, `Params` and `Result`.
+    """Rename parts with the names of a module's own models, `Params` and `Result`.
 
-    The generator would give their names to them, and another to what the tool takes or gives.
+    Otherwise the generator would use these names for the parts, and others for the models.
     """
     others: dict[str, str] = {}
     for key in ("$defs", "definitions"):
         names = schema.get(key, {})
         for name in names:
             path = f"#/{key}/{name}"
-            # What is a part and nothing more gets the model's name with right.
+            # A schema that is just a reference to a part may use the model's name.
             if re.sub(r"[\W_]+", "", name).lower() in _OWN and schema.get("$ref") != path:
                 others[path] = _free(f"{name}Item", names)
     return cast("dict[str, Any]", _renamed(schema, "#", others)) if others else schema
 
 
 def check_size(schema: dict[str, Any]) -> None:
-    """Refuse a schema that the generator would work at for ever: it multiplies alternatives out.
+    """Refuse a schema with too many combinations, all of which the generator multiplies out.
 
     Raises:
         ValueError: It has too many parts, or too many combinations of them.
@@ -104,7 +104,7 @@ def check_size(schema: dict[str, Any]) -> None:
 
 
 class _Size:
-    """Counts the parts and the combinations of a schema, without making them."""
+    """Counts the parts and combinations of a schema."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
@@ -112,7 +112,7 @@ class _Size:
         self._known: dict[str, int] = {}
 
     def of(self, value: JsonValue) -> int:
-        """Return how many alternatives a part stands for."""
+        """Return the number of alternatives of a part."""
         if isinstance(value, list):
             for item in value:
                 self.of(item)
@@ -133,7 +133,7 @@ class _Size:
         return found
 
     def _merged(self, part: JsonValue) -> int:
-        """Count a part of `allOf`, whose references the generator follows."""
+        """Count a part of `allOf`, whose references the generator resolves."""
         reference = part.get("$ref") if isinstance(part, dict) else None
         if not isinstance(reference, str):
             return self.of(part)
@@ -142,7 +142,7 @@ class _Size:
         if kind not in {"$defs", "definitions"} or "/" in name:
             return self.of(part)
         if reference not in self._known:
-            self._known[reference] = 1  # for a part that leads back to itself
+            self._known[reference] = 1  # for a part that refers to itself
             self._known[reference] = self.of(self._schema.get(kind, {}).get(name))
         return self._known[reference]
 

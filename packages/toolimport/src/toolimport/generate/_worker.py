@@ -1,4 +1,4 @@
-"""Making models in a separate process, so that no schema takes longer than its server has time."""
+"""Generating models in a separate process, so that no schema exceeds its server's time."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from toolimport.generate._modules import Tool
 
 _PROGRAM = "from toolimport.generate._worker import main; main()"
-# One schema that takes forever leaves half of the time to the others of its server.
+# A schema that takes for ever leaves half of the time to its server's other tools.
 _SHARE = 0.5
 _LOAD_SECONDS = 60.0
 _READY = b"ready\n"
 
 
 class ModelWorker:
-    """Makes the models of tools, one after the other, and gives up what takes too long.
+    """Generates the models of tools, one after the other, and gives up on what takes too long.
 
-    The process is started when it is first needed, or earlier by `start`, and again after it ended.
+    The process is started when first needed, or earlier by `start`, and again after it has ended.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class ModelWorker:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Start the process, so that it loads the generator while servers start."""
+        """Start the process, so that it loads the generator while servers are starting."""
         with self._lock:
             if self._process is None and not self._is_closed:
                 self._process = subprocess.Popen(  # noqa: S603 - nothing of a server's
-                    # -P: not from the current folder, where anything may be.
+                    # -P: do not import from the current folder, which may contain anything.
                     [sys.executable, "-P", "-c", _PROGRAM],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -50,12 +50,12 @@ class ModelWorker:
                 )
 
     def load(self) -> None:
-        """Wait until the process has loaded the generator, for a minute in a whole import.
+        """Wait until the process has loaded the generator, for a minute per import.
 
-        No server's time runs meanwhile: all need it, and the first would pay for the others.
+        This does not count against any server's time, because all servers need it.
 
         Raises:
-            ValueError: The minute is over.
+            ValueError: It took more than the minute.
         """
         began = time.monotonic()
         try:
@@ -69,16 +69,16 @@ class ModelWorker:
             )
 
     def models(self, tool: Tool, until: float) -> Models:
-        """Make the models of a tool.
+        """Generate the models of a tool.
 
         Args:
             tool: The tool.
-            until: When its server's time ends, by `time.monotonic`.
+            until: The end of its server's time, by `time.monotonic`.
 
         Raises:
             ValueError: They took too long, or crashed the process.
         """
-        # Loaded again after a schema that was too slow: that is this server's own time.
+        # Loading again after a schema that was too slow counts as this server's time.
         self._ready(until - time.monotonic())
         if self._is_closed:
             raise ValueError("the import was stopped")
@@ -98,7 +98,7 @@ class ModelWorker:
         raise ValueError(f"its models were not generated within {seconds:.1f} s")
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process."""
         with self._lock:
             self._is_closed = True
         self._end()
@@ -120,13 +120,13 @@ class ModelWorker:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    # Closing flushes what the process, which has ended, no longer reads.
+                    # Closing flushes, but the process has ended and no longer reads.
                     with suppress(OSError):
                         pipe.close()
 
 
 def _answer(process: subprocess.Popen[bytes], asked: bytes, seconds: float) -> bytes:
-    """Return the line that a process answers with; the process is killed when its time is up."""
+    """Return the line with which the process answers; it is killed when its time is up."""
     if process.stdin is None or process.stdout is None:
         return b""
     timer = threading.Timer(max(seconds, 0.0), process.kill)
@@ -135,18 +135,18 @@ def _answer(process: subprocess.Popen[bytes], asked: bytes, seconds: float) -> b
         process.stdin.write(asked)
         process.stdin.flush()
         return process.stdout.readline()
-    except (OSError, ValueError):  # it has ended, or was closed meanwhile
+    except (OSError, ValueError):  # the process has ended, or was closed
         return b""
     finally:
         timer.cancel()
 
 
 def main() -> None:
-    """Answer each line of stdin, the schemas of a tool, with a line, its models."""
+    """Read the schemas of a tool from each line of stdin, and write its models as a line."""
     # Ctrl-C ends the import, which ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
-    # Whatever the generator prints is no answer.
+    # Output of the generator must not look like an answer.
     os.dup2(2, 1)
     import datamodel_code_generator.format
     import datamodel_code_generator.parser.jsonschema  # noqa: F401

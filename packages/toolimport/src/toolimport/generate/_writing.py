@@ -1,4 +1,4 @@
-"""A server's folder: what is in it that is ours, and how it is brought up to date."""
+"""Updating a server's folder, without touching files that were not generated."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LEFTOVER_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What was done to a folder; file names.
+    """What was done to a folder, as names of files.
 
     Attributes:
-        added: New ones.
-        changed: Those with another content.
-        removed: Those that are gone.
-        kept: Those that were left alone though they differ: somebody has edited them.
+        added: New files.
+        changed: Files with new content.
+        removed: Removed files.
+        kept: Files that were kept because somebody edited them.
     """
 
     added: tuple[str, ...] = ()
@@ -40,23 +40,23 @@ class Written:
 
 
 def digest(value: Any) -> str:  # noqa: ANN401 - any JSON
-    """Hash a value of JSON."""
+    """Hash a JSON value."""
     return hash_bytes(json.dumps(value, sort_keys=True, ensure_ascii=True).encode())
 
 
 def write_package(
     folder: Path, files: Mapping[str, str], manifest: Manifest, *, force: bool = False
 ) -> Written:
-    """Make a folder hold some files, and leave alone what is not ours.
+    """Update the generated files in a folder, and leave others alone.
 
-    At every moment each module is whole and fits its `__init__.py`; a process that is killed leaves
-    a folder that the next one can finish.
+    At any moment each module is complete and matches its `__init__.py`; the next import finishes
+    the folder of one that was killed.
 
     Args:
-        folder: The server's folder; made if it is not there.
-        files: The texts by name.
-        manifest: What is to be remembered, without the files.
-        force: Also overwrite and remove what somebody has edited.
+        folder: The server's folder, created if it does not exist.
+        files: The contents by name.
+        manifest: The manifest, without the files.
+        force: Also overwrite and remove edited files.
 
     Raises:
         OSError: The folder cannot be written.
@@ -66,9 +66,9 @@ def write_package(
 
 
 def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> Written:
-    """Remove what was generated into a folder, and the folder where nothing else is in it.
+    """Remove what was generated into a folder, and the folder if it is then empty.
 
-    A module that somebody has edited stays, with the `__init__.py` that it imports.
+    An edited module stays, with the `__init__.py` that it imports.
 
     Raises:
         OSError: It cannot be removed.
@@ -78,7 +78,7 @@ def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> 
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove what a process that was killed has left beside the servers' folders."""
+    """Remove what a killed process left beside the servers' folders."""
     for left in folder.glob(f"{_LEFTOVER}*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _LEFTOVER_SECONDS:
@@ -87,7 +87,7 @@ def clear_leftovers(folder: Path) -> None:
 
 @contextmanager
 def _alone(tree: Path) -> Generator[None]:
-    """Keep other processes from writing into a tree at the same time."""
+    """Keep other processes from writing to a tree at the same time."""
     from filelock import FileLock, Timeout
 
     try:
@@ -126,7 +126,7 @@ def _written(folder: Path, files: Mapping[str, str], manifest: Manifest, *, forc
             final.write(beside)
             beside.replace(folder)
         else:
-            # First what the modules import.
+            # First the file that the modules import.
             for name in sorted(new | changed, key=lambda it: (it != "__init__.py", it)):
                 (beside / name).replace(folder / name)
             for name in gone:
@@ -145,7 +145,7 @@ def _removed(folder: Path, manifest: Manifest, *, force: bool) -> Written:
     kept = {name for name in manifest.files if name not in ours and (folder / name).exists()}
     needed = {"__init__.py"} & ours if kept else set[str]()
     ours -= needed
-    # Last what the modules import.
+    # Last the file that the modules import.
     for name in sorted(ours, key=lambda it: (it == "__init__.py", it)):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
@@ -154,11 +154,11 @@ def _removed(folder: Path, manifest: Manifest, *, force: bool) -> Written:
         replace(manifest, files=left, state="").write(folder)
     else:
         (folder / MANIFEST_FILE).unlink(missing_ok=True)
-    with suppress(OSError):  # somebody's files are in it
+    with suppress(OSError):  # it contains other files
         folder.rmdir()
     return Written(removed=tuple(sorted(ours)), kept=tuple(sorted(kept)))
 
 
 def _prefix(folder: Path) -> str:
-    # No scan looks into what begins with an underscore.
+    # Scans ignore names that begin with an underscore.
     return f"{_LEFTOVER}{folder.name}-"

@@ -1,25 +1,25 @@
-"""Runs the tools that `toolimport.generate` makes: each call goes to the tool's MCP server.
+"""The runtime of generated tools: each call goes to the tool's MCP server.
 
-Every generated package has a `ToolRunner`, and every generated `run` hands its parameters to it::
+Every generated package has a `ToolRunner`, to which every generated `run` passes its parameters::
 
     from mcptools.time.get_current_time import Params, run
 
     run(Params(timezone="Europe/Vienna"))
 
-A program that has the path of a generated module, and does not want to import it, calls the tool by
-`imported_tool`, whose answer is the server's own::
+A program can also call the tool of a generated module without importing it, and gets the server's
+own answer::
 
     tool = imported_tool(Path("tools/mcptools/time/get_current_time.py"))
     result = await tool.call({"timezone": "Europe/Vienna"})
 
-The server is started, or connected to, at the first call; it stays for the calls that follow, of
-any thread, and ends with the interpreter. What its connection needs is read from the configuration
-file when it is needed, so that no secret is ever copied. A call that fails raises `ToolCallError`.
+The server is started, or connected to, at the first call. The connection is shared by later calls
+from any thread, and ends with the interpreter. Its parameters are read from the configuration file
+when needed, so that secrets are never copied. A call that fails raises `ToolCallError`.
 
 | variable | means |
 |---|---|
-| `PYTOOLS_SERVERS` | the configuration file, in place of the one that was imported |
-| `PYTOOLS_CALL_TIMEOUT` | how many seconds a call may take; 120 where it is not set |
+| `PYTOOLS_SERVERS` | the configuration file to use instead of the imported one |
+| `PYTOOLS_CALL_TIMEOUT` | how many seconds a call may take; by default 120 |
 """
 
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from toolimport.runtime._imported import ImportedTool, imported_tool
     from toolimport.runtime._servers import ImportedServer, imported_servers
 else:
-    # Every generated module imports this package, and none of them needs these.
+    # Every generated module imports this package, but none needs these names.
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""From a server's answer to what `run` gives."""
+"""From a server's answer to the return value of `run`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 def answer_of(result: CallToolResult) -> Any:  # noqa: ANN401 - any JSON
-    """Return the structured answer where there is one, else the text."""
+    """Return the structured answer if there is one, else the text."""
     return text_of(result) if result.structured_content is None else result.structured_content
 
 
 def text_of(result: CallToolResult) -> str:
-    """Return an answer as text: pictures and the like are named, and not silently left out."""
+    """Return an answer as text, in which images and the like are mentioned rather than left out."""
     return "\n".join(_text(block) for block in result.content)
 
 
 def without_secrets(result: CallToolResult, redactor: Redactor) -> CallToolResult:
-    """Return an answer with no secret in its texts."""
+    """Return an answer with secrets redacted in its texts."""
     content = [
         block.model_copy(update={"text": redactor.text(block.text)})
         if block.type == "text"

@@ -1,4 +1,4 @@
-"""From the parameters of a generated module to the arguments that a server takes."""
+"""From the parameters of a generated module to the arguments for a server."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's model
-    """Return what is sent for parameters: names as the server has them, nothing that was left out.
+    """Return the arguments to send: with the server's names, without what was left out.
 
-    A field that may be left out and is None was left out: most servers refuse null there. One that
-    is required, or has another default, is None only where that is meant.
+    An optional field that is None counts as left out, because most servers refuse null there. In a
+    field that is required, or has another default, None is intended.
 
     Args:
         params: An instance of a module's `Params`, or a mapping.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: `params` is neither.
     """
     if isinstance(params, Mapping):
         return dict(cast("Mapping[str, Any]", params))
     if not hasattr(params, "model_dump"):
         raise TypeError(f"parameters must be a Params object or a mapping, not {params!r}")
-    # A default of an enum is a plain text in generated models, which pydantic would warn of.
+    # The default of an enum is a plain string in generated models, about which pydantic warns.
     dumped = params.model_dump(mode="json", by_alias=True, warnings=False)
     arguments: JsonValue = _without_absent(params, dumped)
     if not isinstance(arguments, dict):
@@ -36,7 +36,7 @@ def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's 
 
 
 def _without_absent(value: Any, dumped: Any) -> Any:  # noqa: ANN401
-    """Walk a value and its JSON side by side, and drop the fields that were left out."""
+    """Walk a value and its JSON in parallel, and drop the fields that were left out."""
     fields = getattr(cast("type[object]", type(value)), "model_fields", None)
     if fields is None:
         return _without_absent_in_container(value, dumped)
@@ -46,7 +46,7 @@ def _without_absent(value: Any, dumped: Any) -> Any:  # noqa: ANN401
     for name, field in fields.items():
         key = field.serialization_alias or field.alias or name
         item = getattr(value, name)
-        # Without a default of its own, `default` is no None either.
+        # For a field without a default, `default` is not None either.
         if item is None and field.default is None:
             kept.pop(key, None)
         elif key in kept:
@@ -58,7 +58,7 @@ def _without_absent_in_container(value: _Held, dumped: JsonValue) -> Any:  # noq
     if isinstance(value, list | tuple) and isinstance(dumped, list):
         return [_without_absent(*pair) for pair in zip(value, dumped, strict=True)]
     if isinstance(value, dict) and isinstance(dumped, dict) and len(value) == len(dumped):
-        # JSON has texts for keys; the order is the same.
+        # In JSON the keys are strings, but in the same order.
         pairs = zip(value.values(), dumped.items(), strict=True)
         return {key: _without_absent(item, side) for item, (key, side) in pairs}
     return dumped

@@ -1,4 +1,4 @@
-"""The one thread of a process in which all connections live."""
+"""The thread of a process that runs all connections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAME = "pytools-runtime"
 
 
 class Background:
-    """An event loop in a thread, and the links that live in it; made at the first call."""
+    """An event loop in a thread, and the links that live in it; started at the first call."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -38,15 +38,15 @@ class Background:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._jobs: set[Future[Any]] = set()
-        # Each loop has its own: while one is being closed another may begin.
+        # Each loop has its own links: while one is being closed, another may start.
         self._links: dict[asyncio.AbstractEventLoop, dict[Hashable, Link]] = {}
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a job in the loop, and wait for it; an interrupt of the waiting cancels it.
+        """Run a job in the loop and wait for it; an interrupt of the wait cancels the job.
 
         Raises:
-            CancelledError: All was closed meanwhile.
-            RuntimeError: It is called from a job: it would wait for itself.
+            CancelledError: The background was closed in the meantime.
+            RuntimeError: It was called from a job, which would wait for itself.
         """
         future = self._submitted(job)
         try:
@@ -58,10 +58,10 @@ class Background:
             self._jobs.discard(future)
 
     async def awaited(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a job in the loop for a task of another; cancelling the task cancels it.
+        """Run a job in the loop for a task of another loop; cancelling the task cancels the job.
 
         Raises:
-            RuntimeError: All was closed meanwhile, or it is called from a job.
+            RuntimeError: The background was closed in the meantime, or it was called from a job.
         """
         future = self._submitted(job)
         try:
@@ -78,13 +78,14 @@ class Background:
         if threading.current_thread() is self._thread:
             job.close()
             raise RuntimeError("a tool is called from inside the thread that has the connections")
-        # At once, so that no job comes to a loop that is being closed.
+        # Within the lock, so that no job is submitted to a loop that is being closed.
         with self._lock:
             try:
                 loop = self._started()
                 future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
             except BaseException:
-                # An interrupt may come at any moment; a job that runs by then cannot be closed.
+                # An interrupt may come at any moment; a job that is already running cannot be
+                # closed.
                 with suppress(ValueError):
                     job.close()
                 raise
@@ -92,7 +93,7 @@ class Background:
         return future
 
     def link(self, key: Hashable, name: str, find: Callable[[], Parameters]) -> Link:
-        """Return the one link of a server; to be called in the loop."""
+        """Return the link of a server; must be called in the loop."""
         links = self._links.setdefault(asyncio.get_running_loop(), {})
         if key not in links:
             links[key] = Link(name, find)
@@ -104,8 +105,8 @@ class Background:
         return any(link is not None and link.is_open for link in links)
 
     def close(self) -> None:
-        """End all connections and the thread, and the jobs; the next call starts anew."""
-        if self._process != os.getpid():  # inherited: they are the parent's
+        """End all connections, jobs and the thread; the next call starts again."""
+        if self._process != os.getpid():  # inherited from the parent process, which owns them
             return
         with self._lock:
             loop, thread = self._loop, self._thread
@@ -113,7 +114,7 @@ class Background:
             jobs, self._jobs = self._jobs, set()
         if loop is None or thread is None:
             return
-        # First: one that finds its connection closed may open another.
+        # First the jobs: one that finds its connection closed might open another.
         for job in tuple(jobs):
             job.cancel()
         closing = asyncio.run_coroutine_threadsafe(self._close_links(), loop)
@@ -129,7 +130,7 @@ class Background:
     async def _close_links(self) -> None:
         loop = asyncio.get_running_loop()
         while links := self._links.pop(loop, None):
-            # At once: a server that does not end by itself has seconds until it is killed.
+            # Concurrently: a server that does not exit is only killed after seconds.
             closing = (link.close() for link in links.values())
             await asyncio.gather(*closing, return_exceptions=True)
 
@@ -138,7 +139,7 @@ class Background:
             loop = _new_loop()
             thread = threading.Thread(target=_serve, args=(loop,), name=_NAME, daemon=True)
             try:
-                # Once the main thread has ended, executors take no work, whatever the version.
+                # Once the main thread has ended, executors accept no work in any version.
                 if threading.main_thread().is_alive():
                     loop.set_default_executor(started_executor(_NAME))
                 start(thread)
@@ -161,7 +162,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _drain() -> None:
-    """Wait for what is still being tidied up, and cancel what takes too long."""
+    """Wait for remaining cleanup, and cancel what takes too long."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:
         _, left = await asyncio.wait(left, timeout=_LEAVE_SECONDS)
@@ -174,8 +175,8 @@ async def _drain() -> None:
 def _new_loop() -> asyncio.AbstractEventLoop:
     if sys.platform == "win32":
         return asyncio.ProactorEventLoop()
-    # Not epoll or kqueue: a forked process shares those with its parent, and by letting go of what
-    # it has inherited would make the parent deaf.
+    # Not epoll or kqueue, which a forked process shares with its parent: closing what it inherited
+    # would stop events in the parent.
     return asyncio.SelectorEventLoop(selectors.PollSelector())
 
 
@@ -183,12 +184,12 @@ _EXITING: set[int] = set()
 
 
 def _at_exit(running: Background) -> None:
-    """Have the connections closed when the interpreter ends."""
+    """Arrange for connections to be closed when the interpreter ends."""
     if id(running) in _EXITING:
         return
     _EXITING.add(id(running))
-    # `atexit` comes after the threads of executors have ended, and a connection that is being
-    # closed may need one to look an address up.
+    # `atexit` runs after executors' threads have ended, and closing a connection may need one to
+    # look up an address.
     register = getattr(threading, "_register_atexit", atexit.register)
     try:
         register(_close_or_wait, running)
@@ -197,7 +198,7 @@ def _at_exit(running: Background) -> None:
 
 
 def _close_or_wait(running: Background) -> None:
-    """Close now, or once the threads have ended that the interpreter waits for: they may call."""
+    """Close now, or after threads that the interpreter waits for: they may make calls."""
     others = (
         it
         for it in threading.enumerate()
@@ -218,9 +219,9 @@ def background() -> Background:
 
 
 def _forget() -> None:
-    """Begin anew in a forked process: the threads are its parent's, and so are the servers."""
+    """Start afresh in a forked process, whose parent owns the threads and servers."""
     global _background
-    # Kept, so that nothing of it is closed: the other ends listen to the parent.
+    # Kept, so that nothing of it is closed: the servers are talking to the parent.
     _KEPT.append(_background)
     _background = Background()
 

@@ -1,4 +1,4 @@
-"""Arguments compared with a tool's schema before anything is sent."""
+"""Checking arguments against a tool's schema before anything is sent."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _VALIDATORS = 256
 
 
 def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what is wrong with some arguments: at most two sentences, none where they fit.
+    """Return what is wrong with some arguments, in at most two sentences; none if they are valid.
 
-    Patterns are not compared: a stranger's expression may take for ever. Nor is a schema that is
-    itself wrong or large. The server checks all of it anyway.
+    Patterns are ignored, because an untrusted regular expression may take for ever. So are schemas
+    that are invalid or large. The server checks everything anyway.
 
     Args:
         schema: The tool's schema.
-        arguments: What is to be sent.
+        arguments: The arguments.
     """
     try:
         validator = _validator(json.dumps(schema, sort_keys=True))
@@ -49,7 +49,7 @@ def _validator(text: str) -> Any:  # noqa: ANN401 - a library without types
     unchecked = dict.fromkeys(("pattern", "patternProperties"), _nothing)
     library = cast("Any", validators)
     validator = library.extend(library.validator_for(schema), unchecked)
-    # With an empty registry no reference leads out of the schema.
+    # With an empty registry, no reference leads out of the schema.
     return validator(schema, registry=cast("Any", Registry)())
 
 

@@ -1,4 +1,4 @@
-"""The tool that a generated module stands for, known without running or importing the module."""
+"""The tool of a generated module, without running or importing the module."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _FOLDERS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedTool:
-    """A tool of an MCP server, as the import of the server has noted it.
+    """A tool of an MCP server, as recorded by the import.
 
     Attributes:
         server: The server's name.
-        name: The tool's name there.
+        name: The tool's name on the server.
         servers_file: The file that names the server.
-        input_schema: What it takes, as the server says it; None after an import of an older
-            version, which has not noted it.
-        annotations: Its hints, such as `readOnlyHint`, as the server gives them.
+        input_schema: The server's schema of its arguments; None after an import by an older
+            version, which did not record it.
+        annotations: The server's hints on it, such as `readOnlyHint`.
     """
 
     server: str
@@ -40,7 +40,7 @@ class ImportedTool:
     annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
     def problems(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return what is wrong with some arguments, in at most two sentences; none if they fit."""
+        """Return what is wrong with some arguments, in at most two sentences."""
         if self.input_schema is None:
             return ()
         from toolimport.runtime._checking import argument_problems
@@ -64,10 +64,10 @@ class ImportedTool:
 
 
 def imported_tool(module: Path) -> ImportedTool | None:
-    """Return the tool that a generated module stands for, None where the module was not generated.
+    """Return the tool of a generated module; None if the module was not generated.
 
     Args:
-        module: Its file.
+        module: The module's file.
     """
     file = module.parent / MANIFEST_FILE
     try:

@@ -1,4 +1,4 @@
-"""The connection to one server: opened when it is needed, and again when it has died."""
+"""The connection to a server, opened when needed, and reopened after it breaks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Session:
 
 @dataclass
 class _Attempt:
-    """Whether a call's request has gone out: it must not be sent twice."""
+    """Whether a call's request was sent, because it must not be sent twice."""
 
     sent: bool = False
 
@@ -55,11 +55,11 @@ _ATTEMPT: ContextVar[_Attempt | None] = ContextVar("attempt", default=None)
 
 
 class Link:
-    """A server's connection. It lives in one event loop, and is used from there only.
+    """A server's connection, which lives in one event loop and is only used there.
 
     Args:
         name: The server's name.
-        find: Gives what the connection needs; asked each time that one is opened.
+        find: Returns the parameters; called each time a connection is opened.
     """
 
     def __init__(self, name: str, find: Callable[[], Parameters]) -> None:
@@ -88,13 +88,13 @@ class Link:
         meta: RequestParamsMeta | None = None,
         on_progress: ProgressFnT | None = None,
     ) -> CallToolResult:
-        """Call a tool; once more on a new connection where the request surely had not gone out.
+        """Call a tool; retry on a new connection if the request was certainly not sent.
 
         Returns:
-            The server's answer, also where it says that the tool failed; then without secrets.
+            The server's answer, even if it says that the tool failed; then with secrets redacted.
 
         Raises:
-            ServerError: The server cannot be reached, or did not answer as it should.
+            ServerError: The server cannot be reached, or its answer is invalid.
             TimeoutError: It took too long.
         """
         until = asyncio.get_running_loop().time() + seconds
@@ -134,7 +134,7 @@ class Link:
             await self._close()
 
     async def _ended(self, session: _Session, error: Exception) -> Exception:
-        """Leave a connection over which nothing more can go; give the reason where it left one."""
+        """Drop a connection that has ended; return the reason, if known."""
         if not _is_end(error):
             return error
         async with self._changing:
@@ -145,7 +145,7 @@ class Link:
     async def _opened(self) -> _Session:
         if self._session is not None and self.is_open:
             return self._session
-        # All who wait share one attempt and its outcome; it goes on when one of them gives up.
+        # All waiting calls share one attempt, which goes on if one of them gives up.
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open())
             self._opening.add_done_callback(_retrieve)
@@ -164,7 +164,7 @@ class Link:
             self._leave, self._tail = asyncio.Event(), StderrTail(is_for_calls=True)
             self._redactor = parameters.redactor
             ready: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
-            # A task of its own: a connection must be left by the task that entered it.
+            # In its own task, because the task that enters a connection has to leave it.
             self._task = asyncio.create_task(self._hold(parameters, ready, self._leave))
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
@@ -206,8 +206,8 @@ class Link:
         if task is None:
             return
         self._leave.set()
-        if session is not None:  # one that is being opened does not look whether it may leave
-            # Who is cancelled meanwhile goes, and the connection is left without him.
+        if session is not None:  # while it is being opened, it does not check whether to leave
+            # A caller that is cancelled does not wait for the connection to close.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await asyncio.shield(asyncio.gather(task, return_exceptions=True))
@@ -217,13 +217,13 @@ class Link:
 
 
 def _retrieve(opening: asyncio.Task[_Session]) -> None:
-    """Look at an attempt's error, which is nobody's where all have given up."""
+    """Retrieve an attempt's error, in case all callers have given up."""
     if not opening.cancelled():
         opening.exception()
 
 
 def _is_end(error: Exception) -> bool:
-    """Return whether the connection has ended, so that nothing more can go over it."""
+    """Return whether the connection has ended."""
     from mcp.shared.exceptions import MCPError
 
     if isinstance(error, MCPError):
@@ -252,7 +252,7 @@ async def _watched(
 
 
 class _Watched:
-    """Notes for each call when its request goes out."""
+    """Notes when each call's request is sent."""
 
     def __init__(self, stream: WriteStream[SessionMessage]) -> None:
         self._stream = stream
@@ -260,7 +260,7 @@ class _Watched:
     async def send(self, item: SessionMessage, /) -> None:
         attempt = _ATTEMPT.get()
         if attempt is not None and getattr(item.message, "method", None) == "tools/call":
-            # Before, not after: a send that is cut off may have gone out.
+            # Before sending: a send that is interrupted may have arrived.
             attempt.sent = True
         await self._stream.send(item)
 

@@ -1,4 +1,4 @@
-"""Reports of progress, from the thread of the connections to a loop that serves others."""
+"""Passing progress reports from the connections' thread to another event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ProgressRelay:
-    """Passes reports on as long as the block lasts; a server that floods it is not waited for.
+    """Passes on reports for the duration of the block, without slowing down for a flood of them.
 
     Args:
         on_progress: Called in the loop of the block.
@@ -28,7 +28,7 @@ class ProgressRelay:
         self._task: asyncio.Task[None] | None = None
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        """Take a report, in the thread of the connections."""
+        """Accept a report, in the connections' thread."""
         self._latest = (progress, total, message)
         if not self._is_woken:
             self._is_woken = True
@@ -51,7 +51,7 @@ class ProgressRelay:
             await self._pass_on()
 
     def _wake(self) -> None:
-        # Before the report is taken, so that none that comes meanwhile is missed.
+        # Cleared before the report is taken, so that no later one is missed.
         self._is_woken = False
         # Most calls report nothing, and need no task.
         if not self._is_left and (self._task is None or self._task.done()):

@@ -1,8 +1,8 @@
-"""What a generated package calls its tools with."""
+"""The client with which a generated package calls its tools."""
 
 from __future__ import annotations
 
-# Too late once the main thread has ended, as it may have at the first call.
+# At the first call it may be too late: the main thread may have ended.
 import concurrent.futures.thread  # noqa: F401
 import os
 from concurrent.futures import CancelledError
@@ -30,7 +30,7 @@ class ToolRunner:
 
     Args:
         server_name: The server's name in its configuration file.
-        servers_file: The file; the variable `PYTOOLS_SERVERS` goes before.
+        servers_file: The file; the variable `PYTOOLS_SERVERS` overrides it.
     """
 
     def __init__(self, server_name: str, servers_file: str | os.PathLike[str]) -> None:
@@ -43,15 +43,15 @@ class ToolRunner:
         tool_args: Any,  # noqa: ANN401 - any JSON
         result_model: type[BaseModel] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Call a tool, and wait for its answer.
+        """Call a tool and wait for its answer.
 
         Args:
             tool_name: The tool's name on the server.
             tool_args: A module's `Params`, or a mapping.
-            result_model: A module's `Result`, of which the answer is to be one.
+            result_model: A module's `Result`, to which the answer is converted.
 
         Returns:
-            The structured answer, or the text where the server gives no other.
+            The structured answer, or the text if there is none.
 
         Raises:
             ToolCallError: The tool failed, or could not be called.
@@ -76,7 +76,7 @@ class ToolRunner:
             ) from None
 
     def call(self, tool_name: str, tool_args: Any) -> CallToolResult:  # noqa: ANN401
-        """Call a tool, and give all that its server answered, pictures and the like too.
+        """Call a tool and return its server's whole answer, including images and the like.
 
         Args:
             tool_name: The tool's name on the server.
@@ -105,17 +105,17 @@ class ToolRunner:
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
     ) -> CallToolResult:
-        """Call a tool from an event loop; cancelling the call cancels it on the server too.
+        """Call a tool from an event loop; cancelling the call also cancels it on the server.
 
         Args:
             tool_name: The tool's name on the server.
-            arguments: What is sent.
-            meta: What is sent beside them.
-            on_progress: Called in this loop with the progress that the server reports; of many
-                reports that come at once, the last.
+            arguments: The arguments.
+            meta: The metadata to send with them.
+            on_progress: Called in this loop with the progress that the server reports; if many
+                reports come at once, only with the last.
 
         Returns:
-            All that its server answered, also where it says that the tool failed.
+            The server's whole answer, even if it says that the tool failed.
 
         Raises:
             ToolCallError: The tool could not be called.
@@ -164,7 +164,7 @@ class ToolRunner:
 
     @contextmanager
     def _explaining(self, tool_name: str) -> Generator[None]:
-        """Turn whatever goes wrong with a call into the one error."""
+        """Convert any error of a call into `ToolCallError`."""
         from toolimport.errors import ServerError
 
         try:
@@ -227,7 +227,7 @@ class ToolRunner:
 
 
 def close() -> None:
-    """End the connections of this process; the next call opens them again."""
+    """Close all connections of this process; the next call opens them again."""
     from toolimport.runtime._background import background
 
     background().close()

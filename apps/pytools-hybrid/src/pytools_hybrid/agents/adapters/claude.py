@@ -28,19 +28,19 @@ _DESCRIPTION = (
 
 
 class ClientToolSearch:
-    """Keeps tools out of the model's context until it has searched for them.
+    """Keeps tools out of the model's context until it searches for them.
 
-    Send `tools` with each request, and answer each call of the search with `result`. The model
-    then calls what it has found as any other tool.
+    Send `tools` with each request, and answer each call of the search with `result`. The model then
+    calls the tools that it found like any other.
 
     Args:
         tools: The definitions of the tools.
-        corpus: What ranks; by default a new one.
-        limit: Maximum number of tools that a search returns.
-        name: The name of the search.
+        corpus: Ranks the tools; by default a new one.
+        limit: The maximum number of results.
+        name: The name of the search tool.
 
     Raises:
-        ValueError: One of the tools is called so too.
+        ValueError: One of the tools has the same name.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ClientToolSearch:
 
     @property
     def tools(self) -> list[ToolParam]:
-        """The `tools` of a request: the search, and all others deferred."""
+        """The `tools` of a request: the search tool, and all others deferred."""
         schema: dict[str, object] = {
             "type": "object",
             "properties": {"query": {"type": "string"}},
@@ -84,10 +84,10 @@ class ClientToolSearch:
         return [search, *self._deferred]
 
     async def result(self, call: ToolUseBlock) -> ToolResultBlockParam:
-        """Answer a call of the search with references to the tools that fit."""
+        """Answer a search with references to the tools that fit."""
         query = str(call.input.get("query", ""))
         names = await self._corpus.rank(query, self._definitions, limit=self._limit)
-        # A list without any is refused.
+        # The API refuses an empty list.
         content: list[ToolReferenceBlockParam] = [
             {"type": "tool_reference", "tool_name": name} for name in names
         ]
@@ -99,7 +99,7 @@ class ClientToolSearch:
 
 
 def tool_param(function: ToolFunction) -> ToolParam:
-    """Return the definition of a tool from a tree, as returned by `pytools_hybrid.load_tool`."""
+    """Return the definition of a tool that `pytools_hybrid.load_tool` returned."""
     return {
         "name": function.name,
         "description": function.description,

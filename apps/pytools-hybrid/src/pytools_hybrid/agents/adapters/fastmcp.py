@@ -1,4 +1,4 @@
-"""For FastMCP: a transform that shows clients a search in place of a server's tools."""
+"""For FastMCP: a transform that shows clients a search instead of a server's tools."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class HybridSearchTransform(BaseSearchTransform):
     """Ranks a server's tools by words and meaning, for `FastMCP.add_transform`.
 
     Args:
-        corpus: What ranks; by default a new one.
+        corpus: Ranks the tools; by default a new one.
         threshold: As for `ToolCorpus.rank`.
-        options: What `BaseSearchTransform` takes: `max_results`, `always_visible` and more.
+        options: Arguments of `BaseSearchTransform`, such as `max_results` and `always_visible`.
     """
 
     def __init__(

@@ -30,15 +30,15 @@ _DESCRIPTION = (
 
 
 class ClientToolSearch:
-    """Keeps tools out of the model's context until it has searched for them.
+    """Keeps tools out of the model's context until it searches for them.
 
     Send `search_tool()` as a tool with each request, and answer each `tool_search_call` with
-    `output`; the model then calls what it has found as any other function.
+    `output`. The model then calls the functions that it found like any other.
 
     Args:
         tools: The definitions of the functions.
-        corpus: What ranks; by default a new one.
-        limit: Maximum number of tools that a search returns.
+        corpus: Ranks the tools; by default a new one.
+        limit: The maximum number of results.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ClientToolSearch:
 
 
 def search_tool() -> ToolSearchToolParam:
-    """Return the tool that asks us, not OpenAI, to search."""
+    """Return the tool definition that leaves the search to the client."""
     return {
         "type": "tool_search",
         "execution": "client",
@@ -82,7 +82,7 @@ def search_tool() -> ToolSearchToolParam:
 
 
 def asked(call: ResponseToolSearchCall) -> str:
-    """Return the request of a search."""
+    """Return the query of a search."""
     if not isinstance(call.arguments, dict):
         return ""
     return str(cast("dict[str, object]", call.arguments).get("query", ""))
@@ -91,7 +91,7 @@ def asked(call: ResponseToolSearchCall) -> str:
 def search_output(
     call: ResponseToolSearchCall, tools: Iterable[FunctionToolParam]
 ) -> ToolSearchOutput:
-    """Return the item that answers a search, for the `input` of the next request."""
+    """Return the answer to a search as an item for the `input` of the next request."""
     return {
         "type": "tool_search_output",
         "call_id": call.call_id,
@@ -102,12 +102,12 @@ def search_output(
 
 
 def function_tool(function: ToolFunction) -> FunctionToolParam:
-    """Return the definition of a tool from a tree, as returned by `pytools_hybrid.load_tool`."""
+    """Return the definition of a tool that `pytools_hybrid.load_tool` returned."""
     return {
         "type": "function",
         "name": function.name,
         "description": function.description,
         "parameters": function.input_schema,
-        # Strict schemas must require every property.
+        # A strict schema must require every property.
         "strict": False,
     }

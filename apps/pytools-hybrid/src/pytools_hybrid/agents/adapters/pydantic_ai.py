@@ -1,4 +1,4 @@
-"""For pydantic-ai: found tools as a toolset, and a strategy for its tool search."""
+"""For pydantic-ai: results as a toolset, and a strategy for its tool search."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _log = logging.getLogger("pytools_hybrid")
 
 
 def toolset(hits: Iterable[FoundTool]) -> FunctionToolset[Any]:
-    """Return the tools of a search for an agent to call, for `Agent.run(…, toolsets=[…])`.
+    """Return the results of a search as a toolset, for `Agent.run(…, toolsets=[…])`.
 
-    This imports their modules and lets the model run them. A tool that cannot be imported is left
-    out, and the log says why. Arguments that do not fit go back to the model.
+    This imports the tools' modules and lets the model run them. A tool that cannot be imported is
+    left out, and the log says why. The model is told about invalid arguments.
     """
     tools: dict[str, Tool[Any]] = {}
     for hit in {hit.id: hit for hit in hits}.values():
@@ -52,11 +52,11 @@ def toolset(hits: Iterable[FoundTool]) -> FunctionToolset[Any]:
 def search_strategy(
     corpus: ToolCorpus | None = None, *, limit: int | None = None, threshold: float | None = None
 ) -> Callable[[RunContext[Any], Sequence[str], Sequence[HeldTool]], Awaitable[list[str]]]:
-    """Return the `strategy` of `pydantic_ai.capabilities.ToolSearch`, over deferred tools.
+    """Return a `strategy` for `pydantic_ai.capabilities.ToolSearch`, which searches deferred tools.
 
     Args:
-        corpus: What ranks; by default a new one.
-        limit: How many tools a search gives at most; `max_results` there has its say too.
+        corpus: Ranks the tools; by default a new one.
+        limit: The maximum number of results; `max_results` of `ToolSearch` also applies.
         threshold: As for `ToolCorpus.rank`.
     """
     corpus = corpus or ToolCorpus()
@@ -75,7 +75,7 @@ def search_strategy(
         ranked = [
             await corpus.rank(query, held, limit=limit, threshold=threshold) for query in queries
         ]
-        # The first of each query, then the second of each.
+        # The best tool of each query, then the second best of each.
         places = chain.from_iterable(zip_longest(*ranked))
         return list(dict.fromkeys(name for name in places if name is not None))[:limit]
 
@@ -83,7 +83,7 @@ def search_strategy(
 
 
 def _unused(name: str, taken: Collection[str]) -> str:
-    """Distinguish tools that have one name in two sources, or only after it was cut."""
+    """Distinguish tools whose names are equal, in two sources or after being cut."""
     numbered = (f"{name[: NAME_LENGTH - 4]}_{number}" for number in count(2))
     return next(it for it in chain((name,), numbered) if it not in taken)
 

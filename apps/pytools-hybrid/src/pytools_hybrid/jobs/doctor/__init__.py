@@ -1,13 +1,13 @@
-"""What works here and what does not: the checks behind `pytools-hybrid doctor`.
+"""The checks of `pytools-hybrid doctor`: what works here and what does not.
 
 ::
 
     for finding in diagnose(checks(settings)):
         print(finding.status, finding.check, finding.message)
 
-A check looks and changes nothing. Each has a time limit and a thread of its own, so that one that
-hangs or crashes is a finding, and the others go on. `model_choices` tells which embedding models
-could be used.
+Checks change nothing. Each has a time limit and its own thread, so that one that hangs or crashes
+becomes a finding, and the others go on. `model_choices` lists the embedding models that could be
+used.
 """
 
 from pytools_hybrid.jobs.doctor._checks import checks

@@ -1,4 +1,4 @@
-"""Which checks there are, in the order in which one thing rests on another."""
+"""The list of checks, ordered so that each relies only on earlier ones."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def checks(
     """Yield the checks for some settings.
 
     Args:
-        settings: The settings, or why there are none: then only what needs none is checked.
-        settings_file: The settings file that was asked for, if one was.
+        settings: The settings, or the error that prevents them; then only checks without settings
+            run.
+        settings_file: The settings file given by the user, if any.
     """
     yield Check("Python", python_version, is_quick=True)
     yield Check("SQLite", full_text_search, is_quick=True)

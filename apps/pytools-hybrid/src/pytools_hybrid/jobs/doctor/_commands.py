@@ -1,4 +1,4 @@
-"""The commands that findings name, ready to be copied."""
+"""Commands in the remedies of findings, ready to be copied."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Commands:
         self._roots = roots
 
     def index(self) -> str:
-        """Bring the index up to date."""
+        """Return the command that brings the index up to date."""
         flags = [part for root in self._roots for part in ("--root", str(root))]
         if self._settings.database is not None:
             flags += ["--database", str(self._settings.database)]
-        # What a variable or a file says holds for the command, too.
+        # Variables and the settings file apply to the command too, so only flags are repeated.
         if self._settings.origins.get("embedding_model", "").startswith("--"):
             flags += ["--embedding-model", self._settings.embedding_model]
         return shlex.join(["pytools-hybrid", "index", *flags])

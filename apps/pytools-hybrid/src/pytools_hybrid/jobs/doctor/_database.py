@@ -1,4 +1,4 @@
-"""The index file: can it be opened, is it whole, can it be written, and is it free."""
+"""Checking the index file: can it be opened and written, is it intact, and is it locked."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _OTHER_PATH = "give another path with --db"
 def look_at_database(
     database: Path, roots: Roots, commands: Commands, *, patience: float = 5.0
 ) -> Verdict:
-    """Check the index; it is opened for reading only.
+    """Check the index, which is opened read-only.
 
     Args:
         database: The file.
-        roots: The trees that it should be of.
-        commands: The commands to name.
-        patience: For how long another process may be bringing it up to date, in seconds.
+        roots: The trees that it should belong to.
+        commands: The commands for remedies.
+        patience: How many seconds another process may take to bring it up to date.
     """
     from toolindex import (
         DamagedDatabaseError,
@@ -71,12 +71,12 @@ def look_at_database(
 
 
 def name_of(roots: Roots) -> str:
-    """Return the name by which an index knows its trees."""
+    """Return the name that an index has for its trees."""
     return os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
 
 
 def _absent(database: Path, commands: Commands) -> Verdict:
-    # os.path returns an answer if a parent folder cannot be entered; pathlib raises.
+    # If a parent folder cannot be entered, os.path returns False, while pathlib raises.
     folder = next(it for it in database.absolute().parents if os.path.exists(it))  # noqa: PTH110
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         return failed(f"{database} does not exist, and {folder} cannot be written", _OTHER_PATH)
@@ -115,13 +115,13 @@ def _opened(index: ToolIndex, database: Path, commands: Commands, patience: floa
 
 
 def _is_writable(database: Path) -> bool:
-    # A log is written beside it.
+    # SQLite writes a log beside the file.
     return os.access(database, os.W_OK) and os.access(database.resolve().parent, os.W_OK)
 
 
 def _is_free(index: ToolIndex, database: Path, patience: float) -> bool:
     """Return whether no process holds the update lease for long."""
-    # Without a lock file nobody can hold the lock, and none must be created here.
+    # Without a lock file nobody holds the lock, and a check must not create one.
     if not database.with_name(f"{database.name}-{_LEASE}.lock").exists():
         return True
     lease = index.lease(_LEASE)

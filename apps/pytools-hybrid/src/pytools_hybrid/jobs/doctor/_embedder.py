@@ -1,4 +1,4 @@
-"""The embedding model, asked for a vector; and how many tools have one of it."""
+"""Checking the embedding model with a real call, and how many tools have its vectors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
 PROBE = "merge two pdf files"
-"""What models are asked for a vector of."""
+"""The text of test calls to models."""
 
 _LOOK = "pytools-hybrid doctor --models"
 _COMMANDS = (
@@ -38,12 +38,12 @@ _KEY = re.compile(r"`([A-Z][A-Z0-9_]*(?:KEY|TOKEN|URL|PROJECT|REGION))`")
 def look_at_embedder(
     settings: Settings, database: Path | None, commands: Commands | None
 ) -> Verdict:
-    """Check the model by a real call, of four words.
+    """Check the model with a real call, for four words.
 
     Args:
         settings: The settings.
         database: The index, which may not exist.
-        commands: The commands to name.
+        commands: The commands for remedies.
     """
     from toolembed import EmbeddingError
 
@@ -86,10 +86,11 @@ def remedy_of(message: str, *, model: str) -> str:
     """Return the command named in the message of a failed call, or a general one.
 
     Args:
-        message: What went wrong; it may repeat the name of the model.
-        model: Its name, which the settings file of a cloned repository may have given.
+        message: The error message, which may contain the name of the model.
+        model: The name of the model, which may come from a cloned repository's settings file.
     """
-    # All that is looked for has a space in it, or is a name: else a name could be a command.
+    # Patterns contain a space or match whole names, so that a model's name cannot pass as a
+    # command.
     if any(map(str.isspace, model)):
         return _LOOK
     if (command := REMEDIES.to_install(model)) in message:

@@ -1,4 +1,4 @@
-"""What must be installed: Python, a SQLite with full-text search, and its extension for vectors."""
+"""Checking what must be installed: Python, SQLite with full-text search, the vector extension."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OLDEST = (3, 11)
 _OURS = ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch")
-# As the marker of toolindex's requirement has it; no marker tells musl from glibc.
+# The same condition as in toolindex's requirements; no marker distinguishes musl from glibc.
 _WHEELS = {
     ("linux", "x86_64"),
     ("linux", "aarch64"),
@@ -31,7 +31,7 @@ _VECTORS = {1: "[1, 0, 0]", 2: "[0, 1, 0]", 3: "[0, 0, 1]"}
 
 
 def python_version(found: tuple[int, ...] = sys.version_info[:3]) -> Verdict:
-    """Check the interpreter, and say which one it is, and which versions of ours it has."""
+    """Check the interpreter, and report it and the versions of our packages."""
     from importlib.metadata import version
 
     shown = ".".join(map(str, found))
@@ -46,10 +46,10 @@ def python_version(found: tuple[int, ...] = sys.version_info[:3]) -> Verdict:
 
 
 def full_text_search(connect: Callable[[str], apsw.Connection] | None = None) -> Verdict:
-    """Check that SQLite finds a word in another form.
+    """Check that SQLite's full-text search finds an inflected word.
 
     Args:
-        connect: Opens a database; None for the SQLite that comes with apsw.
+        connect: Opens a database; None for apsw's own SQLite.
     """
     import apsw
 
@@ -67,7 +67,7 @@ def full_text_search(connect: Callable[[str], apsw.Connection] | None = None) ->
 
 
 def vector_search() -> Verdict:
-    """Check that the extension finds the nearest of some vectors."""
+    """Check that the vector extension finds the nearest of some vectors."""
     import apsw
     from toolindex import load_sqlite_vec
 
@@ -107,7 +107,7 @@ def vector_search() -> Verdict:
 
 
 def _has_wheel() -> bool:
-    """Return whether sqlite-vec is published for this system, which it is only as wheels."""
+    """Return whether sqlite-vec, which is only published as wheels, has one for this system."""
     is_musl = sys.platform == "linux" and platform.libc_ver()[0] != "glibc"
     return (sys.platform, platform.machine()) in _WHEELS and not is_musl
 

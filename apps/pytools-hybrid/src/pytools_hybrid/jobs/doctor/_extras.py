@@ -1,4 +1,4 @@
-"""What only some commands and settings need."""
+"""Checking optional packages, which only some commands and settings need."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GENERATOR = "datamodel_code_generator"
 
 
 def look_at_reranking(model: str) -> Verdict:
-    """Check that the language model can be loaded; it is not asked anything, for that may cost.
+    """Check that the language model can be loaded; it is not called, as that may cost money.
 
     Args:
-        model: Its setting.
+        model: The setting.
     """
     from pytools_hybrid.search import Reranking
 
@@ -33,10 +33,10 @@ def look_at_reranking(model: str) -> Verdict:
 
 
 def look_at_importing(generator: str = _GENERATOR) -> Verdict:
-    """Return whether MCP servers can be imported.
+    """Check that MCP servers can be imported.
 
     Args:
-        generator: The module that makes models of JSON Schemas.
+        generator: The module that generates models from JSON Schemas.
     """
     if find_spec(generator) is None:
         return fine(

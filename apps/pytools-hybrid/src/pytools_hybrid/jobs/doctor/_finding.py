@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    """How a check went."""
+    """The status of a check."""
 
     OK = "ok"
     WARNING = "warning"
-    """Searches work, though not as well or as fresh as they could."""
+    """Searches work, but not as well, or not as up to date, as they could be."""
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         status: How it went.
-        message: What was found, in a sentence.
-        remedy: The command that fixes it, or what else to do; None if nothing is needed.
+        message: What the check found, in a sentence.
+        remedy: The command that fixes it, or another remedy; None if nothing is needed.
     """
 
     status: Status
@@ -40,8 +40,8 @@ class Check:
 
     Attributes:
         name: Its name.
-        look: Looks; whatever it raises is a failure of the check.
-        seconds: How long that may take.
+        look: Runs the check; an exception counts as a failure.
+        seconds: The time limit.
         is_quick: Whether it takes some milliseconds, and asks nobody on a network.
     """
 
@@ -58,8 +58,8 @@ class Finding:
     Attributes:
         check: The check's name.
         status: How it went.
-        message: What was found.
-        remedy: What fixes it.
+        message: What the check found.
+        remedy: How to fix it.
         seconds: How long the check took.
         is_overdue: Whether it took too long, and may still be running.
     """
@@ -73,15 +73,15 @@ class Finding:
 
 
 def fine(message: str) -> Verdict:
-    """Report that all is well."""
+    """Return a verdict that all is well."""
     return Verdict(Status.OK, message)
 
 
 def warning(message: str, remedy: str | None = None) -> Verdict:
-    """Return what could be better."""
+    """Return a verdict that something could be better."""
     return Verdict(Status.WARNING, message, remedy)
 
 
 def failed(message: str, remedy: str | None = None) -> Verdict:
-    """Return what does not work."""
+    """Return a verdict that something does not work."""
     return Verdict(Status.FAILED, message, remedy)

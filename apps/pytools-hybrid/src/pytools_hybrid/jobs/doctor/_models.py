@@ -37,11 +37,11 @@ class ModelChoice:
     """An embedding model, and whether it could be used now.
 
     Attributes:
-        setting: What to give as `--embedding-model` or `PYTOOLS_EMBEDDING_MODEL`.
-        works: Whether it could.
-        was_asked: Whether that is known from a real call, and not from what is there.
-        message: Why, or what is known of it.
-        remedy: What makes it work; None where it does.
+        setting: The value for `--embedding-model` or `PYTOOLS_EMBEDDING_MODEL`.
+        works: Whether it could be used.
+        was_asked: Whether that is known from a real call rather than from what is installed.
+        message: Why, or what is known about it.
+        remedy: How to make it work; None if it does.
     """
 
     setting: str
@@ -52,14 +52,14 @@ class ModelChoice:
 
 
 def model_choices(*, call: bool = False, device: str = "auto") -> Iterator[ModelChoice]:
-    """Yield the models that could be used here, each as soon as it is known.
+    """Yield the models that could be used here, as they are found.
 
-    Names of keys are looked for in the environment; their values are not looked at.
+    Only the names of keys in the environment are checked, never their values.
 
     Args:
-        call: Whether to ask the models of providers for a vector too, which costs money: a call
-            is of four words. Models of this machine are not loaded for it.
-        device: Where models of sentence-transformers are to run.
+        call: Whether to call providers' models too, which costs money: each embeds four words.
+            Local models are not loaded.
+        device: Where sentence-transformers models are to run.
     """
     yield _asked(OFFLINE, "comes with the installation, offline")
     yield _asked(ACCURATE, "comes with its extra, offline")
@@ -147,7 +147,7 @@ def _local_models(device: str) -> Iterator[ModelChoice]:
 
 
 def _device() -> str:
-    # Of an extra that is absent where types are checked.
+    # From an extra that is not installed when types are checked.
     torch: Any = import_module("torch")
     if torch.cuda.is_available():
         return f"CUDA ({torch.cuda.get_device_name(0)})"
@@ -195,14 +195,14 @@ def _can_embed(server: str, name: str) -> bool:
     details = _json(f"{server}/api/show", {"model": name})
     if "capabilities" in details:
         return "embedding" in details["capabilities"]
-    # Older servers do not report it.
+    # Older servers do not report this.
     return "embed" in name or "bert" in str(details.get("details", {}).get("family"))
 
 
 def _json(address: str, body: dict[str, str] | None = None) -> dict[str, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = Request(address, data=data, headers={"Content-Type": "application/json"})  # noqa: S310
-    # It is a machine of the user's own: what stands between here and the world has no part in it.
+    # Ollama runs on the user's own machines, so proxies are bypassed.
     opener = build_opener(ProxyHandler({}))
     with opener.open(request, timeout=_OLLAMA_SECONDS) as answer:
         answered: dict[str, Any] = json.load(answer)
@@ -210,7 +210,7 @@ def _json(address: str, body: dict[str, str] | None = None) -> dict[str, Any]:
 
 
 def _lacking(provider: str) -> str | None:
-    """Return the command that installs what a provider needs, or None where it is there."""
+    """Return the command that installs what a provider needs, or None if it is installed."""
     if has_pydantic_ai() and all(map(_is_installed, provider_of(provider).modules)):
         return None
     return REMEDIES.to_install(provider)
@@ -220,5 +220,5 @@ def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:
-        # Of a package inside of one that is not there.
+        # The parent package is not installed.
         return False

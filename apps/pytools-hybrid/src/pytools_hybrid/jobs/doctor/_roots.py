@@ -1,4 +1,4 @@
-"""Checking a tree of tools: whether it exists, what it contains, and what is left out."""
+"""Checking the trees of tools: whether they exist, what they contain, and what is left out."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def look_at_root(
     *,
     note: str | None = None,
 ) -> Verdict:
-    """Check one tree: read what an index would read, but for what an index holds already.
+    """Check one tree by scanning it, except for files that the index has already read.
 
     Args:
         settings: The settings.
         roots: All trees.
-        number: Which of them.
+        number: The index of the tree to check.
         database: The index, which may not exist.
-        commands: The commands to name.
-        note: Why the tree was chosen when nobody named it.
+        commands: The commands for remedies.
+        note: Why the tree was chosen, if the user did not name it.
     """
     from toolscan import Reason, RootNotFoundError, ToolReadError, find_tools, scan
 
     root = roots.paths[number]
     shown = f"{root} ({note})" if note else str(root)
-    # os.path returns an answer if a parent folder cannot be entered; pathlib raises.
+    # If a parent folder cannot be entered, os.path returns False, while pathlib raises.
     if os.path.exists(root) and not os.path.isdir(root):  # noqa: PTH110, PTH112
         return failed(f"{root} is a file", "give the folder that contains the tools with --root")
     known = _known(database, root, roots)
@@ -82,7 +82,7 @@ def look_at_root(
         return failed(
             f"{root} cannot be read ({error.strerror})", "give another folder with --root"
         )
-    # What begins with an underscore is left out on purpose.
+    # Files whose names begin with an underscore are left out on purpose.
     issues = [issue for issue in report.issues if issue.reason is not Reason.PRIVATE]
     unchanged = frozenset(report.unchanged)
     tools = len(report.records) + sum(path in unchanged for path in listed.values())
@@ -112,7 +112,7 @@ def look_at_root(
 
 
 def _known(database: Path, root: Path, roots: Roots) -> dict[str, FileStamp | None]:
-    """Return the stamps of the files of one tree that an index has read, by path below it."""
+    """Return the stamps of one tree's files that an index has read, by path in the tree."""
     from toolindex import ToolIndex, ToolIndexError
 
     with suppress(ToolIndexError):
@@ -137,7 +137,7 @@ def _misread(root: Path) -> str:
 
 
 def _reasons(issues: list[ScanIssue]) -> str:
-    """Explain why files are left out: how many for each reason, and the first of them."""
+    """Explain why files are left out: for each reason, how many and the first of them."""
     counts = Counter(str(issue.reason) for issue in issues)
     reasons = ", ".join(f"{count} × {reason}" for reason, count in counts.most_common())
     first = "; ".join(f"{issue.path}: {issue.detail}" for issue in issues[:_SHOWN_ISSUES])

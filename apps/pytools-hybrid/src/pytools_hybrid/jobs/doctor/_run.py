@@ -1,4 +1,4 @@
-"""Running checks one after the other, whatever they do."""
+"""Running checks one after the other, even if some hang or crash."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def diagnose(checks: Iterable[Check]) -> Iterator[Finding]:
-    """Run checks one after the other, so that none disturbs what another measures.
+    """Run checks one after the other, so that none disturbs another's measurements.
 
     Args:
         checks: The checks.
 
     Yields:
-        The finding of each, as it ends. A check that takes too long is left behind in its thread,
-        which keeps no process from ending.
+        The finding of each check when it ends. A check that takes too long is abandoned in its
+        thread, which does not keep the process from ending.
     """
     for check in checks:
         started = time.perf_counter()
@@ -61,7 +61,7 @@ def _verdict(check: Check) -> Verdict | None:
 
 
 def _in_words(error: BaseException) -> str:
-    # The first error of a group says what was wrong; the group itself does not.
+    # The first error of a group says what went wrong; the group itself does not.
     error = innermost(error)
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

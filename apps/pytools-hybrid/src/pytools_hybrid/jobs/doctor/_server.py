@@ -1,4 +1,4 @@
-"""The MCP server, as a client starts it."""
+"""Checking the MCP server, started the way a client starts it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 500 << 20
 _SHOWN = 400
-# It answers from a copy, and neither changes that nor writes down that it was asked.
+# The server uses a copy of the index, which it neither updates nor records searches in.
 _QUIETLY = {"PYTOOLS_SYNC": "false", "PYTOOLS_WATCH": "false", "PYTOOLS_USAGE_LOG": "false"}
 
 
@@ -39,16 +39,16 @@ def look_at_server(
     program: tuple[str, ...] = (sys.executable, "-m", "pytools_hybrid"),
     seconds: float = 45.0,
 ) -> Verdict:
-    """Start the server over stdio, on a copy of the index, and ask it for its tools and a search.
+    """Start the server over stdio, on a copy of the index, list its tools and run a search.
 
-    The search goes by words, so that no model is asked.
+    The search uses words alone, so that no model is called.
 
     Args:
         settings: The settings.
         roots: The trees.
         database: The index, which may not exist.
-        settings_file: The settings file that was asked for, if one was.
-        program: The command that is started.
+        settings_file: The settings file given by the user, if any.
+        program: The command to start.
         seconds: How long it may take.
     """
     with (
@@ -57,7 +57,7 @@ def look_at_server(
     ):
         copy = Path(folder, "index.db")
         query = _copied(database, copy, roots)
-        # A policy may hide just the tool that is asked for.
+        # The policy may hide the very tool that is searched for.
         must_find = query is not None and not (settings.include or settings.exclude)
         trees = [part for root in roots for part in ("--root", str(root))]
         flags = ["--db", str(copy), "--embedding-model", settings.embedding_model]
@@ -92,7 +92,7 @@ async def _round_trip(
     parameters = StdioServerParameters(
         command=command[0], args=command[1:], env=os.environ | variables
     )
-    # anyio's time-out, not asyncio's: after that the client would leave the process behind.
+    # anyio's time-out: with asyncio's, the client would leave the process behind.
     with anyio.fail_after(seconds):
         async with Client(stdio_client(parameters, errlog=errors)) as client:
             return await _asked(client, query, must_find=must_find)
@@ -113,7 +113,7 @@ async def _asked(client: Client, query: str | None, *, must_find: bool) -> str:
 
 
 def _copied(database: Path, copy: Path, roots: Roots) -> str | None:
-    """Copy the index, if there is one, and return words that find something in it."""
+    """Copy the index, if there is one, and return words that find a tool in it."""
     import apsw
     from toolindex import ToolIndex, ToolIndexError
 
@@ -121,7 +121,7 @@ def _copied(database: Path, copy: Path, roots: Roots) -> str | None:
         if not 0 < database.stat().st_size < _MOST_BYTES:
             return None
         with ToolIndex(database, read_only=True) as index, index.reading() as reader:
-            # An index of other trees would not be served; the check of the index reports that.
+            # An index of other trees would not be served; another check reports that.
             index.bind(name_of(roots))
             first = reader.connection.execute("SELECT name_words FROM entries LIMIT 1").get
             target = apsw.Connection(str(copy))

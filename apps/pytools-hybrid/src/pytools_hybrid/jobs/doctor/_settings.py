@@ -1,4 +1,4 @@
-"""Settings that cannot work, and variables that look like settings and are none."""
+"""Checking the settings, and variables that look like settings but are not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def look_at_settings(settings: Settings | SettingsError) -> Verdict:
     """Check the settings; values are not shown, because one of them is a token.
 
     Args:
-        settings: The settings, or why there are none.
+        settings: The settings, or the error that prevents them.
     """
     if isinstance(settings, SettingsError):
         return failed(str(settings), f"change or remove {settings.setting}")

@@ -1,4 +1,4 @@
-"""Changes of files: is a real one noticed, and are there enough watches for all folders."""
+"""Checking the watcher: is a file change noticed, and are there enough watches for all folders."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def look_at_watching(
     limit: Path = _LIMIT,
     seconds: float = _LOOKING_SECONDS,
 ) -> Verdict:
-    """Check that a file change is noticed, in each way the trees are watched.
+    """Check that a file change is noticed, in each way that the trees are watched.
 
-    Nothing is written in a tree: only how it is watched is asked. Files are written in a
-    temporary folder beside the index, or in the system's own folder for such files.
+    Nothing is written to a tree. Files are written to a temporary folder beside the index, or to
+    the system's temporary folder.
 
     Args:
-        roots: The trees, or None where there are none.
+        roots: The trees, or None if there are none.
         is_wanted: Whether the settings want files to be watched.
         database: The index.
-        limit: Where Linux says how many folders can be watched.
-        seconds: How long looking through a tree may take.
+        limit: The file in which Linux says how many folders can be watched.
+        seconds: How long scanning a tree may take.
     """
     if not is_wanted:
         return fine("turned off (PYTOOLS_WATCH): the index is only updated at the start")
@@ -84,7 +84,7 @@ def look_at_watching(
 
 
 def _beside(database: Path | None, roots: Roots | None) -> Path | None:
-    """Return the folder of the index if it can be written to and is in no tree."""
+    """Return the folder of the index if it is writable and outside all trees."""
     if database is None or not os.access(database.parent, os.W_OK | os.X_OK):
         return None
     folder = Path(os.path.realpath(database.parent))
@@ -96,7 +96,7 @@ def _is_polled(root: Path, seconds: float) -> bool:
     """Return whether a tree is polled; nothing is written.
 
     Raises:
-        TimeoutError: The tree is too large to tell soon.
+        TimeoutError: The tree is too large to find out soon.
     """
     from toolwatch import watch_tools
 
@@ -141,7 +141,7 @@ def _with_limit(shown: str, roots: Roots | None, limit: Path) -> Verdict:
 
 
 def _notice(folder: Path, *, polling: bool | None) -> tuple[float, ChangeBatch] | None:
-    """Watch a folder, write a file in it, and return how long that took to be noticed."""
+    """Watch a folder, write a file to it, and return how long it took to be noticed."""
     from toolwatch import watch_tools
 
     stop = threading.Event()
@@ -161,7 +161,7 @@ def _notice(folder: Path, *, polling: bool | None) -> tuple[float, ChangeBatch] 
     try:
         deadline = time.perf_counter() + _PATIENCE_SECONDS
         while not stop.is_set() and time.perf_counter() < deadline and watching.is_alive():
-            # The first may come before the watch has begun.
+            # The first file may be written before the watch has begun.
             changed = time.perf_counter()
             (folder / name).write_text(str(time.perf_counter_ns()), encoding="ascii")
             stop.wait(_BETWEEN_SECONDS)

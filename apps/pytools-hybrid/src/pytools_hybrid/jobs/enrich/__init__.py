@@ -1,7 +1,7 @@
-"""Letting a language model write search words for tools into a file that people review.
+"""Having a language model write search words for tools into a file that people review.
 
-`plan_enrichment` looks at what there is to ask, `enrich` asks it, and the answers are in
-`capabilities.toml` of each root, from where every refresh takes them into the index.
+`plan_enrichment` decides what to ask, and `enrich` asks the model and writes its answers to
+`capabilities.toml` in each root, from where every refresh takes them into the index.
 """
 
 from pytools_hybrid.jobs.enrich._asking import Asker

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _BACKOFF = Backoff(first=2.0, longest=20.0)
 _TIMEOUT_S = 180.0
 _REASON_LENGTH = 300
-# Too many requests, time-outs and failures of the provider pass; others do not.
+# Rate limits, time-outs and the provider's failures are temporary; other errors are not.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 
@@ -37,8 +37,8 @@ class Answer:
     """A model's answers about some tools.
 
     Attributes:
-        made: By id.
-        spent: What it took.
+        made: The entries by tool id.
+        spent: The tokens and the price of it.
     """
 
     made: Mapping[str, Capability]
@@ -50,7 +50,7 @@ class NoAnswerError(Exception):
 
     Attributes:
         reason: Why, in one line.
-        spent: What it cost anyway.
+        spent: The tokens and the price all the same.
     """
 
     def __init__(self, reason: str, spent: ModelUsage) -> None:
@@ -60,18 +60,18 @@ class NoAnswerError(Exception):
 
 
 class Asker:
-    """Asks one model.
+    """Asks a language model about tools.
 
     Args:
-        model: A pydantic-ai model, or the name of one.
-        backoff: How often the model is asked, and after what delays.
+        model: A pydantic-ai model, or its name.
+        backoff: How often to ask, and the delays in between.
 
     Raises:
         SettingsError: The model cannot be used: its name, its package or its key.
     """
 
     def __init__(self, model: Model | str, *, backoff: Backoff = _BACKOFF) -> None:
-        # On a terminal it would draw a banner between messages.
+        # It would print a banner on the terminal.
         os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
         try:
             from pydantic_ai import Agent
@@ -81,10 +81,10 @@ class Asker:
         except ImportError as error:
             raise SettingsError("--model", REMEDIES.what_to_do(str(model), error)) from error
         except Exception as error:
-            # Unknown names and missing keys have no common root.
+            # Errors for unknown names and missing keys have no common base class.
             reason = one_line(without_keys(str(error)), _REASON_LENGTH)
             raise SettingsError("--model", f"cannot use {model!r}: {reason}") from error
-        # Once more if the answer has the wrong form.
+        # One retry if the answer has the wrong form.
         self._agent = Agent(
             resolved, name="enrich", instructions=INSTRUCTIONS, output_type=Said, retries=1
         )
@@ -94,7 +94,7 @@ class Asker:
         """Ask about some tools.
 
         Raises:
-            NoAnswerError: The model failed, also when it was asked again.
+            NoAnswerError: The model failed, even after retries.
         """
         from pydantic_ai.exceptions import ModelHTTPError
         from pydantic_ai.usage import RunUsage
@@ -109,7 +109,7 @@ class Asker:
                 # Providers' errors have no common base class; a cancellation is not among them.
                 passes = not isinstance(error, ModelHTTPError) or error.status_code in _PASSING
                 if failures >= self._backoff.tries or not passes:
-                    # Cut last: half a key would not be recognized.
+                    # Cut after keys are hidden: half a key would not be recognized.
                     said = without_keys(f"{type(error).__name__}: {error}")
                     raise NoAnswerError(one_line(said, _REASON_LENGTH), _spent(used)) from error
                 await asyncio.sleep(self._backoff.delay(failures))

@@ -41,7 +41,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class CapabilityFile:
-    """The file of one root, to which entries are added while others may edit it.
+    """The capabilities file of one root, to which entries are added while others may edit it.
 
     Args:
         root: The root.
@@ -51,25 +51,25 @@ class CapabilityFile:
         self.path: Path = root / FILE_NAME
 
     def read(self) -> Capabilities:
-        """Return its current entries.
+        """Return the current entries.
 
         Raises:
-            CapabilitiesError: It is broken, or cannot be read.
+            CapabilitiesError: The file is invalid, or cannot be read.
         """
         return parse_capabilities(read_text(self.path), self.path)
 
     def check(self, ids: Iterable[str]) -> None:
-        """Make sure that entries can be added, before anything is spent.
+        """Check that entries can be added, before money is spent on them.
 
         Args:
-            ids: Of the tools that will be written of.
+            ids: The tools that will get entries.
 
         Raises:
-            CapabilitiesError: It is broken, cannot be written, or has one of them at a place where
-                it cannot be changed.
+            CapabilitiesError: The file is invalid or cannot be written, or has an entry in a form
+                that cannot be changed.
         """
         if self.path.is_symlink() and not self.path.exists():
-            # A tree of strangers could have a file made anywhere.
+            # A stranger's tree could otherwise have a file created anywhere.
             raise CapabilitiesError(self.path, "is a broken link; remove it")
         text = read_text(self.path)
         known = parse_capabilities(text, self.path).entries
@@ -77,23 +77,23 @@ class CapabilityFile:
         with_capabilities(text, {id_: trial for id_ in ids if id_ in known}, self.path)
         folder = Path(os.path.realpath(self.path)).parent
         try:
-            # Whether a right is there says little of a medium that is full or only read.
+            # Permissions say little about a medium that is full or read-only.
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(text.encode("utf-8"))
         except OSError as error:
             raise _cannot_write(self.path, error) from error
 
     def add(self, made: Mapping[str, Capability]) -> None:
-        """Add entries, or replace those that a model wrote; a person's are not changed.
+        """Add entries, or replace those that a model wrote; a person's entries are unchanged.
 
-        The file is replaced as a whole, so that a kill leaves it as it was before or after. Of
-        several processes that add to it one at a time does so.
+        The file is replaced in one step, so that a kill leaves either the old or the new content.
+        Several processes add to it one at a time.
 
         Raises:
-            CapabilitiesError: It is broken, or cannot be written.
+            CapabilitiesError: The file is invalid, or cannot be written.
         """
         lease = _lease(self.path)
-        # Whoever has held it for longer than that is stuck, and does not change the file.
+        # A process that has held the lease for longer is stuck, and does not change the file.
         is_mine = lease.acquire(timeout=_PATIENCE_SECONDS)
         try:
             self._add(made)
@@ -102,7 +102,7 @@ class CapabilityFile:
                 lease.release()
 
     def _add(self, made: Mapping[str, Capability]) -> None:
-        # Read again each time, and once more at the end: somebody may be editing it.
+        # Read before each attempt and checked at the end, because somebody may be editing it.
         while True:
             text = read_text(self.path)
             changed = with_capabilities(text, made, self.path)
@@ -117,13 +117,13 @@ class CapabilityFile:
 
 
 def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> str:
-    """Return the text of a file with entries added or replaced, and all else as it was.
+    """Return the text of a file with entries added or replaced, and everything else unchanged.
 
-    New entries are sorted by id among those that were made; what people wrote, comments too,
-    keeps its place.
+    New entries are sorted by id among those that a model wrote; what people wrote, including
+    comments, keeps its place.
 
     Raises:
-        CapabilitiesError: The text is broken.
+        CapabilitiesError: The text is invalid.
     """
     before = parse_capabilities(text, path).entries
     mark = "\ufeff" if text.startswith("\ufeff") else ""
@@ -157,7 +157,7 @@ def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> 
 
 
 def _tables(text: str) -> list[str]:
-    """Cut a valid document above each table and its comments; first is what stands before any."""
+    """Split a valid document above each table and its comments; the first part may be empty."""
     blocks, above = [""], ""
     for statement in _statements(text):
         if statement.lstrip(" \t").startswith("#"):
@@ -174,7 +174,7 @@ def _tables(text: str) -> list[str]:
 def _statements(text: str) -> Iterator[str]:
     """Yield the headers, pairs, comments and empty lines of a valid document.
 
-    A statement that continues on the next line is not a valid document.
+    A statement ends where the lines so far are a valid document.
     """
     statement = ""
     for line in _LINE.findall(text):
@@ -193,14 +193,14 @@ def _place(id_: str, keys: list[str], entries: Mapping[str, Capability]) -> int:
 
 
 def _ended(block: str, newline: str) -> str:
-    """Have a block end in an empty line, so that the next table stands apart."""
+    """End a block with an empty line, to separate it from the next table."""
     if not block or block.endswith(newline * 2):
         return block
     return f"{block}{newline}" if block.endswith(newline) else f"{block}{newline * 2}"
 
 
 def _rewritten(block: str, written: str) -> str:
-    """Replace a table's values; comments on separate lines are kept."""
+    """Replace a table's values, and keep comments on separate lines."""
     kept: list[str] = []
     place = None
     for statement in _statements(block):
@@ -239,5 +239,5 @@ def _cannot_write(path: Path, error: OSError) -> CapabilitiesError:
 
 
 def _quoted(text: str) -> str:
-    # A string of JSON is one of TOML, but for a character that only TOML has escaped.
+    # JSON strings are valid in TOML, except for a character that TOML requires to be escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Which tools a model is to be asked about, in which requests, and what that will cost."""
+"""Planning which tools to ask a model about, in which requests, and at what cost."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 TOOLS_PER_REQUEST = 10
 _BYTES_PER_TOKEN = 4
-# Six requests, ten terms and the JSON around them.
+# The tokens of six requests, ten terms and the JSON around them.
 _TOKENS_SAID_OF_TOOL = 140
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request: tools of one root and one category.
+    """One request, for tools of one root and one category.
 
-    Tools of different categories come from different hands, and what one of them says in its
-    description must not become what is said of another's.
+    Tools of different categories have different authors: one author's description must not
+    influence what is written about another's tools.
     """
 
     root: Path
@@ -40,12 +40,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnrichmentPlan:
-    """What there is to do.
+    """What there is to ask.
 
     Attributes:
-        requests: What to ask, in the order of ids.
-        unchanged: How many tools have been asked about, and are as they were then.
-        by_hand: How many tools a person has written of.
+        requests: The requests, in the order of ids.
+        unchanged: How many tools have an entry and have not changed since.
+        by_hand: How many tools have an entry that a person wrote.
         left: How many tools are left for later.
     """
 
@@ -61,7 +61,7 @@ class EnrichmentPlan:
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """About how many tokens the requests and the answers will have."""
+        """The estimated tokens of the requests and of the answers."""
         once = len(INSTRUCTIONS) + len(str(Said.model_json_schema()))
         sent = sum(
             once + len(prompt_of(request.subjects).encode("utf-8", "replace"))
@@ -78,17 +78,18 @@ def plan_enrichment(
     limit: int | None = None,
     outside_links: bool = False,
 ) -> EnrichmentPlan:
-    """Look at the tools and at what is said of them already.
+    """Plan requests from the tools and their existing entries.
 
     Args:
         roots: The trees.
-        policy: Only tools whose ids its patterns let pass.
-        categories: Only tools of these; all if empty.
-        limit: How many tools to ask about at most.
-        outside_links: Whether tools count too that symbolic links lead to outside of their tree.
+        policy: Only ask about tools that pass it.
+        categories: Only ask about tools of these categories; all if empty.
+        limit: The maximum number of tools to ask about.
+        outside_links: Whether to follow symbolic links that lead out of a tree.
 
     Raises:
-        CapabilitiesError: The file of a root is broken: what people wrote there must not be lost.
+        CapabilitiesError: The file of a root is invalid, and what people wrote there must not be
+            lost.
         RootUnreadableError: A root cannot be listed.
     """
     nothing = StoredFiles.of((), generation=0)
@@ -151,7 +152,7 @@ def _is_wanted(record: ToolRecord, policy: ToolFilter | None, categories: Collec
 
 
 def _parts(subjects: list[Subject]) -> Iterator[tuple[Subject, ...]]:
-    """Divide evenly: a last request of one tool costs the instructions once more for little."""
+    """Divide evenly, because a small last request would repeat the instructions for little."""
     requests = -(-len(subjects) // TOOLS_PER_REQUEST)
     for number in range(requests):
         begin = number * len(subjects) // requests

@@ -1,4 +1,4 @@
-"""The prompt about tools for a language model, and the parts of its answer that are used."""
+"""The prompt about tools for a language model, and what is used of its answer."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Subject:
 
     Attributes:
         id: Its id.
-        text_hash: Of what its file says of it.
+        text_hash: The hash of its text.
         description: Its docstring.
         parameters: The names of its parameters.
     """
@@ -92,14 +92,14 @@ def prompt_of(subjects: Sequence[Subject]) -> str:
         }
         for number, subject in enumerate(subjects, start=1)
     ]
-    # Some servers read `<|im_end|>` in a text as the end of a turn.
+    # Some servers interpret `<|im_end|>` in a text as the end of a turn.
     return json_text({"tools": tools}).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def capabilities_of(said: Said, subjects: Sequence[Subject]) -> Mapping[str, Capability]:
-    """Take what can be used of an answer: of tools that were asked about, short, plain, once.
+    """Return the usable parts of an answer: for requested tools, short, plain, without duplicates.
 
-    A tool of which nothing is left is not in it, so that it is asked about again.
+    A tool without usable parts is left out, so that it is asked about again.
     """
     made: dict[str, Capability] = {}
     for each in said.tools:
@@ -112,7 +112,7 @@ def capabilities_of(said: Said, subjects: Sequence[Subject]) -> Mapping[str, Cap
             text_hash=subject.text_hash,
         )
         if capability.texts:
-            # Of several answers for one tool, the first is as good as any.
+            # Of several answers for one tool, the first is as good as any other.
             made.setdefault(subject.id, capability)
     return made
 
@@ -120,7 +120,7 @@ def capabilities_of(said: Said, subjects: Sequence[Subject]) -> Mapping[str, Cap
 def _plain(texts: Iterable[str], *, most: int, length: int) -> tuple[str, ...]:
     taken: dict[str, str] = {}
     for text in texts:
-        # What cannot be printed has become spaces.
+        # Unprintable characters have become spaces.
         line = " ".join(one_line(readable(text[: 4 * length]), length).split())
         if any(map(str.isalnum, line)):
             taken.setdefault(line.casefold(), line)

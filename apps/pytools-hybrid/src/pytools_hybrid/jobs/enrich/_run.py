@@ -1,4 +1,4 @@
-"""Carrying an enrichment out: whatever was answered is on the disk before the next is asked."""
+"""Carrying out an enrichment: each answer is on disk before the next request."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnrichmentReport:
-    """The outcome.
+    """The outcome of an enrichment.
 
     Attributes:
         written: How many tools got entries.
         files: The files that were written.
-        missing: Ids of the tools that were asked about in vain.
-        reasons: Why, each reason once.
-        spent: What it took.
+        missing: Ids of tools for which there was no answer.
+        reasons: Why there was none, each reason once.
+        spent: The tokens and the price.
     """
 
     written: int
@@ -43,19 +43,19 @@ class EnrichmentReport:
 async def enrich(
     plan: EnrichmentPlan, asker: Asker, *, progress: Callable[[int, int], None]
 ) -> EnrichmentReport:
-    """Ask what is planned, and write each answer as it comes.
+    """Send the planned requests, and write each answer as it comes.
 
-    A request that fails leaves its tools for later, and the others go on; when nothing but
-    failures comes, the rest is not asked.
+    A request that fails leaves its tools for later, and the others go on. If all fail, the rest is
+    not sent.
 
     Args:
-        plan: What to ask.
-        asker: Whom.
-        progress: Told how many tools are done, of how many.
+        plan: The plan.
+        asker: Asks the model.
+        progress: Called with the number of tools done, and the total.
 
     Raises:
-        CapabilitiesError: A file cannot be written, which is found before anything is asked, or
-            somebody broke it meanwhile.
+        CapabilitiesError: A file cannot be written, which is found before anything is asked, or was
+            made invalid in the meantime.
     """
     for root in dict.fromkeys(request.root for request in plan.requests):
         ids = (each.id for it in plan.requests if it.root == root for each in it.subjects)
@@ -66,13 +66,13 @@ async def enrich(
             for _ in range(min(_AT_ONCE, len(plan.requests))):
                 tasks.create_task(work.ask_on())
     except* Exception as errors:  # noqa: BLE001
-        # One after the other is stopped by the same.
+        # All later requests would fail for the same reason.
         raise errors.exceptions[0] from None
     return work.report()
 
 
 class _Work:
-    """The requests that are left, and what has come of the others."""
+    """The remaining requests, and the results of the others."""
 
     def __init__(
         self, plan: EnrichmentPlan, asker: Asker, progress: Callable[[int, int], None]
@@ -89,7 +89,7 @@ class _Work:
         self._failures = 0
 
     async def ask_on(self) -> None:
-        """Ask one request after the other until none is left."""
+        """Send one request after the other until none is left."""
         while self._left:
             request = self._left.pop()
             try:
@@ -111,7 +111,7 @@ class _Work:
             self._progress(len(self._written) + len(self._missing), self._total)
 
     def report(self) -> EnrichmentReport:
-        """Return what has come of it so far."""
+        """Return the report so far."""
         return EnrichmentReport(
             written=len(self._written),
             files=tuple(self._files),

@@ -1,4 +1,4 @@
-"""Which configuration to use, and whether that is more than chance."""
+"""Which configuration to use, and whether it is significantly better."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BEST_BY = f"ndcg@{DEPTH}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """The configuration to use, compared with the one that comes nearest to being better.
+    """The configuration to use, compared with its closest rival.
 
     Attributes:
-        chosen: What to use; anything but what searches do already only if it is better beyond
-            chance.
+        chosen: What to use: a change from the current configuration only if it is significantly
+            better.
         other: What it is compared with.
-        difference: By how much the chosen one is above the other, query by query; below 0 where
-            the other has more, and it may be chance.
+        difference: The mean advantage of the chosen one over the other, query by query; negative if
+            the other has more, but perhaps by chance.
     """
 
     chosen: Figures
@@ -35,7 +35,7 @@ class Best:
 
     @property
     def is_beyond_chance(self) -> bool:
-        """Whether the interval of the difference is above 0."""
+        """Whether the whole interval of the difference is above 0."""
         return self.difference.interval.low > 0
 
     def __str__(self) -> str:
@@ -72,13 +72,13 @@ class Best:
 
 
 def best(figures: Sequence[Figures]) -> Best | None:
-    """Choose a configuration by NDCG@10; None if there is nothing to compare.
+    """Choose a configuration by NDCG@10; return None if there is nothing to compare.
 
-    Nobody changes settings for what may be chance: only a configuration whose interval of the
-    difference to what searches do already is above 0 is preferred to that.
+    Another configuration is only preferred to the current one if the whole interval of their
+    difference is above 0, because nobody should change settings for what may be chance.
 
     Args:
-        figures: The configurations' figures; at most one is what searches do already.
+        figures: The configurations' figures; at most one is the current configuration.
     """
     if len(figures) < 2:
         return None

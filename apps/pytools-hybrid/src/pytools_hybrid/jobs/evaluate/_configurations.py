@@ -1,4 +1,4 @@
-"""What an evaluation compares: ways to search, and the settings that choose each."""
+"""What an evaluation compares: ways to search, and the settings that select them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ class Configuration:
     """One way to search.
 
     Attributes:
-        name: What it is called in tables: the mode, "hybrid (rrf)" for a fusion that is not the one
-            of the settings, "hybrid (untuned)" for vectors as they are; of several models the
-            model's name.
-        mode: The mode that is asked for.
-        settings: The settings that it runs with.
-        selected_by: The environment variables that make a search without a mode search like this;
-            empty for what such a search does already.
+        name: Its name in tables: the mode, "hybrid (rrf)" for a fusion other than the one in the
+            settings, "hybrid (untuned)" for search without tuning, or the model's name if there are
+            several.
+        mode: The search mode.
+        settings: Its settings.
+        selected_by: The environment variables that make this the default; empty if it already is.
     """
 
     name: str
@@ -40,22 +39,22 @@ class Configuration:
 
     @property
     def slug(self) -> str:
-        """The name as part of a file's name."""
+        """The name, as used in file names."""
         return re.sub(r"[^\w.-]+", "-", self.name).strip("-")
 
 
 def of_models(
     settings: Settings, models: Sequence[str], mode: SearchMode | None
 ) -> list[Configuration]:
-    """Return a configuration of each of several models, and one without its tuning if it has one.
+    """Return a configuration for each model, and one without tuning for a tuned model.
 
     Args:
-        settings: The settings as they are.
-        models: The embedding models, as a setting names them.
+        settings: The current settings.
+        models: The embedding models, as named in settings.
         mode: The mode of all of them; None for hybrid.
 
     Raises:
-        SettingsError: Vectors alone are asked for of the model "none".
+        SettingsError: The mode is vectors alone, and a model is "none".
     """
     mode = mode or SearchMode.HYBRID
     compared: list[Configuration] = []
@@ -74,13 +73,12 @@ def configurations(settings: Settings, mode: SearchMode | None) -> list[Configur
     """Return the configurations to compare.
 
     Args:
-        settings: The settings as they are; "hybrid" is what they give, with the tuning file that
-            they name.
-        mode: Only this mode, or None for all of them, and both fusions. Without vectors words are
-            all that any of them has, and None is bm25 alone.
+        settings: The current settings, which "hybrid" uses along with their tuning file.
+        mode: Only this mode; None for all modes and both fusions, or for bm25 alone if there are no
+            vectors.
 
     Raises:
-        SettingsError: Vectors alone are asked for, and there are none.
+        SettingsError: The mode is vectors alone, and there are none.
     """
     has_vectors = settings.embedding_model != "none"
     if mode is SearchMode.VECTOR and not has_vectors:
@@ -128,7 +126,7 @@ def configurations(settings: Settings, mode: SearchMode | None) -> list[Configur
 
 
 def is_tuned(settings: Settings) -> bool:
-    """Return whether the tuning file that settings name is one for their model."""
+    """Return whether the settings' tuning file is for their model."""
     tuning, _ = TuningFile(settings.tuning).current()
     embedder = configured_embedder(settings)
     return tuning is not None and embedder is not None and tuning.model_id == embedder.model_id

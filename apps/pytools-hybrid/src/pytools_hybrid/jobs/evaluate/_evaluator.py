@@ -1,4 +1,4 @@
-"""Asks every query in every configuration, of indexes that are thrown away afterwards."""
+"""Running every query in every configuration, on temporary indexes."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import SearchResponse
     from pytools_hybrid.settings import Roots, Settings
 
-# The first searches of a process load the model and the vectors; a server pays for it once.
+# The first searches load the model and the vectors, which a server does only once.
 _WARM_UP = ("warm up", "warm up twice", "warm up three times", "warm up four times")
 
-# Copied at a time, with room for others in between.
+# Pages copied at a time, so that others can write in between.
 _PAGES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationReport:
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Attributes:
-        queries: How many queries were asked.
-        tools: How many tools there were to find.
-        model: The embedding models, as the settings name them.
+        queries: The number of queries.
+        tools: The number of tools in the index.
+        model: The embedding models, as named in settings.
         recall_at: The depths of recall.
         by: The key that groups the queries, or None.
         figures: The figures of each configuration.
@@ -65,13 +65,13 @@ class EvaluationReport:
 class Evaluator:
     """Evaluates searches of a tree, or of several as one, and reports progress on stderr.
 
-    Every configuration searches its own copy of the index, so that none profits from vectors that
-    another has kept, and nothing that is asked here is in anybody's record of use.
+    Every configuration searches its own copy of the index, so that none profits from another's
+    cached vectors, and the queries are not in the usage record.
 
     Args:
         roots: The trees of tools.
         database: The index to bring up to date and to copy, or None for a temporary one.
-        embedder: The model, in place of those of the configurations.
+        embedder: The model to use instead of those of the configurations.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Evaluator:
         self._roots = roots
         self._database = database
         self._embedder = embedder
-        # One of a kind for all configurations: a model may take a gigabyte, and a minute to load.
+        # Each model is shared by all configurations: it may take a gigabyte, and a minute to load.
         self._embedders: dict[str, LimitedEmbedder | None] = {}
 
     async def evaluate(
@@ -95,7 +95,7 @@ class Evaluator:
         recall_at: tuple[int, ...],
         by: str | None = None,
     ) -> EvaluationReport:
-        """Index the tree, ask every query in every configuration, and measure the answers.
+        """Index the tree, run every query in every configuration, and measure the answers.
 
         Args:
             queries: The queries, at least one.
@@ -104,8 +104,8 @@ class Evaluator:
             by: The key that grouped the queries, if any.
 
         Raises:
-            SettingsError: No gold tool at all is in the index.
-            EmbeddingError: The model gave no vectors, and a configuration needs them.
+            SettingsError: The index has none of the gold tools.
+            EmbeddingError: The model returned no vectors, and a configuration needs them.
             DatabaseError: The index cannot be read or written.
             RootUnreadableError: A tree cannot be listed.
         """
@@ -179,7 +179,7 @@ class Evaluator:
         database: Path,
         recall_at: Sequence[int],
     ) -> Figures:
-        """Ask every query in one configuration, of a copy of the index, and measure the answers."""
+        """Run every query in one configuration, on a copy of the index, and measure the answers."""
         limit = max(DEPTH, *recall_at)
         responses: dict[str, SearchResponse] = {}
         milliseconds: list[float] = []
@@ -189,7 +189,7 @@ class Evaluator:
             with Progress() as progress:
                 for done, query in enumerate(queries):
                     progress(configuration.name, done, len(queries))
-                    # Asked again, it would be answered from memory.
+                    # Otherwise, a repeated query would be answered from memory.
                     if query.text not in responses:
                         started = time.perf_counter()
                         response = await tools.search(
@@ -219,7 +219,7 @@ class Evaluator:
 def _look_up(
     tools: ToolSearch, queries: Sequence[EvaluationQuery], issues: Sequence[ScanIssue]
 ) -> tuple[int, UnknownGold]:
-    """Count the tools, and find the gold ids that are not among them."""
+    """Count the tools, and find gold ids that are not among them."""
     gold = {id_ for query in queries for id_ in query.gold}
     issues = [replace(it, path=tools.roots.locate(it.path)[1]) for it in issues]
     with tools.index.store.reading() as reader:
@@ -228,7 +228,7 @@ def _look_up(
 
 def copy_index(tools: ToolSearch, target: Path) -> None:
     """Copy the index in its current state, even if others write to it."""
-    # On a medium that cannot be written nothing changes either, and no lock can be had.
+    # On a read-only medium nothing changes, and no lock can be taken.
     options = "mode=ro&immutable=1" if tools.index.store.read_only else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     database = Path(tools.index.store.where)
@@ -238,7 +238,7 @@ def copy_index(tools: ToolSearch, target: Path) -> None:
     ):
         if not path.exists():
             continue
-        # Not with another SQLite than the index itself: to close it there would drop our locks.
+        # Not with Python's own SQLite: closing the file there would drop apsw's locks.
         source = apsw.Connection(f"{path.as_uri()}?{options}", flags=flags)
         with (
             closing(source),

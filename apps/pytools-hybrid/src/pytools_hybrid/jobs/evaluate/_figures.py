@@ -1,4 +1,4 @@
-"""What one configuration's answers are worth, and how long they took."""
+"""The quality and the speed of one configuration's answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
 
 DEPTH = 10
-"""How many places every measure but recall looks at, whatever depths recall is wanted for."""
+"""How many results every measure except recall looks at."""
 
 MRR = f"mrr@{DEPTH}"
 MEASURES = (f"ndcg@{DEPTH}", MRR, "hit@3", f"completeness@{DEPTH}")
@@ -29,11 +29,11 @@ MEASURES = (f"ndcg@{DEPTH}", MRR, "hit@3", f"completeness@{DEPTH}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """How long searches took, the embedding of the query included.
+    """How long searches took, including embedding the query.
 
     Attributes:
-        p50: The milliseconds within which half of them were answered.
-        p95: The milliseconds within which 95 % of them were answered.
+        p50: The median, in milliseconds.
+        p95: The 95th percentile, in milliseconds.
     """
 
     p50: float
@@ -41,7 +41,7 @@ class Latency:
 
     @classmethod
     def of(cls, milliseconds: Iterable[float]) -> Latency:
-        """Sum some searches up, at least one: percentiles by nearest rank."""
+        """Summarize at least one search, with nearest-rank percentiles."""
         ordered = sorted(milliseconds)
         p50, p95 = (ordered[math.ceil(share * len(ordered)) - 1] for share in (0.50, 0.95))
         return cls(p50=p50, p95=p95)
@@ -49,16 +49,16 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What came of all queries in one configuration.
+    """The results of all queries in one configuration.
 
     Attributes:
-        configuration: How was searched.
-        answers: By query id, the tools found, best first.
+        configuration: The configuration.
+        answers: The tools found, best first, by query id.
         evaluation: The measures of each query.
         latency: How long the searches took.
-        failures: The ids of the queries of which no right tool is among the first ten.
+        failures: The ids of queries without a right tool among the first ten results.
         degraded: How many searches lost a channel.
-        groups: By group, the ids of its queries; empty without a breakdown.
+        groups: The ids of queries by group; empty without a breakdown.
     """
 
     configuration: Configuration
@@ -70,7 +70,7 @@ class Figures:
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def mean_within(self, group: str, measure: str) -> float:
-        """Return a measure's mean over one group's queries."""
+        """Return the mean of a measure over one group's queries."""
         values = self.evaluation.values[measure]
         ids = self.groups[group]
         return math.fsum(values[id_] for id_ in ids) / len(ids)
@@ -85,12 +85,12 @@ def measure(
     milliseconds: Iterable[float],
     degraded: int,
 ) -> Figures:
-    """Compare the answers with the right ones.
+    """Measure the answers.
 
     Args:
-        configuration: How was searched.
-        queries: What was asked, at least one.
-        answers: By query id, the tools found, best first.
+        configuration: The configuration.
+        queries: The queries, at least one.
+        answers: The tools found, best first, by query id.
         recall_at: The depths of recall.
         milliseconds: How long each search took.
         degraded: How many searches lost a channel.
@@ -114,10 +114,10 @@ def measure(
 
 
 def recall_depths(text: str) -> tuple[int, ...]:
-    """Read the depths of recall, as `1,3,5,10`.
+    """Parse the depths of recall, such as `1,3,5,10`.
 
     Raises:
-        SettingsError: Anything else than numbers that a search can be limited to.
+        SettingsError: They are not numbers in the range of a search's limit.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):

@@ -1,4 +1,4 @@
-"""Right tools that the index does not have: how many, which, and why."""
+"""Gold tools that are not in the index: how many, which, and why."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _EXAMPLES = 3
 class UnknownGold:
     """Gold ids that are not in the index.
 
-    They stay in every measure as tools that are never found: a query for a tool that is left out
-    is a query that search does not answer.
+    In every measure they count as never found, because search does not answer a query for a tool
+    that is left out.
 
     Attributes:
-        count: How many different ids.
-        total: How many different ids there are, known or not.
-        queries: How many queries name any of them.
-        examples: The first of them, each with the reason.
+        count: The number of such ids.
+        total: The number of all gold ids.
+        queries: The number of queries with such an id.
+        examples: The first of them, with the reasons.
     """
 
     count: int
@@ -38,7 +38,7 @@ class UnknownGold:
 
     @property
     def sentence(self) -> str:
-        """How many there are, and that their queries count."""
+        """A sentence on how many there are, and that their queries count."""
         are, them = ("is", "it") if self.count == 1 else ("are", "them")
         which = (
             f"query that names {them} counts"
@@ -59,12 +59,12 @@ class UnknownGold:
 def unknown_gold(
     queries: Iterable[EvaluationQuery], known: Iterable[str], issues: Sequence[ScanIssue]
 ) -> UnknownGold:
-    """Find the gold ids that are not in the index, and say why as far as the scan can tell.
+    """Find gold ids that are not in the index, with reasons as far as the scan can tell.
 
     Args:
         queries: The queries.
-        known: The ids that are in the index.
-        issues: What the scan of the tree left out.
+        known: The ids in the index.
+        issues: What the scan left out.
     """
     known = frozenset(known)
     asked = list(queries)

@@ -17,16 +17,16 @@ _PLOT_SUFFIX = ".png"
 def check_outputs(
     *, queries: Path, database: Path | None, runs: Iterable[Path], plot: Path | None
 ) -> None:
-    """Make sure that every result can be written, and replaces neither an input nor another.
+    """Check that every result can be written, and replaces neither an input nor another result.
 
     Args:
-        queries: The file of queries.
+        queries: The queries file.
         database: The index that the user named, if any.
-        runs: The files of the runs.
-        plot: The file of the plot, if one is wanted.
+        runs: The run files.
+        plot: The plot file, if any.
 
     Raises:
-        SettingsError: A place that will not do.
+        SettingsError: A file cannot be used.
     """
     taken = [(queries, "holds the queries")]
     if database is not None:
@@ -62,5 +62,5 @@ def _is_same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        # One of them is not there yet.
+        # One of them does not exist yet.
         return os.path.realpath(one) == os.path.realpath(other)

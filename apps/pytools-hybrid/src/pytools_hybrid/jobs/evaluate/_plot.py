@@ -1,4 +1,4 @@
-"""A picture of the figures: recall by depth, and latency, for each configuration."""
+"""Plotting the figures: recall by depth, and latency, for each configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def require_plotting() -> None:
-    """Make sure that a plot can be drawn, before it is computed.
+    """Check that a plot can be drawn, before anything is computed for it.
 
     Raises:
         SettingsError: The plotting library is missing.
@@ -32,19 +32,19 @@ def require_plotting() -> None:
 def write_plot(
     path: Path, figures: Sequence[Figures], *, recall_at: Sequence[int], title: str
 ) -> None:
-    """Write a PNG with two panels: recall@k by k, and milliseconds of a search.
+    """Write a PNG with two panels: recall@k by k, and the latency of searches.
 
     Args:
         path: The file; an existing one is replaced.
         figures: The configurations' figures.
         recall_at: The depths of recall.
-        title: What stands above.
+        title: The title.
     """
-    # Not pyplot: it keeps figures for a window, and looks for a display.
+    # Not pyplot, which keeps figures in memory and looks for a display.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.5), layout="constrained")
-    # Its other options have no types.
+    # The other options have no types.
     figure.suptitle(title)  # pyright: ignore[reportUnknownMemberType]
     recall, latency = figure.subplots(1, 2)
     names = [each.configuration.name for each in figures]

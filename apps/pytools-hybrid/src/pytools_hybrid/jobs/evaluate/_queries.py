@@ -1,4 +1,4 @@
-"""The requests of an evaluation: lines of JSON, each with the tools that answer it."""
+"""The queries of an evaluation: lines of JSON, each with the tools that answer it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_GROUP = "(none)"
 
 
 class QueriesFileError(SettingsError):
-    """A line of the file of queries that cannot be used.
+    """An invalid line of a queries file.
 
     Attributes:
         path: The file.
@@ -35,13 +35,13 @@ class QueriesFileError(SettingsError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationQuery:
-    """A request and the tools that answer it.
+    """A query and the tools that answer it.
 
     Attributes:
-        id: Its name, once in a file.
-        text: What is asked.
-        gold: The ids of the tools that are right, each once.
-        group: What it is counted under in a breakdown, "" without one.
+        id: Its id, unique in the file.
+        text: The query.
+        gold: The ids of the right tools, without duplicates.
+        group: Its group in a breakdown; empty without one.
     """
 
     id: str
@@ -51,15 +51,15 @@ class EvaluationQuery:
 
 
 def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
-    """Read a file of queries; blank lines and unknown keys are ignored.
+    """Read a queries file; blank lines and unknown keys are ignored.
 
     Args:
         path: The file.
-        by: The key whose values group the queries; one that lacks it is of the group "(none)".
+        by: The key whose values group the queries; a query without it is in the group "(none)".
 
     Raises:
         QueriesFileError: A line is not a query, or an id occurs twice.
-        SettingsError: The file cannot be read or holds no query, or no query has the key.
+        SettingsError: The file cannot be read or has no queries, or no query has the key.
     """
     try:
         content = path.read_bytes()
@@ -95,7 +95,7 @@ def _fields(line: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON ({error.msg}, column {error.colno})") from None
     except (ValueError, RecursionError):
-        # Numbers of thousands of digits, brackets thousands deep.
+        # Numbers with thousands of digits, or brackets nested thousands deep.
         raise ValueError("its numbers or nesting are too large") from None
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")

@@ -1,4 +1,4 @@
-"""The figures as JSON for programs, and as a table and a sentence for people."""
+"""Presenting the figures: as JSON for programs, as a table and a sentence for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPLETENESS = f"completeness@{DEPTH}"
 
 
 def as_json(report: EvaluationReport) -> dict[str, Any]:
-    """Return the figures as one JSON value; `eval --help` lists its keys."""
+    """Return the figures as a JSON value."""
     found = best(report.figures)
     return {
         "queries": report.queries,
@@ -73,7 +73,7 @@ def _mode(figures: Figures, report: EvaluationReport) -> dict[str, Any]:
 
 
 def as_text(report: EvaluationReport) -> str:
-    """Return the figures as tables, and what follows from them."""
+    """Return the figures as tables, and the conclusion."""
     parts = [tables(report)]
     if found := best(report.figures):
         parts.append(f"* best of the column\n{found}")
@@ -81,7 +81,7 @@ def as_text(report: EvaluationReport) -> str:
 
 
 def tables(report: EvaluationReport) -> str:
-    """Return the figures as a table, the best of each column marked, and one by group."""
+    """Return a table of the figures, with the best of each column marked, and one by group."""
     recall = [f"recall@{k}" for k in report.recall_at]
     columns = [
         *(_column(name, name, report.figures) for name in (*recall, BEST_BY)),
@@ -136,7 +136,7 @@ def _marked(
     best_of: Callable[[Sequence[float]], float],
     form: str = "d",
 ) -> list[str]:
-    # Compared as they are shown: of two numbers that look alike, none should look better.
+    # Compared as shown: of two numbers that look equal, neither should be marked as better.
     shown = [format(value, form) for value in values]
     winner = format(best_of(values), form)
     mark = "*" if len(values) > 1 else " "

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.evaluate._configurations import Configuration
     from pytools_hybrid.jobs.evaluate._figures import Figures
 
-# To trec_eval, which reads single precision, scores in [0, 1] that are this far apart differ.
+# trec_eval reads single precision, in which scores in [0, 1] this far apart still differ.
 _STEP = 1e-6
 
 
 def run_paths(path: Path, compared: Sequence[Configuration]) -> dict[str, Path]:
-    """Return each configuration's file by its name: `runs.trec`, or `runs.hybrid-rrf.trec` of many.
+    """Return each configuration's file by name: `runs.trec`, or `runs.hybrid-rrf.trec` if several.
 
     Args:
         path: The file that the user named.
@@ -31,7 +31,7 @@ def run_paths(path: Path, compared: Sequence[Configuration]) -> dict[str, Path]:
     Raises:
         SettingsError: It is a folder.
     """
-    # An empty path is the folder we are in.
+    # An empty path is the current folder.
     if not path.name or path.is_dir():
         raise SettingsError("--run", f"{path} is a folder; name a file in it")
     if len(compared) == 1:
@@ -48,7 +48,7 @@ def write_runs(paths: Mapping[str, Path], figures: Iterable[Figures]) -> None:
 
 
 def _falling(hits: Iterable[Hit]) -> list[Hit]:
-    """Make every score lower than the one before: readers of runs sort by score alone."""
+    """Make the scores strictly decreasing, because readers of runs sort by score alone."""
     falling: list[Hit] = []
     before = math.inf
     for hit in hits:

@@ -1,7 +1,7 @@
-"""Learning from a user's own requests: a map of the vectors of queries, and whether it helps.
+"""Learning a map of query vectors from a user's own requests, and measuring whether it helps.
 
-`recorded` finds requests in the usage record, `fit` learns from requests, and `tune` measures what
-that is worth for others.
+`recorded` finds requests in the usage record, `fit` learns from requests, and `tune` measures the
+benefit for other requests.
 """
 
 from pytools_hybrid.jobs.tune._fit import fit

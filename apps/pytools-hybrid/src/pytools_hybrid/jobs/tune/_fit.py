@@ -1,4 +1,4 @@
-"""Learning a map of queries' vectors from requests and the tools that answer them, in numpy."""
+"""Learning a map of query vectors from requests and the tools that answer them, with numpy."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _SHRINKAGE = 60.0
 _TEMPERATURE = 0.05
 _STEPS = 40
 _RATE = 6e-3
-# Longer vectors are looked at in the directions that say most of requests and tools.
+# Longer vectors are projected onto the principal directions of requests and tools.
 _DIRECTIONS = 256
 _FACTORS = 64
 
 
 def fit(queries: Matrix, tools: Matrix, right: Sequence[Sequence[int]]) -> tuple[Matrix, Matrix]:
-    """Return the factors of a map that brings requests near the tools that answer them.
+    """Return the factors of a map that brings requests closer to the tools that answer them.
 
-    It minimizes the cross entropy of the right tools among all tools, and its distance from the
-    identity: the fewer requests there are, the less it can move.
+    It minimizes the cross entropy of the right tools among all tools, plus the map's distance from
+    the identity: the fewer requests there are, the smaller the change.
 
     Args:
-        queries: A vector of length 1 for each request.
-        tools: One for each tool.
-        right: For each request the places of the tools that answer it, at least one.
+        queries: A unit vector for each request.
+        tools: A unit vector for each tool.
+        right: For each request, the indices of the tools that answer it, at least one.
 
     Returns:
         `down` and `up`: a vector v becomes v + (v · down) · up.
@@ -45,7 +45,7 @@ def fit(queries: Matrix, tools: Matrix, right: Sequence[Sequence[int]]) -> tuple
         wanted[row, list(places)] = 1 / len(places)
     directions = _directions(queries, tools)
     asked, offered = queries @ directions, tools @ directions
-    # What lies in other directions stays as it is.
+    # Components in other directions are unchanged.
     rest = queries @ tools.T - asked @ offered.T
     rest_squared = np.maximum((queries**2).sum(1) - (asked**2).sum(1), 0)
     change = np.zeros((len(directions.T),) * 2, "f4")

@@ -1,4 +1,4 @@
-"""Requests of the usage record, with the tools that were used after them and worked."""
+"""Requests in the usage record, with the tools that were then used successfully."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 __all__ = ["recorded"]
 
-# A call that follows within this time, of a tool that was found, is what the search was for.
+# A tool that was found and is used within this time counts as what the search was for.
 _SECONDS = 600.0
 
 
 def recorded(
     searches: Iterable[SearchRecord], outcomes: Iterable[OutcomeRecord]
 ) -> list[EvaluationQuery]:
-    """Return the requests whose answer is known, each once.
+    """Return the requests whose right tools are known, without duplicates.
 
     Args:
-        searches: What was searched, oldest first.
-        outcomes: What came of using tools; one that names no search belongs to the last one that
-            found its tool, up to ten minutes before.
+        searches: The searches, oldest first.
+        outcomes: The outcomes of using tools. One without a search id belongs to the last search
+            that found its tool, up to ten minutes before.
     """
     asked = list(searches)
     by_id = {search.id: search for search in asked}

@@ -1,4 +1,4 @@
-"""Learning from some requests, measuring on others, and keeping what is better beyond chance."""
+"""Learning from some requests, measuring on others, and keeping a significant improvement."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["FEWEST", "Outcome", "tune"]
 
 FEWEST = 10
-"""The least number of requests that anything is learned from."""
+"""The minimum number of requests to learn from."""
 
 _FOLDS = 5
 _RECALL_AT = (1, 5)
@@ -49,13 +49,13 @@ _RECALL_AT = (1, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What was learned, and what it is worth.
+    """A tuning and its measured benefit.
 
     Attributes:
-        tuning: What was learned of all requests.
-        report: The figures without and with tuning, where each request is answered by what was
-            learned of others.
-        difference: How far the second is above the first.
+        tuning: The tuning learned from all requests.
+        report: The figures without and with tuning, where each request is tested on a tuning
+            learned from others.
+        difference: The improvement.
     """
 
     tuning: Tuning
@@ -64,7 +64,7 @@ class Outcome:
 
     @property
     def is_better(self) -> bool:
-        """Whether it is better beyond chance."""
+        """Whether the improvement is significant."""
         return self.difference.interval.low > 0
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Data:
-    """Vectors of requests and tools, and which belong together; not all requests may be usable."""
+    """Vectors of requests and tools, and which belong together; unusable requests are left out."""
 
     queries: Matrix
     tools: Matrix
@@ -107,18 +107,18 @@ async def tune(
     by: str | None = None,
     embedder: LimitedEmbedder | None = None,
 ) -> Outcome:
-    """Learn from requests, and measure what that is worth by cross validation; write nothing.
+    """Learn from requests, and measure the benefit by cross validation; nothing is written.
 
     Args:
         settings: The settings; their index is brought up to date.
         roots: The trees of tools.
         requests: The requests, at least `FEWEST`.
-        by: The key that grouped them, if any.
-        embedder: The model, in place of that of the settings.
+        by: The key that grouped the requests, if any.
+        embedder: The model to use instead of the one in the settings.
 
     Raises:
         SettingsError: There are too few requests, or no model.
-        EmbeddingError: The model gave no vectors.
+        EmbeddingError: The model returned no vectors.
         DatabaseError: The index cannot be read or written.
         RootUnreadableError: A tree cannot be listed.
     """
@@ -179,7 +179,7 @@ async def _ask(
     database: Path,
     model_id: str,
 ) -> Figures:
-    """Answer some requests with what is learned of all others."""
+    """Answer some requests with a tuning learned from all others."""
     others = [row for row in range(len(requests)) if row not in set(rows)]
     file = database.with_name("tuned")
     write_tuning(file, await asyncio.to_thread(data.fitted, others, model_id))
@@ -205,7 +205,7 @@ async def _data(
 
 
 def _folds(requests: Sequence[EvaluationQuery]) -> list[list[int]]:
-    """Divide requests at random, but always alike, those of the same words together."""
+    """Divide requests at random, but reproducibly, with those of the same words together."""
     texts = {" ".join(request.text.casefold().split()): None for request in requests}
     ordered = sorted(texts, key=lambda text: sha256(text.encode("utf-8", "replace")).digest())
     fold = {text: place % _FOLDS for place, text in enumerate(ordered)}

@@ -1,8 +1,8 @@
-"""The usage record: in figures for people, or record by record for programs.
+"""The usage record, as figures for people or record by record for programs.
 
-`usage_report` makes figures of the records that `toolindex.UsageLog` keeps; `as_text`, `as_json`,
-`days_as_csv` and `write_plot` show them. `outcome_days` makes figures of one tool.
-`searches_table` and `outcomes_table` give the records themselves, which `table_as_csv` and
+`usage_report` computes figures from the records in `toolindex.UsageLog`; `as_text`, `as_json`,
+`days_as_csv` and `write_plot` present them. `outcome_days` computes the figures of one tool.
+`searches_table` and `outcomes_table` return the records themselves, which `table_as_csv` and
 `table_as_json` write.
 """
 

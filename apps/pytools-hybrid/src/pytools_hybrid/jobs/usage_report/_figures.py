@@ -1,4 +1,4 @@
-"""Figures of the usage record: of all of it, of each day, and of each tool."""
+"""Figures of the usage record: in total, by day, and by tool."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _TOP = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayFigures:
-    """The searches of some time.
+    """The searches of a day, or of all days.
 
     Attributes:
-        day: The day, UTC; None for all of them together.
-        searches: How many.
-        without_results: How many of them found nothing.
-        degraded: How many went without a channel, as when the model could not be reached.
-        judged: How many have an outcome: somebody used what they found, and told how it went.
-        accepted: How many of these have a success of a tool that they found.
-        first_accepted: How many of these have a success of the tool that was ranked first.
-        latency_p50_ms: The median time of a search; None without any.
-        latency_p95_ms: The time that 95 % of them keep within.
+        day: The day in UTC; None for the total.
+        searches: The number of searches.
+        without_results: How many found nothing.
+        degraded: How many lost a channel, for example because the model could not be reached.
+        judged: How many have an outcome: a tool that they found was used, and the result reported.
+        accepted: How many of these have a successful outcome.
+        first_accepted: How many of these have a successful outcome of the first result.
+        latency_p50_ms: The median latency of searches; None if there are none.
+        latency_p95_ms: The 95th percentile.
     """
 
     day: date | None
@@ -55,7 +55,7 @@ class DayFigures:
 
     @property
     def acceptance_rate(self) -> float | None:
-        """The share of the judged searches whose first result was accepted."""
+        """The share of judged searches whose first result was used successfully."""
         return _share(self.first_accepted, self.judged)
 
 
@@ -64,12 +64,12 @@ class ToolFigures:
     """The outcomes of one tool.
 
     Attributes:
-        tool_id: The tool; it may be gone from the index.
-        outcomes: How many.
-        successes: How many of them were successes.
-        found: How many searches it was a result of.
-        latency_p50_ms: The median time of the successes that tell one; None without any.
-        latency_p95_ms: The time that 95 % of these keep within.
+        tool_id: The tool, which may no longer be in the index.
+        outcomes: The number of outcomes.
+        successes: The number of successes.
+        found: The number of searches that found it.
+        latency_p50_ms: The median latency of successes; None if no latency was reported.
+        latency_p95_ms: The 95th percentile.
     """
 
     tool_id: str
@@ -87,17 +87,17 @@ class ToolFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """The usage record in figures. Percentiles are nearest-rank ones: values that occurred.
+    """The figures of a usage record. Percentiles are nearest-rank, so they are observed values.
 
     Attributes:
-        total: All searches.
-        days: Those of each day that has any, the first day first.
-        modes: How many searches there were of each mode.
-        queries: The most frequent queries, and how often each was asked.
-        queries_without_results: Those that found nothing.
-        queries_failed: Those that found tools, of which some were used and none succeeded.
-        outcomes: How many outcomes there are.
-        tools: Every tool with an outcome, the most used first.
+        total: The figures of all searches.
+        days: The figures of each day with searches, oldest first.
+        modes: The number of searches in each mode.
+        queries: The most frequent queries, with their counts.
+        queries_without_results: The most frequent queries that found nothing.
+        queries_failed: The most frequent queries whose tools were used, but never successfully.
+        outcomes: The number of outcomes.
+        tools: Every tool with an outcome, most used first.
     """
 
     total: DayFigures
@@ -118,11 +118,11 @@ class UsageReport:
 def usage_report(
     searches: Sequence[SearchRecord], outcomes: Sequence[OutcomeRecord]
 ) -> UsageReport:
-    """Make figures of records.
+    """Compute the figures of some records.
 
     Args:
         searches: The searches.
-        outcomes: The outcomes; those of searches that are not among these count for tools alone.
+        outcomes: The outcomes; those of other searches only count for their tools.
     """
     successes: defaultdict[str, set[str]] = defaultdict(set)
     judged: set[str] = set()
@@ -173,7 +173,7 @@ def _figures(
 
 
 def outcome_days(outcomes: Iterable[OutcomeRecord]) -> dict[date, ToolFigures]:
-    """Return the figures of the outcomes of one tool for each day that has any.
+    """Return the figures of one tool's outcomes for each day with any.
 
     Args:
         outcomes: The outcomes, oldest first.

@@ -1,4 +1,4 @@
-"""A picture of the usage record: searches, what came of them, and their times, day by day."""
+"""Plotting the usage record: searches, their outcomes and latencies, day by day."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def write_plot(path: Path, report: UsageReport) -> None:
-    """Write a PNG with three panels, one day beside the other.
+    """Write a PNG with three panels, by day.
 
     Args:
         path: The file; an existing one is replaced.
         report: The figures.
     """
-    # Not pyplot: it keeps figures for a window, and looks for a display.
+    # Not pyplot, which keeps figures in memory and looks for a display.
     from matplotlib.figure import Figure
 
     days = report.days
@@ -41,13 +41,13 @@ def write_plot(path: Path, report: UsageReport) -> None:
     latency.plot(places, [day.latency_p95_ms for day in days], "s-", label="p95")
     latency.set(ylabel="milliseconds", xlabel="day (UTC)")
     latency.set_ylim(bottom=0)
-    # Every day gets its bar, and as many names as fit.
+    # Every day gets a bar, but only as many labels as fit.
     step = max(1, len(days) // 12)
     latency.set_xticks(places[::step], [str(day.day) for day in days][::step], rotation=30)
     for panel in (searches, rates, latency):
         panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         panel.grid(alpha=0.3)
-    # Its other options have no types.
+    # The other options have no types.
     figure.savefig(path, format="png", dpi=120)  # pyright: ignore[reportUnknownMemberType]
 
 

@@ -1,4 +1,4 @@
-"""The records themselves, as rows that spreadsheets and programs read."""
+"""The records themselves, as rows for spreadsheets and programs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """Rows of values of JSON.
+    """A table of JSON values.
 
     Attributes:
-        columns: Their names, in order.
+        columns: The names of the columns, in order.
         rows: The values of each row, by column.
     """
 
@@ -43,7 +43,7 @@ def table_as_json(table: Table) -> str:
 
 
 def table_as_csv(table: Table) -> str:
-    """Write a table as CSV with a line of names; what is not one value is written as JSON."""
+    """Write a table as CSV with a header; compound values are written as JSON."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table.columns)
@@ -53,7 +53,7 @@ def table_as_csv(table: Table) -> str:
 
 
 def timestamp(at: float) -> str:
-    """Write a moment as ISO 8601, UTC, to the millisecond."""
+    """Format a time as ISO 8601 in UTC, with milliseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 

@@ -1,4 +1,4 @@
-"""The figures in words, as JSON, and day by day as CSV."""
+"""Presenting the figures: as text, as JSON, and day by day as CSV."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOOL_HEADINGS = ("tool", "outcomes", "success", "found", "p50", "p95")
 
 
 def as_text(report: UsageReport) -> str:
-    """Write the figures for people."""
+    """Format the figures for people."""
     total = report.total
     modes = ", ".join(f"{count} {mode}" for mode, count in report.modes.items())
     lines = [
@@ -53,7 +53,7 @@ def as_text(report: UsageReport) -> str:
 
 
 def as_json(report: UsageReport) -> dict[str, Any]:
-    """Return the figures as values of JSON."""
+    """Return the figures as JSON values."""
     return {
         "total": _day_row(report.total),
         "share_without_results": report.total.share_without_results,
@@ -70,7 +70,7 @@ def as_json(report: UsageReport) -> dict[str, Any]:
 
 
 def days_as_csv(report: UsageReport) -> str:
-    """Write the figures of each day as CSV."""
+    """Format the figures of each day as CSV."""
     columns = [column.name for column in fields(DayFigures)]
     return table_as_csv(Table(columns, [_day_row(day) for day in report.days]))
 
@@ -107,7 +107,7 @@ def _tool(tool: ToolFigures) -> tuple[str, ...]:
 
 
 def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Write a table: the first column from the left, the others from the right."""
+    """Format a table with the first column left-aligned, the others right-aligned."""
     table = [headings, *rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
