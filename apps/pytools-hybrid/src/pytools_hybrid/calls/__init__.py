@@ -1,7 +1,7 @@
 """Calling the tools that a search has found, for clients that run no code of their own.
 
-A tool that was imported from an MCP server is called on that server, if it was this user who has
-imported it. Other Python of the tree is run only where that is allowed, in a process of its own.
+A tool that was imported from an MCP server is called on that server, if this user imported it.
+Other Python tools only run if that is allowed, in a separate process.
 """
 
 from pytools_hybrid.calls._caller import CallableTool, ToolCaller

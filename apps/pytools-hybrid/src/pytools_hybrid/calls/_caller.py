@@ -1,4 +1,4 @@
-"""The one object that calls a tool, whichever way a client has asked for it."""
+"""Calling tools, whichever interface a client uses."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _SHOWN_HINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallableTool:
-    """A tool of the index, with what a call of it needs.
+    """A tool in the index, with what a call needs.
 
     Attributes:
         entry: The tool.
-        schema: The JSON Schema of its arguments; None where it is not known.
-        annotations: The hints that its server gives, such as `readOnlyHint`.
-        refusal: Why it cannot be called here, "" where it can.
+        schema: The JSON Schema of its arguments; None if unknown.
+        annotations: Its server's hints on it, such as `readOnlyHint`.
+        refusal: Why it cannot be called here; empty if it can.
     """
 
     entry: ToolEntry
@@ -65,11 +65,11 @@ class CallableTool:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """The hints that matter to who chooses a tool, in a word each."""
+        """The hints that matter for choosing a tool, a word for each."""
         return tuple(word for key, word in _SHOWN_HINTS.items() if self.annotations.get(key))
 
     def callee(self) -> ImportedTool | PythonTool:
-        """Return what answers a call.
+        """Return the object to call.
 
         Raises:
             ToolRefusedError: It cannot be called here.
@@ -80,7 +80,7 @@ class CallableTool:
 
 
 class ToolCaller:
-    """Calls tools that an open `ToolSearch` can find; what it hides cannot be called.
+    """Calls the tools that an open `ToolSearch` can find; hidden tools cannot be called.
 
     Args:
         search: The search.
@@ -91,7 +91,7 @@ class ToolCaller:
         self._to_confirm = ToolFilter(include=search.settings.confirm)
 
     async def find(self, name: str) -> CallableTool:
-        """Find a tool, as `ToolSearch.find` does, with what a call of it needs.
+        """Find a tool like `ToolSearch.find`, with what a call needs.
 
         Raises:
             UnknownToolError: No tool has that name.
@@ -101,7 +101,7 @@ class ToolCaller:
         return await found_as(self._looked_up, search.index, name, search.policy)
 
     async def looked_up(self, entries: Iterable[ToolEntry]) -> list[CallableTool]:
-        """Return what calls of some tools need."""
+        """Return what calls to some tools need."""
         return await asyncio.to_thread(lambda: [self._looked_up(entry) for entry in entries])
 
     async def call(
@@ -118,10 +118,10 @@ class ToolCaller:
         Args:
             name: The tool, as `ToolSearch.find` takes it.
             arguments: JSON values that match its schema.
-            meta: What the client sent beside them.
+            meta: The client's metadata.
             on_progress: Called with the progress that the tool reports.
-            confirm: Asks the user, where the settings want this tool's calls confirmed; None
-                where nobody can be asked.
+            confirm: Asks the user, if the settings require confirmation for this tool; None if
+                nobody can be asked.
 
         Returns:
             All that its server answered, also where it says that the tool failed.
@@ -250,7 +250,7 @@ def _is_inside(file: os.PathLike[str], root: os.PathLike[str]) -> bool:
 
 
 def _schema(module: os.PathLike[str], root: os.PathLike[str]) -> Mapping[str, Any] | None:
-    """Return the schema of a module's parameters, for imports that have not noted the server's."""
+    """Return the schema of a module's parameters, if the import did not record the server's."""
     try:
         record = toolscan.read_tool(module, root, outside_links=True)
     except (toolscan.ToolScanError, OSError):

@@ -1,4 +1,4 @@
-"""What a call must give, in one line: the schema of a tool as a model reads it fastest."""
+"""The schema of a tool's arguments in one short line, for models."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NUMBERS = {"minimum": ">=", "maximum": "<="}
 def compact_form(schema: Mapping[str, Any], *, length: int) -> str:
     """Write a schema as `{path: string, head?: integer, mode?: "fast"|"slow"}`.
 
-    What is required comes first. What does not fit into the length is counted, so that nobody
-    takes the rest for all.
+    Required properties come first. Properties that do not fit are counted, so that the line does
+    not look complete.
 
     Args:
-        schema: The JSON Schema of an object, as strangers write it.
-        length: The most characters, about.
+        schema: The JSON Schema of an object, which is not to be trusted.
+        length: The approximate maximum length.
     """
     parts = list(_properties(schema, schema, _DEEPEST))
     # What is inside of a large one can be asked for; that it is there must be seen.

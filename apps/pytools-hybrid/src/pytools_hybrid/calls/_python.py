@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SHOWN_RESULT = 50_000
 _DEEPEST = 100
 _SECONDS = 120.0
-# Whoever calls a tool of a root in this process shares its worker.
+# All callers in this process share the worker of a root.
 _workers: WeakKeyDictionary[
     asyncio.AbstractEventLoop, dict[tuple[Path, str, int], PythonWorker]
 ] = WeakKeyDictionary()
@@ -37,14 +37,14 @@ _workers: WeakKeyDictionary[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonTool:
-    """A tool of a tree whose code is run, in the worker of its root.
+    """A Python tool, which runs in the worker of its root.
 
     Attributes:
         root: The root.
         record: The tool.
-        input_schema: What it takes.
-        python: The interpreter; None for ours.
-        memory: The most MiB that the worker may take.
+        input_schema: The schema of its arguments.
+        python: The interpreter; None for the current one.
+        memory: The memory limit of the worker, in MiB.
     """
 
     root: Path
@@ -64,7 +64,7 @@ class PythonTool:
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
     ) -> CallToolResult:
-        """Run the tool; what a client sends beside the arguments is not for it."""
+        """Run the tool; a client's metadata is not passed to it."""
         del meta, on_progress
         python = str(self.python or sys.executable)
         call = {
@@ -118,7 +118,7 @@ def _result(ran: Ran) -> CallToolResult:
     sendable = whole.encode("utf-8", "replace").decode()
     text = TextContent(type="text", text=readable(sendable[:_SHOWN_RESULT]))
     if len(whole) <= _SHOWN_RESULT or ran.file is None:
-        # No protocol carries halves of surrogate pairs, nor what is nested without end.
+        # No protocol can carry lone surrogates, or values nested too deeply.
         fits = sendable == whole and _depth(result) <= _DEEPEST
         structured = {"result": result} if fits else None
         return CallToolResult(content=[text, *outputs], structured_content=structured)

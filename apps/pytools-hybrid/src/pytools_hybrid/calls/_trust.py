@@ -1,7 +1,7 @@
-"""Whose MCP servers may be started: those of configuration files that this user has imported.
+"""Trusted MCP servers: those in configuration files that this user has imported.
 
-A tree can come from anywhere, and its manifests can name any file and server. So what was imported
-is noted in the user's own folder, a file for each configuration and root.
+A tree can come from anywhere, and its manifests can name any file and server. So imports are
+recorded in the user's own folder, in a file for each configuration and root.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOLDER = "imported"
 
 
 def trust(servers_file: Path, root: Path) -> None:
-    """Note that this user has imported a configuration file into a root.
+    """Record that this user has imported a configuration file into a root.
 
     Raises:
         OSError: It cannot be written.
@@ -34,10 +34,10 @@ def trust(servers_file: Path, root: Path) -> None:
 
 
 def is_trusted(servers_file: Path, root: Path) -> bool:
-    """Return whether servers of a configuration file may be started for a root's tools.
+    """Return whether servers in a configuration file may be started for a root's tools.
 
-    They may if this user has imported the file into that root, and wherever `PYTOOLS_SERVERS` names
-    the file that is used in its place.
+    They may if this user has imported the file into that root, or if `PYTOOLS_SERVERS` overrides
+    the file.
     """
     return bool(os.environ.get("PYTOOLS_SERVERS")) or _note(servers_file, root).is_file()
 

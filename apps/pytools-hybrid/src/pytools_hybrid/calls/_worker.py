@@ -1,4 +1,4 @@
-"""A process of its own for the Python tools of a tree, which may do anything to it."""
+"""A separate process for the Python tools of a tree, which may do anything to it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _UNSTABLE = "its files change all the time"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of running a tool.
+    """The result of running a tool.
 
     Attributes:
-        result: What it returned, as JSON values.
-        error: Why it returned nothing, "" if it did.
-        stdout: What it printed, cut.
-        stderr: What it printed there, cut.
-        file: The whole answer, while the worker lives; None where there is none.
+        result: Its return value, as JSON values.
+        error: Why it returned nothing; empty if it did return.
+        stdout: The end of what it printed.
+        stderr: The end of what it printed to stderr.
+        file: The file with the whole answer while the worker lives, or None.
     """
 
     result: Any = None
@@ -46,12 +46,12 @@ class Ran:
 
 
 class PythonWorker:
-    """Runs tools of one root in a process that is started at the first call, one after the other.
+    """Runs the tools of one root, one at a time, in a process that is started at the first call.
 
     Args:
         root: The root, which tools can import from.
         python: The interpreter.
-        memory: The most bytes that the process may take; not on Windows.
+        memory: The memory limit of the process in bytes; not on Windows.
     """
 
     def __init__(self, root: Path, *, python: str, memory: int) -> None:
@@ -64,18 +64,18 @@ class PythonWorker:
         self._number = 0
 
     async def run(self, call: Mapping[str, Any], *, seconds: float) -> Ran:
-        """Run a tool; the process ends if that takes too long.
+        """Run a tool; the process is killed if that takes too long.
 
         Args:
             call: `module`, `file`, `function`, `params_class` and `arguments`.
-            seconds: How long it may take, once it is its turn.
+            seconds: The time limit, from when its turn comes.
 
         Raises:
             OSError: The process cannot be started.
         """
         async with self._turn:
             ran = await self._run(call, seconds)
-            # It has seen that a file changed: the tool was not called.
+            # The process noticed that a file had changed, so the tool was not called.
             return (
                 ran if ran is not None else await self._run(call, seconds) or Ran(error=_UNSTABLE)
             )
@@ -94,7 +94,7 @@ class PythonWorker:
             await self._end()
             return running.ran(error=f"no result within {seconds:g} s; its process was ended")
         except asyncio.CancelledError:
-            # Nobody waits for it, and the next call would.
+            # Nobody waits for its answer any more, but the next call would have to.
             await self._end()
             raise
         if not running.is_alive:
@@ -106,7 +106,7 @@ class PythonWorker:
         return await asyncio.to_thread(_read, answer, running)
 
     async def close(self) -> None:
-        """End the process with its children, and remove its answers."""
+        """Kill the process with its children, and remove its answers."""
         await self._end()
         if self._folder is not None:
             folder, self._folder = self._folder, None
@@ -126,7 +126,7 @@ class PythonWorker:
 
 
 class _Printed:
-    """What a process prints to one stream, up to the end of an answer."""
+    """Collects what a process prints to one stream, up to the end of an answer."""
 
     def __init__(self, stream: asyncio.StreamReader, end: bytes) -> None:
         self._stream = stream
@@ -143,7 +143,7 @@ class _Printed:
         return f"[the last of {self._count:,} bytes]\n{text}" if self._count > _CAPTURED else text
 
     def begin(self) -> None:
-        """Forget what was printed; what follows belongs to the next answer."""
+        """Discard what was printed: the rest belongs to the next answer."""
         self._kept.clear()
         self._count = 0
         if not self.reader.done():
@@ -155,7 +155,7 @@ class _Printed:
                 text = self._tail + chunk
                 printed, found, self._tail = text.partition(self._end)
                 if not found:
-                    # Its last bytes may be where the end begins.
+                    # The end marker may begin in the last bytes.
                     kept = len(text) - min(len(text), len(self._end) - 1)
                     printed, self._tail = text[:kept], text[kept:]
                 self._count += len(printed)
@@ -168,7 +168,7 @@ class _Printed:
 
 
 class _Running:
-    """A started process, and what it prints."""
+    """A running process and its output."""
 
     def __init__(self, process: asyncio.subprocess.Process, end: bytes) -> None:
         self._process = process
@@ -183,7 +183,7 @@ class _Running:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            # A group of its own, which is ended as a whole.
+            # In its own process group, which can be killed as a whole.
             start_new_session=sys.platform != "win32",
             env={name: it for name, it in os.environ.items() if name != "PYTOOLS_TOKEN"},
         )
@@ -204,7 +204,7 @@ class _Running:
                 await self._process.stdin.drain()
         waiting = {asyncio.create_task(it.ended.wait()) for it in self._printed.values()}
         try:
-            # Its children may hold the streams open when it has ended.
+            # Its children may keep the streams open after it has ended.
             while waiting and self.is_alive:
                 _, waiting = await asyncio.wait(waiting, timeout=_LOOK_SECONDS)
         finally:
@@ -212,12 +212,12 @@ class _Running:
                 task.cancel()
 
     async def kill(self) -> int:
-        """End the process and its group at once, and return its exit code."""
+        """Kill the process and its group, and return its exit code."""
         with suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
                 self._process.kill()
             else:
-                # Also when it has ended itself: its children may not have.
+                # Even if it has ended by itself, because its children may not have.
                 os.killpg(self._process.pid, signal.SIGKILL)
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_SECONDS):

@@ -1,7 +1,8 @@
-"""The process that Python tools run in; started by its path, so it imports nothing of ours.
+"""The process in which Python tools run; it is started by path, and imports nothing of ours.
 
-Arguments: the root, what ends an answer on stdout, and the most bytes of memory. Each line on stdin
-is a call: `module`, `file`, `function`, `params_class`, `arguments`; `answer` is a file to write.
+Arguments: the root, the end marker of answers on stdout, and the memory limit in bytes. Each line
+on stdin is a call: `module`, `file`, `function`, `params_class`, `arguments`; `answer` is a file to
+write.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SHOWN_FRAMES = -5
 def main() -> None:
     """Answer calls until stdin ends."""
     root, end, memory = sys.argv[1:]
-    # Tools that read stdin find it empty, and never a call.
+    # Tools that read stdin find it empty rather than reading a call.
     with os.fdopen(os.dup(0), encoding="utf-8") as calls:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -35,7 +36,7 @@ def main() -> None:
         for line in calls:
             call = json.loads(line)
             if seen != _changed_at(root, seen):
-                # What was imported stays as it was: another process begins anew.
+                # Imported modules cannot be reloaded reliably, so a new process is needed.
                 with open(call["answer"], "w", encoding="utf-8") as file:  # noqa: PTH123
                     file.write('{"stale": true}')
                 os._exit(0)
@@ -44,7 +45,7 @@ def main() -> None:
             except BaseException as error:  # noqa: BLE001 - also what would end the process
                 content = json.dumps({"error": _told(error)})
             if os.getpid() != process:
-                # A child that the tool has left behind: the answer is its parent's.
+                # A child process forked by the tool must not answer.
                 os._exit(0)
             with open(call["answer"], "w", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(content)
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def _changed_at(root: str, files: Iterable[str] | None = None) -> dict[str, float]:
-    """Return when files changed, by default those of a root that are imported."""
+    """Return when files changed, by default the imported files of a root."""
     if files is None:
         loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
         files = [file for file in loaded if file and file.startswith(root + os.sep)]

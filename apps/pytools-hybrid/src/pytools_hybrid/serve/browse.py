@@ -1,4 +1,4 @@
-"""Browsing tools by category, with no index: the alternative to searching for them."""
+"""Browsing tools by category, without an index: the alternative to searching."""
 
 from __future__ import annotations
 
@@ -37,17 +37,16 @@ class Tools(BaseModel):
 
 
 class ToolBrowser:
-    """Lists trees by the names of their files; each call looks at the disk.
+    """Lists trees by the names of their files; each call reads the disk.
 
-    A file that turns out to be no tool may be among them, for none is opened. A tree that does
-    not exist yet has no tools, and of tools with one id that of the first tree is listed.
+    No file is opened, so some may turn out not to be tools. A tree that does not exist yet has no
+    tools, and of several tools with the same id, the first tree's is listed.
 
     Args:
-        root: The tree, or several; paths begin with them as they are named here.
-        policy: Of which only the patterns of ids count; a tool outside of them is not listed,
-            nor is a category that has no other.
-        outside_links: Whether tools are listed too that symbolic links lead to outside of their
-            tree.
+        root: The tree, or several; paths begin with them as given here.
+        policy: A filter by id patterns; tools that do not pass it are not listed, nor are
+            categories without other tools.
+        outside_links: Whether to follow symbolic links that lead out of a tree.
     """
 
     def __init__(self, root: RootsLike, policy: ToolFilter, *, outside_links: bool = False) -> None:
@@ -70,8 +69,8 @@ class ToolBrowser:
         """List the source files of categories, in the order of the tools' names.
 
         Args:
-            categories: A name or several. One that no category has gets empty lists: names are
-                compared with those that exist, and never become part of a path.
+            categories: One or several names. Unknown ones get empty lists: names are compared with
+                existing ones, and never become part of a path.
 
         Raises:
             RootUnreadableError: A tree is there and cannot be listed.

@@ -19,9 +19,9 @@ otherwise `run`.
 
 {tool_discovery_workflow}
 """
-"""A section of a system prompt, for those who have no template of their own."""
+"""A section of a system prompt, as the default template."""
 
-# They stay without braces: a prompt may go through str.format after this.
+# Without braces, because a prompt may later go through str.format.
 _WORKFLOWS: dict[WorkflowMode, str] = {
     "hybrid": """\
 1. Before you write code of your own, look for a tool: call `search_tools` with one need in a few \
@@ -48,12 +48,12 @@ once with all categories that may help.
 4. If none fits, write your own code.""",
 }
 _PLACEHOLDER = "{tool_discovery_workflow}"
-# Doubled braces stand for single ones in str.format, as in "{{" or "}}", and are passed over.
+# In str.format, "{{" and "}}" stand for single braces; they are skipped.
 _FIELD = re.compile(r"\{\{|\}\}|" + re.escape(_PLACEHOLDER))
 
 
 def workflow(mode: WorkflowMode) -> str:
-    """Return the steps by which an agent finds a tool.
+    """Return the steps with which an agent finds a tool.
 
     Args:
         mode: `hybrid` for an agent that has `search_tools` and runs code, `call` for one that
@@ -68,17 +68,17 @@ def workflow(mode: WorkflowMode) -> str:
 
 
 def render(template: str, mode: WorkflowMode) -> str:
-    """Put the workflow of a mode into a template, at each `{tool_discovery_workflow}`.
+    """Insert the workflow of a mode into a template, at each `{tool_discovery_workflow}`.
 
-    All other braces stay as they are, and the workflow has none: the result can be given to
-    `str.format`, and what that would print as braces does so still.
+    All other braces are kept, and the workflow has none, so that the result can be passed to
+    `str.format` and still prints the same braces.
 
     Args:
-        template: Any text that names the placeholder.
+        template: Any text with the placeholder.
         mode: As for `workflow`.
 
     Raises:
-        SettingsError: The template does not name the placeholder, or there is no such mode.
+        SettingsError: The template lacks the placeholder, or there is no such mode.
     """
     text = workflow(mode)
     filled = 0

@@ -1,4 +1,4 @@
-"""Answers as agents get them: the tools of a response, and what else there is to say of it."""
+"""Shaping answers for agents: the tools of a response and its metadata."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolResult", "answer_meta", "tool_results"]
 
-# Each is a token of every answer.
+# Each digit costs a token in every answer.
 _DIGITS = 3
 
 
@@ -41,14 +41,14 @@ def tool_results(
 
     Args:
         response: The answer to a search.
-        roots: The trees as they were named, relative where they are: paths begin with them.
-        detail: Whole docstrings, or their summaries.
+        roots: The trees as they were named; paths begin with them.
+        detail: Whether to include whole docstrings, or only summaries.
     """
     return [_result(found, roots, detail) for found in response.tools]
 
 
 def answer_meta(response: SearchResponse) -> dict[str, Any]:
-    """Return what a response says besides its tools, as values of JSON."""
+    """Return the metadata of a response, as JSON values."""
     meta: dict[str, Any] = {
         "search_id": response.search_id,
         "generation": response.generation,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _MCP_PATH = "/mcp"
 _MCP_BODY = 1024 * 1024
 _BODY = 64 * 1024
-# Each is a task and some memory until its client goes or has been silent for half an hour.
+# Each takes a task and some memory until its client disconnects or is silent for half an hour.
 _MCP_SESSIONS = 1_000
 
 
@@ -48,13 +48,13 @@ def create_app(
     server: MCPServer[None],
     settings: Settings,
 ) -> Starlette:
-    """Make the application of an open `ToolSearch`.
+    """Create the application for an open `ToolSearch`.
 
     Args:
-        search: What searches, or None: then there is MCP alone, and the server's status.
-        follower: What runs beside it; None if that is.
-        server: What answers at `/mcp`.
-        settings: The address, the token and the names that it answers to.
+        search: The search; None for a server with MCP and its status alone.
+        follower: Brings the index up to date; None if `search` is.
+        server: The MCP server at `/mcp`.
+        settings: The address, the token and the allowed names.
     """
     status = Status(search, Metrics(search, server))
     calls = search is not None and settings.tools == "call"
@@ -85,7 +85,7 @@ def create_app(
         streamable_http_path=_MCP_PATH,
         max_request_body_size=_MCP_BODY,
         max_sessions=_MCP_SESSIONS,
-        # The gate looks at all requests, and knows the names that are allowed.
+        # The gate checks all requests against the allowed names.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         host=settings.host,
     )
@@ -117,7 +117,7 @@ def create_app(
 
 
 def _calling(search: ToolSearch, follower: Follower) -> Route:
-    # Imported where it is needed: most servers call no tools.
+    # Imported here, because most servers call no tools.
     from pytools_hybrid.calls import ToolCaller
     from pytools_hybrid.serve.http._calls import Calls
 
@@ -130,7 +130,7 @@ def _over_the_index(search: ToolSearch, follower: Follower, searches: Searches) 
     return [
         Route("/search", searches.short),
         Route("/api/v1/tools/search", searches.filtered),
-        # Ids are made of names of files, and any other string is to get an answer too.
+        # Ids are made from file names, and any other string needs an answer too.
         Route("/api/v1/tools/{id:path}", tools.describe),
         Route("/api/v1/stats", tools.statistics),
         Route("/api/v1/outcomes", tools.report, methods=["POST"]),

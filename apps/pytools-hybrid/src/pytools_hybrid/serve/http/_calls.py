@@ -20,7 +20,7 @@ class Calls:
 
     Args:
         caller: Calls them.
-        follower: What runs beside it.
+        follower: Brings the index up to date.
     """
 
     def __init__(self, caller: ToolCaller, follower: Follower) -> None:

@@ -1,7 +1,7 @@
-"""Connections: how many there are, how long they wait for a request, and what is no request.
+"""Limiting connections: how many there are, and how long they may stay silent.
 
-Anybody who can reach the address can open connections and stay silent. Only connections on which a
-request was accepted keep their place; of the others, the oldest makes room for a new one.
+Anybody who can reach the address can open connections and stay silent. Only connections with an
+accepted request keep their place; of the others, the oldest makes room for a new one.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _HEADERS_SECONDS = 20.0
 
 
 class Places:
-    """How many connections a server has room for, and which of them must leave first.
+    """The connections that a server has room for, and which of them is closed first.
 
     Args:
-        most: How many there may be at once.
+        most: The maximum number of connections.
     """
 
     def __init__(self, most: int = MOST_CONNECTIONS) -> None:
         self.most = most
-        # The oldest comes first.
+        # Oldest first.
         self._strangers: dict[ImpatientProtocol, None] = {}
 
     def enter(self, newest: ImpatientProtocol, among: int) -> bool:
-        """Make room for a connection, which is a stranger until one of its requests is accepted.
+        """Make room for a connection, which is unproven until one of its requests is accepted.
 
         Args:
-            newest: The connection.
-            among: How many there are, this one included.
+            newest: The new connection.
+            among: The number of connections, including this one.
 
         Returns:
             Whether there is room.
@@ -55,17 +55,17 @@ class Places:
         return True
 
     def leave(self, connection: ImpatientProtocol) -> None:
-        """Forget a stranger that has gone, or is no longer one."""
+        """Forget a connection that has closed, or has proven itself."""
         self._strangers.pop(connection, None)
 
 
 class ImpatientProtocol(H11Protocol):
-    """HTTP/1.1, where the headers of a request must come within some seconds.
+    """HTTP/1.1 with a time limit for the headers of a request.
 
     Args:
-        arguments: Those of uvicorn's protocol.
+        arguments: The arguments of uvicorn's protocol.
         places: The places of the server's connections.
-        options: Further ones of uvicorn's protocol.
+        options: The keyword arguments of uvicorn's protocol.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -80,7 +80,7 @@ class ImpatientProtocol(H11Protocol):
         self._places = places
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request, or refuse a connection too many."""
+        """Wait for the first request, or refuse a connection if there are too many."""
         super().connection_made(transport)
         if self._places.enter(self, len(self.connections)):
             self._expect_headers()
@@ -89,7 +89,7 @@ class ImpatientProtocol(H11Protocol):
             self._refuse(ProblemError(503, detail, headers={"Retry-After": "1"}))
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come; only whole headers put the deadline off."""
+        """Process received data; only complete headers extend the deadline."""
         super().data_received(data)
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._expect_headers()
@@ -97,18 +97,18 @@ class ImpatientProtocol(H11Protocol):
             self._forget_deadline()
 
     def handle_events(self) -> None:
-        """Start the requests that have come; the gate reports when it accepts one."""
+        """Start complete requests; the gate reports which of them it accepts."""
         super().handle_events()
         # uvicorn says that there always is one, and has None before the first request.
         if self.scope is not None:  # pyright: ignore[reportUnnecessaryComparison]
             self.scope.setdefault("state", {})[LET_IN] = self._stay
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
+        """Refuse data that is not HTTP."""
         self._refuse(ProblemError(400, "this is not an HTTP/1.1 request"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
+        """Stop waiting for requests."""
         self._forget_deadline()
         self._places.leave(self)
         super().connection_lost(exc)
@@ -119,17 +119,17 @@ class ImpatientProtocol(H11Protocol):
     def _refuse(self, problem: ProblemError) -> None:
         # uvicorn says that there always is one, and has None before the first request.
         if self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison]
-            # What is at work on a request whose body broke must not answer as well.
+            # A handler whose request turned out invalid must not answer as well.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        # There may be no path yet.
+        # The path may not be known yet.
         response = problem.response({"path": ""})
         head = h11.Response(
             status_code=response.status_code,
             reason=HTTPStatus(problem.status).phrase.encode(),
             headers=[*response.raw_headers, (b"connection", b"close")],
         )
-        # Nothing can be sent after an answer, and no body in answer to HEAD.
+        # Nothing can follow an answer, and the answer to HEAD has no body.
         with suppress(h11.LocalProtocolError):
             for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event))

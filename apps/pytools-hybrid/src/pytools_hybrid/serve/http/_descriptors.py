@@ -1,4 +1,4 @@
-"""How many connections there may be, so that files can still be opened beside them."""
+"""The limit of open files, which limits the number of connections."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from contextlib import suppress
 
 MOST_CONNECTIONS = 1_000
 NEW_AT_ONCE = 32
-"""How many are accepted before any of them can be refused."""
+"""How many connections are accepted before any of them can be refused."""
 
 _FEWEST = 16
-# Databases of searches at work, watched folders, models.
+# For databases of running searches, watched folders and models.
 _OTHER_FILES = 128
 _WANTED = 2_048
 
 
 def room_for_connections() -> int:
-    """Raise this process's limit of open files where it is low, and tell what fits into it.
+    """Raise this process's limit of open files if it is low, and return the room for connections.
 
-    Systems start a process with 256 or 1,024 files and let it have more.
+    Systems start a process with a limit of 256 or 1,024 files, and let it raise that.
     """
     if sys.platform == "win32":
         return MOST_CONNECTIONS

@@ -1,4 +1,4 @@
-"""Requests that are cut when the server ends."""
+"""Requests that are interrupted when the server stops."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class AnswerWhenCut:
-    """Asks clients whose request is cut to come again; a stream that has begun just ends.
+    """Asks clients of interrupted requests to try again; a stream that has begun just ends.
 
     Args:
-        app: What answers otherwise.
+        app: The application.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -36,7 +36,7 @@ class AnswerWhenCut:
         try:
             await self._app(scope, receive, send_noted)
         except asyncio.CancelledError:
-            # Only the end of the server cancels requests; a client that goes does not.
+            # Requests are only cancelled when the server stops, not when a client disconnects.
             if not has_begun:
                 headers = {"Retry-After": "1", "Connection": "close"}
                 problem = ProblemError(

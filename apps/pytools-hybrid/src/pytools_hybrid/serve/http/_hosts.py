@@ -1,4 +1,4 @@
-"""By which names a server may be addressed, against pages that rebind a name of their own to it."""
+"""Allowed host names, which protect against web pages that rebind their own name to the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NetworkLocation:
 
     Attributes:
         name: The host in lower case, an IPv6 address without brackets.
-        port: The port, or None where it is not written.
+        port: The port, or None if it is omitted.
     """
 
     name: str
@@ -30,7 +30,7 @@ class NetworkLocation:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Read `example.org`, `127.0.0.1:8000` or `[::1]:8000`; None where it is none of these."""
+        """Parse `example.org`, `127.0.0.1:8000` or `[::1]:8000`; return None for anything else."""
         match = _AUTHORITY.fullmatch(text.strip())
         if match is None:
             return None
@@ -41,7 +41,7 @@ class NetworkLocation:
 
     @classmethod
     def of_origin(cls, origin: str) -> Self | None:
-        """Read an `Origin` header; None where it names no host, as `null` does not."""
+        """Parse an `Origin` header; return None if it has no host, such as `null`."""
         scheme, separator, rest = origin.strip().partition("://")
         location = cls.parse(rest) if separator else None
         if location is None or scheme.lower() not in _DEFAULT_PORTS:
@@ -50,18 +50,18 @@ class NetworkLocation:
 
 
 class HostRule:
-    """Decides by which names a server may be addressed, and from whose pages.
+    """Decides which host names, and pages of which origins, may address a server.
 
-    A server at a loopback address answers to loopback names alone, at any port, and to those
-    that are allowed; any other answers to every name unless some are allowed. A page may ask if
-    it lies at such a name; where every name is answered to, only at that of the request itself.
+    A server at a loopback address only answers to loopback names, at any port, and to allowed
+    names; any other server answers to every name unless some are allowed. A page may send requests
+    if it is at such a name; if every name is allowed, only at that of the request itself.
 
     Args:
-        bound: The address that the server listens at.
-        allowed: Further names, each with a port where only that one is meant.
+        bound: The address of the server.
+        allowed: Additional names; one with a port only allows that port.
 
     Raises:
-        SettingsError: One of the names is none.
+        SettingsError: A name is not a host name.
     """
 
     def __init__(self, bound: str, allowed: Iterable[str]) -> None:
@@ -70,11 +70,11 @@ class HostRule:
         self._answers_all = not is_loopback(bound) and not self._allowed
 
     def allows_host(self, host: NetworkLocation | None) -> bool:
-        """Return whether a request may be addressed so."""
+        """Return whether requests may have this `Host` header."""
         return host is not None and (self._answers_all or self._is_known(host))
 
     def allows_origin(self, origin: str, host: NetworkLocation) -> bool:
-        """Return whether a page of some origin may send a request addressed to a host."""
+        """Return whether a page of an origin may send a request to a host."""
         location = NetworkLocation.of_origin(origin)
         if location is None:
             return False
@@ -89,14 +89,14 @@ class HostRule:
 
 
 def is_same_origin(origin: str, host: NetworkLocation) -> bool:
-    """Return whether a page of some origin lies at the very host that its request is sent to."""
+    """Return whether a page's origin is the very host that its request is sent to."""
     location = NetworkLocation.of_origin(origin)
     ports = _DEFAULT_PORTS.values() if host.port is None else (host.port,)
     return location is not None and location.name == host.name and location.port in ports
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host can only be this machine, whatever a name server says."""
+    """Return whether a host can only be this machine, whatever DNS says."""
     if host.lower() == "localhost":
         return True
     try:
@@ -106,10 +106,10 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_allowed(name: str) -> NetworkLocation:
-    """Read a name that is to be allowed; an IPv6 address may stand without brackets.
+    """Parse an allowed name; an IPv6 address may be without brackets.
 
     Raises:
-        SettingsError: It is no name of a host.
+        SettingsError: It is not a host name.
     """
     bare = NetworkLocation(name.lower(), None) if _is_address(name) else None
     location = bare or NetworkLocation.parse(name)

@@ -1,4 +1,4 @@
-"""The state of the index, as several answers tell it."""
+"""The state of the index, as part of several answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 async def index_state(search: ToolSearch) -> dict[str, Any]:
-    """Return the generation and the coverage of an index, as values of JSON.
+    """Return the generation and the coverage of an index, as JSON values.
 
     Raises:
         DatabaseError: The index cannot be read.

@@ -1,4 +1,4 @@
-"""JSON of text that nobody has checked."""
+"""JSON responses with untrusted text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytools_hybrid.text import json_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# A page that shows an answer as it is must not run what a tool's description says.
+# A browser that shows an answer must not run code from a tool's description.
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
@@ -22,7 +22,7 @@ def json_response(
     media_type: str = "application/json",
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Make a response of a value; characters that a terminal may obey are escaped."""
+    """Create a response from a value, with characters escaped that could control a terminal."""
     return Response(
         json_text(content, allow_nan=False),
         status_code=status,

@@ -1,4 +1,4 @@
-"""How much is taken on at once: searches, and the bodies of requests."""
+"""Limits on concurrent searches and on the bodies of requests."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_QUERY = 2_000
-"""The most characters of a query; no request in plain language is as long."""
+"""The maximum length of a query; no request in plain language is this long."""
 
-# Of these, few compute at a time: others wait for a model, or for one another.
+# Few of these compute at a time: others wait for a model, or for one another.
 _AT_WORK = 128
 _WAITING = 512
 _BODY_SECONDS = 20.0
-# So that a client which has sent a little too much reads why, instead of a broken connection.
+# So that a client which sends a little too much gets an error, not a broken connection.
 _DISCARDED = 4 * 1024 * 1024
 _DISCARD_SECONDS = 2.0
 
 
 class Slots:
-    """Lets so many work at once and so many wait; others are told to come again.
+    """Limits how many work at once and how many wait; others are told to try again.
 
     Args:
-        at_work: How many work.
-        waiting: How many wait.
+        at_work: How many may work at once.
+        waiting: How many may wait.
     """
 
     def __init__(self, at_work: int = _AT_WORK, waiting: int = _WAITING) -> None:
@@ -42,7 +42,7 @@ class Slots:
 
     @asynccontextmanager
     async def taken(self) -> AsyncGenerator[None]:
-        """Wait for a slot, and keep it as long as the block lasts.
+        """Wait for a slot, and hold it for the duration of the block.
 
         Raises:
             ProblemError: Too many are waiting.
@@ -60,12 +60,12 @@ class Slots:
 
 
 class BodyLimit:
-    """Reads the bodies of requests before they are looked at, and refuses large and slow ones.
+    """Reads the bodies of requests in advance, and refuses large and slow ones.
 
     Args:
-        app: What is behind it.
-        largest: The most bytes of a body.
-        of_paths: The same for some paths.
+        app: The application behind it.
+        largest: The maximum size of a body, in bytes.
+        of_paths: Other maximums for some paths.
     """
 
     def __init__(self, app: ASGIApp, *, largest: int, of_paths: Mapping[str, int]) -> None:
@@ -100,7 +100,7 @@ def _has_body(scope: Scope) -> bool:
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:
-    """Return the body, or None where it is too large; the rest is read off then."""
+    """Return the body; None if it is too large, after discarding the rest."""
     body = bytearray()
     while True:
         message = await receive()
@@ -130,7 +130,7 @@ async def _discard(receive: Receive) -> None:
 
 
 async def _refuse(status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
-    # The rest of the body would be taken for the next request.
+    # The rest of the body would be interpreted as the next request.
     problem = ProblemError(status, detail, headers={"Connection": "close"})
     await problem.response(scope)(scope, receive, send)
 

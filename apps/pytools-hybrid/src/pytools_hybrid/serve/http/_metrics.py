@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import ToolSearch
 
-# As other servers note it; nobody gets to see it.
+# The usual status for a client that disconnected; it is never sent.
 _CLIENT_HAS_GONE = 499
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 

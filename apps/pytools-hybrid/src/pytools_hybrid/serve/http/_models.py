@@ -1,4 +1,4 @@
-"""What is answered, as the OpenAPI document describes it."""
+"""The models of responses in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pytools_hybrid.serve.results import ToolResult
 
 
 class CoverageModel(BaseModel):
-    """How much of the index the embedding model's vectors can find."""
+    """How many tools the index has, and how many can be found by vectors."""
 
     tools: int
     vectors: int
 
 
 class ChannelScoreModel(BaseModel):
-    """What one channel says of a tool."""
+    """What one channel says about a tool."""
 
     rank: int = Field(description="Its place in the channel's own list, from 1")
     score: float = Field(description="The channel's score, on the channel's own scale")
@@ -43,7 +43,7 @@ class FoundToolModel(ToolResult):
 
 
 class SearchMetadataModel(BaseModel):
-    """What else there is to say of an answer."""
+    """Information about an answer."""
 
     result_count: int
     used_llm_rerank: bool = Field(description="Whether a language model ordered the results")
@@ -70,7 +70,7 @@ class SearchAnswerModel(BaseModel):
 
 
 class ToolUsageModel(BaseModel):
-    """What is known of a tool from its use."""
+    """Statistics of a tool's use."""
 
     tool_id: str
     observations: int
@@ -107,7 +107,7 @@ class StatisticsModel(BaseModel):
 
 
 class HealthModel(BaseModel):
-    """How the server is; without the token, only its status."""
+    """The health of the server; without the token, only its status."""
 
     status: str = Field(
         description="ok, starting (files are being scanned for the first time), stale, failing"
@@ -121,7 +121,7 @@ class HealthModel(BaseModel):
 
 
 class OutcomeModel(BaseModel):
-    """What became of a report."""
+    """The result of reporting an outcome."""
 
     tool_id: str = Field(description="The tool's full id")
     recorded: bool = Field(description="Whether it is recorded")
@@ -133,7 +133,7 @@ class OutcomeModel(BaseModel):
 
 
 class CallAnswerModel(BaseModel):
-    """What the tool's MCP server answered: a `CallToolResult` of the protocol."""
+    """The answer of the tool's MCP server: a `CallToolResult` of the protocol."""
 
     content: list[dict[str, Any]] = Field(description="Texts, images, audio, resources and links")
     structured_content: Annotated[

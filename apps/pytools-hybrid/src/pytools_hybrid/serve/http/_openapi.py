@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the models that requests are checked with."""
+"""The OpenAPI document, generated from the models that validate requests."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _ALWAYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Operation:
-    """One thing that can be asked."""
+    """An operation of the API."""
 
     id: str
     summary: str
@@ -148,8 +148,8 @@ def openapi_document(*, has_index: bool, has_token: bool, calls: bool = False) -
     """Describe the JSON API.
 
     Args:
-        has_index: Whether there are the paths that need an index.
-        has_token: Whether requests must carry the server's token.
+        has_index: Whether to include the paths that need an index.
+        has_token: Whether requests require the server's token.
         calls: Whether tools can be called.
     """
     operations = {
@@ -181,7 +181,7 @@ def openapi_document(*, has_index: bool, has_token: bool, calls: bool = False) -
 
 
 class _Schemas:
-    """The schemas of models, each once."""
+    """Collects the schemas of models, each once."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, Any] = {}
@@ -258,7 +258,7 @@ def _parameters(operation: _Operation) -> list[dict[str, Any]]:
 
 
 def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter that is left out instead of being null."""
+    """Return the schema of a parameter without null: it is left out instead."""
     plain: dict[str, Any] = {}
     for alternative in schema.get("anyOf", []):
         if alternative.get("type") != "null":

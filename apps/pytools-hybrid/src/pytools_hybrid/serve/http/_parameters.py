@@ -1,4 +1,4 @@
-"""What may be asked, and reading it from the query or the body of a request."""
+"""The parameters of requests, and reading them from the query or the body."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q", bound=BaseModel)
 
 EXAMPLE_ID = "mcptools:github:create_issue"
-"""The id of a tool, as the OpenAPI document shows one."""
+"""The example of a tool's id in the OpenAPI document."""
 
 _SHOWN = 100
 _LARGEST_TIME = 1e11
@@ -29,7 +29,7 @@ _LONGEST_NAME = 500
 
 
 def _written(pattern: str, kind: str, read: Callable[[str], Any]) -> BeforeValidator:
-    """Take only what JSON writes so: pydantic alone would take ` 1_0 ` for ten."""
+    """Only accept the JSON notation: pydantic alone would read ` 1_0 ` as ten."""
     compiled = re.compile(pattern, re.ASCII)
 
     def validate(value: object) -> object:
@@ -43,7 +43,7 @@ def _written(pattern: str, kind: str, read: Callable[[str], Any]) -> BeforeValid
 
 
 def _names(value: list[str]) -> list[str]:
-    """Take several names from one value, with commas between them."""
+    """Split a value into names separated by commas."""
     names = [name.strip(" ") for part in value for name in part.split(",")]
     if not all(names):
         raise ValueError("a name is empty")
@@ -54,7 +54,7 @@ _whole = _written("-?(0|[1-9][0-9]{0,20})", "a whole number", int)
 _number = _written(
     r"-?(0|[1-9][0-9]{0,400})(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?", "a number", float
 )
-# What is written comes last, for a schema shows only the bounds that stand before it.
+# The notation comes last, because a schema only shows the bounds before it.
 Flag = Annotated[bool, _written("true|false", "true or false", "true".__eq__)]
 Results = Annotated[int, Field(ge=1, le=MAX_LIMIT), _whole]
 Share = Annotated[float, Field(ge=0, le=1), _number]
@@ -78,17 +78,17 @@ Names = Annotated[
 
 
 class Query(BaseModel):
-    """What is asked in the query of a URL."""
+    """The parameters in the query of a URL."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class NoQuery(Query):
-    """Nothing can be asked."""
+    """No parameters."""
 
 
 class SearchQuery(Query):
-    """A search in short."""
+    """A short search."""
 
     q: Annotated[Words, Field(description="What the tool should do, in plain language")]
     limit: Annotated[
@@ -151,13 +151,13 @@ class ToolSearchQuery(Query):
 
 
 class DescribeQuery(Query):
-    """How a tool is described."""
+    """Parameters of a description."""
 
     detail: Annotated[DetailLevel, Field(description="How much to return")] = DetailLevel.SCHEMA
 
 
 class StatisticsQuery(Query):
-    """What is summed up."""
+    """Parameters of the statistics."""
 
     since: Annotated[
         Seconds | None,
@@ -166,7 +166,7 @@ class StatisticsQuery(Query):
 
 
 class OutcomeReport(BaseModel):
-    """What came of using a tool."""
+    """The outcome of using a tool."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -182,7 +182,7 @@ class OutcomeReport(BaseModel):
 
 
 class CallBody(BaseModel):
-    """What a tool is given."""
+    """The arguments of a call."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -190,12 +190,12 @@ class CallBody(BaseModel):
 
 
 def read_query(model: type[Q], request: Request, *, skip_empty: bool = False) -> Q:
-    """Read the query of a request.
+    """Parse the query of a request.
 
     Args:
-        model: What may be asked.
+        model: The model of the parameters.
         request: The request.
-        skip_empty: Whether an empty value counts as none, as forms send the fields left empty.
+        skip_empty: Whether empty values count as missing, because forms send empty fields.
 
     Raises:
         ProblemError: With everything that is wrong with it.
@@ -240,7 +240,7 @@ def read_query(model: type[Q], request: Request, *, skip_empty: bool = False) ->
 
 
 async def read_body(model: type[Q], request: Request) -> Q:
-    """Read the body of a request.
+    """Parse the body of a request.
 
     Raises:
         ProblemError: With everything that is wrong with it.

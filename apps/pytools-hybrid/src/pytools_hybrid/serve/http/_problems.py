@@ -1,4 +1,4 @@
-"""Errors as clients get them: problem details (RFC 9457)."""
+"""Error responses as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RETRY_SECONDS = 5
 
 
 class FieldError(BaseModel):
-    """One thing that is wrong with a request."""
+    """One error in a request."""
 
     detail: str = Field(description="What is wrong, and what is allowed")
     parameter: Annotated[str | None, Field(description="The parameter of the query")] = None
@@ -63,14 +63,14 @@ class ProblemDetails(BaseModel):
 
 
 class ProblemError(Exception):
-    """A request that is answered with an error.
+    """An error response.
 
     Attributes:
         status: The status.
         detail: What is wrong, and what to do.
-        errors: Each problem, where there may be several.
+        errors: The single errors, if there may be several.
         candidates: Names that may have been meant.
-        headers: Further headers of the response.
+        headers: Additional headers of the response.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ProblemError(Exception):
 
 
 def exception_handlers() -> dict[Any, Callable[[Request, Exception], Response]]:
-    """Return what makes a response of each exception that leaves an endpoint."""
+    """Return the handlers that turn exceptions into responses."""
     of_libraries = (ToolEmbedError, ToolImportError, ToolIndexError, ToolRankError)
     kinds = (ProblemError, HTTPException, PytoolsError, *of_libraries, Exception)
     return dict.fromkeys(kinds, _respond)
@@ -120,7 +120,7 @@ def _respond(request: Request, error: Exception) -> Response:
 
 
 def problem_of(request: Request, error: Exception) -> ProblemError:
-    """Return the problem that an exception of an endpoint is to its client."""
+    """Return the error response for an exception."""
     match error:
         case ProblemError():
             return error
@@ -145,7 +145,7 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
         case ToolImportError():
             return ProblemError(502, str(error))
         case PytoolsError():
-            # Also one that nobody thought of here: each says what to do.
+            # Including unforeseen ones: each says what to do.
             return ProblemError(409, str(error))
         case FilterError() | UsageError():
             return ProblemError(422, str(error))

@@ -44,9 +44,9 @@ class Searches:
     """Answers searches.
 
     Args:
-        search: What searches.
-        follower: What runs beside it, and brings the index up to date first.
-        slots: How many search at once.
+        search: The search.
+        follower: Brings the index up to date first.
+        slots: Limits the number of concurrent searches.
     """
 
     def __init__(self, search: ToolSearch, follower: Follower, slots: Slots) -> None:
@@ -56,7 +56,7 @@ class Searches:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Wait until there is a place among those that search, and the index is up to date.
+        """Wait for a slot, and until the index is up to date.
 
         Raises:
             ProblemError: Too many are waiting.
@@ -121,13 +121,13 @@ class Searches:
         rerank: bool | None = None,
         record: bool = True,
     ) -> tuple[SearchResponse, float]:
-        """Search, when it is this search's turn; the arguments are those of `ToolSearch.search`.
+        """Search when there is a slot; the arguments are those of `ToolSearch.search`.
 
         Returns:
             The response, and how many milliseconds it took.
 
         Raises:
-            ProblemError: Too many searches are queued, or the client has gone.
+            ProblemError: Too many searches are queued, or the client has disconnected.
             IndexNotReadyError: Nothing was found, and the index is still being filled.
             UnknownCategoryError: No tool is in a category of the filter.
         """
@@ -208,10 +208,10 @@ class Searches:
         return json_response({"query": asked.query, "results": [], "metadata": metadata})
 
     async def _check_categories(self, asked: Sequence[str]) -> None:
-        """Refuse a category that does not exist, where any does.
+        """Refuse a category that does not exist, unless there are none at all.
 
         Raises:
-            UnknownCategoryError: With the nearest that do.
+            UnknownCategoryError: A category does not exist.
         """
         if not asked or self._search.index.sync.filling is not None:
             return

@@ -1,4 +1,4 @@
-"""Who may ask: the address to bind to, names that the server answers to, and the token."""
+"""Who may send requests: the address to bind to, allowed host names, and the token."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
 PUBLIC = "pytools.public"
-"""The key of a scope that says that the request came without the token."""
+"""The key of a scope for requests without the token."""
 
 LET_IN = "pytools.let_in"
-"""The key, in a scope's state, of what to call when a request of the connection is accepted."""
+"""The key, in a scope's state, of the function to call when a request is accepted."""
 
 _HEALTH = "/health"
 
 
 def check_exposure(settings: Settings) -> None:
-    """Refuse to be reached from other machines, or to call tools for others, without a token.
+    """Refuse to listen to other machines, or to call tools over HTTP, without a token.
 
     Raises:
-        SettingsError: The address is not a loopback one or tools can be called, and there is no
-            token; or a name that is to be allowed is none.
+        SettingsError: There is no token, although the address is not a loopback one or tools can be
+            called; or an allowed name is invalid.
     """
     if settings.transport != "http":
         return
@@ -50,13 +50,13 @@ def check_exposure(settings: Settings) -> None:
 
 
 class Gate:
-    """Lets requests pass that are addressed to this server and have its token.
+    """Passes on requests that are addressed to this server and have its token.
 
     Args:
-        app: What is behind it.
-        hosts: The names that it answers to.
-        token: What clients must send, or None where all may ask.
-        console: The pages, which know by themselves who has logged in; None where there are none.
+        app: The application behind it.
+        hosts: The allowed names.
+        token: The token that clients must send; None if everybody may send requests.
+        console: The console, which checks who has logged in; None if it is off.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Gate:
         """Pass a request on, or answer with what is wrong with it."""
         if scope["type"] == "http" and (problem := self._problem(scope)) is not None:
             response = problem.response(scope)
-            # Else a body that nobody reads would keep the connection for as long as it lasts.
+            # Otherwise a body that nobody reads would keep the connection open.
             response.headers["Connection"] = "close"
             await response(scope, receive, send)
             return
@@ -94,7 +94,7 @@ class Gate:
             return None
         console = self._console
         if console is not None and console.owns(scope["path"]):
-            # Its cookie opens no other path: no page of another server can call a tool with it.
+            # Its cookie is not valid for other paths, so no other page can call a tool with it.
             if not console.is_logged_in(scope):
                 scope[PUBLIC] = True
             return None

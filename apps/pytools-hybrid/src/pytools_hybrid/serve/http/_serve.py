@@ -1,4 +1,4 @@
-"""Running the application: from binding its address to the end of its last request."""
+"""Running the application, from binding the address to the end of the last request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GRACE_SECONDS = 0.5
 _GOODBYE_SECONDS = 0.2
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 75
-# A query of 2,000 characters, each of four bytes that are written as %XX.
+# A query of 2,000 characters, each of four bytes written as %XX.
 _HEADER_BYTES = 64 * 1024
 
 
@@ -63,18 +63,18 @@ async def serve_http(
     *,
     invite: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve over HTTP until cancelled; what is being answered then has half a second.
+    """Serve over HTTP until cancelled; running requests then have half a second.
 
     Args:
-        search: What searches, or None for MCP alone.
-        follower: What runs beside it; None if that is.
+        search: The search, or None for MCP alone.
+        follower: Brings the index up to date; None if `search` is.
         settings: The settings.
-        server: What answers at `/mcp`.
+        server: The MCP server at `/mcp`.
         invite: Called, once it serves, with an address that opens the console and works once.
 
     Raises:
-        SettingsError: The address can be reached by others, and there is no token.
-        AddressError: The address is taken, or not this machine's.
+        SettingsError: The address can be reached from other machines, and there is no token.
+        AddressError: The address is in use, or not this machine's.
     """
     check_exposure(settings)
     listener = await _listener(settings.host, settings.port)
@@ -98,7 +98,7 @@ async def serve_http(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to its caller, and says where it listens."""
+    """Leaves signals to its caller, and reports where it listens."""
 
     def __init__(self, config: uvicorn.Config, *, url: str, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -111,17 +111,17 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin, and say so."""
+        """Start, and report the address."""
         await super().startup(sockets)
         for listener in sockets or ():
-            # Those that come at once wait in the system's queue, not in ours.
+            # Simultaneous connections wait in the system's queue, not in ours.
             listener.listen(_BACKLOG)
         say(f"serving on {self._url} (MCP at {self._url}/mcp, the API at {self._url}/openapi.json)")
         self._started()
 
     async def stop(self, serving: asyncio.Task[None]) -> None:
-        """End what is served; streams that clients hold open are cut."""
-        # It would tell at length that streams without an end were cut.
+        """Stop serving; streams that clients keep open are cut off."""
+        # It would log every endless stream that was cut off.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self.should_exit = True
         await asyncio.wait({serving})
@@ -132,7 +132,7 @@ class _Server(uvicorn.Server):
 def _config(app: Starlette) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
-        # Declared as a class, and only ever called.
+        # Declared as a class, but only ever called.
         http=cast(
             "type[ImpatientProtocol]",
             partial(ImpatientProtocol, places=Places(room_for_connections())),
@@ -141,7 +141,7 @@ def _config(app: Starlette) -> uvicorn.Config:
         lifespan="on",
         loop="asyncio",
         log_config=None,
-        # Anybody can cause its warnings, by what is no HTTP or wants to be a WebSocket.
+        # Anybody can cause its warnings, with invalid HTTP or WebSocket requests.
         log_level=logging.ERROR,
         access_log=False,
         proxy_headers=False,
@@ -150,7 +150,7 @@ def _config(app: Starlette) -> uvicorn.Config:
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
-    # Declared as whole seconds, and only ever waited for.
+    # Declared as an integer, but only ever used as a time-out.
     config.timeout_graceful_shutdown = cast("int", _GRACE_SECONDS)
     return config
 
@@ -163,7 +163,7 @@ async def _listener(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = found[0]
         listener = socket.socket(family, kind, protocol)
         if os.name == "posix":
-            # Else the address would be taken for a minute after the last server.
+            # Otherwise the address would be in use for a minute after the last server.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(_BACKLOG)

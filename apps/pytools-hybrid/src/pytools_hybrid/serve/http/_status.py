@@ -1,4 +1,4 @@
-"""The endpoints that tell how the server is."""
+"""The endpoints for health and metrics."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _UNAVAILABLE = 503
 
 
 class Status:
-    """Reports how the server is.
+    """Reports the health of the server.
 
     Args:
-        search: What it searches, or None where it only lists.
+        search: The search; None if it only lists tools.
         metrics: Tells its numbers.
     """
 

@@ -28,11 +28,11 @@ _STATUS = {Recording.WRITTEN: 201, Recording.PENDING: 202}
 
 
 class Tools:
-    """Describes tools, and keeps what came of using them.
+    """Describes tools, and records the outcomes of using them.
 
     Args:
-        search: What knows them.
-        follower: What runs beside it.
+        search: The search.
+        follower: Brings the index up to date.
     """
 
     def __init__(self, search: ToolSearch, follower: Follower) -> None:

@@ -1,8 +1,9 @@
 """The MCP server: one set of tools for agents, over stdio and streamable HTTP.
 
-`create_server` makes the server of an open `ToolSearch`; `serve` runs it until the client goes or
-a signal comes. The settings' `tools` choose the profile: `search` (search_tools, describe_tool,
-report_outcome), `basic` (list_categories, list_tools), or `all`.
+`create_server` creates the server for an open `ToolSearch`; `serve` runs it until the client
+disconnects or a signal arrives. The setting `tools` selects the profile: `search` (search_tools,
+describe_tool, report_outcome), `call` (with call_tool), `basic` (list_categories, list_tools), or
+`all`.
 """
 
 from __future__ import annotations

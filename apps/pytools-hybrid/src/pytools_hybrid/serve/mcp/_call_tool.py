@@ -1,4 +1,4 @@
-"""The tool `call_tool`, and tools that are listed beside it by their own names."""
+"""The tool `call_tool`, and pinned tools, which are listed by their own names."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LINKED = (
     "The linked resources are on the tool's own server; this server passes calls on, and cannot "
     "read them."
 )
-# It may do anything: nothing is promised.
+# A called tool may do anything, so no hints are given.
 _ANYTHING = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
 )
 
 
 class CallArguments(Arguments):
-    """Which tool, and what it is given."""
+    """Which tool to call, with which arguments."""
 
     id: Annotated[str, Field(description="From search_tools")]
     arguments: dict[str, Any] = Field({}, description="As the tool's input says")
@@ -47,7 +47,7 @@ class CallArguments(Arguments):
             return given
         from pydantic_core import from_json
 
-        # Some models write objects as text; what is not one is refused as any text is.
+        # Some models write objects as JSON text; other text is refused as usual.
         try:
             return from_json(given)
         except ValueError:
@@ -57,12 +57,12 @@ class CallArguments(Arguments):
 def call_tool(
     caller: ToolCaller, follower: Follower, *, read_only: bool
 ) -> ServedTool[CallArguments]:
-    """Make the tool.
+    """Create the tool.
 
     Args:
         caller: Calls tools.
-        follower: What fills the index.
-        read_only: Whether only tools are called that are annotated as read-only.
+        follower: Fills the index.
+        read_only: Whether to only call tools that are annotated as read-only.
     """
 
     async def about() -> str:
@@ -84,13 +84,13 @@ def call_tool(
 
 
 class PinnedTool:
-    """A tool that is listed by its own name, with its own schema.
+    """A tool that is listed under its own name, with its own schema.
 
     Args:
-        name: What agents call.
+        name: The name for agents.
         tool_id: The tool.
         caller: Calls it.
-        follower: What fills the index.
+        follower: Fills the index.
     """
 
     def __init__(self, name: str, tool_id: str, caller: ToolCaller, follower: Follower) -> None:
@@ -100,9 +100,9 @@ class PinnedTool:
         self._follower = follower
 
     async def listed(self) -> Tool | None:
-        """Return its definition, None while there is no such tool that can be called."""
+        """Return its definition; None while there is no such tool that can be called."""
         try:
-            # An index that was there before is read at once; a new one is not waited for long.
+            # An existing index is read at once, and a new one is not waited for long.
             if not await self._follower.opened(within=_PATIENCE_SECONDS):
                 return None
             await self._follower.looked(within=_PATIENCE_SECONDS)
@@ -127,7 +127,7 @@ class PinnedTool:
 def pinned_tools(
     ids: Sequence[str], taken: Sequence[str], caller: ToolCaller, follower: Follower
 ) -> list[PinnedTool]:
-    """Make the tools of some ids; those whose name is taken get their category before it."""
+    """Create pinned tools from ids; one whose name is taken gets its category as a prefix."""
     bare = [id_.rpartition(":")[2] for id_ in ids]
     names = [
         name if bare.count(name) == 1 and name not in taken else "__".join(id_.split(":")[1:])
@@ -149,7 +149,7 @@ async def _passed_on(
         on_progress=report,
         confirm=client.confirmed,
     )
-    # What its server says of itself is not what we say of ourselves.
+    # Its server's metadata must not pass as ours.
     meta = {k: it for k, it in (result.meta or {}).items() if not k.startswith(PROTOCOL)}
     content = list(result.content)
     if any(block.type == "resource_link" for block in content):

@@ -1,4 +1,4 @@
-"""Results that carry what a call needs, so that finding and using a tool takes two calls."""
+"""Results with what a call needs, so that finding and using a tool takes two calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DATA = {"const", "default", "enum", "examples", "required"}
 
 
 class CallableResult(BaseModel):
-    """A tool that was found, and how it is called."""
+    """A tool that was found, and how to call it."""
 
     id: str
     description: str

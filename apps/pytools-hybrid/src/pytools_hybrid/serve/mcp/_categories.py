@@ -1,4 +1,4 @@
-"""What is indexed now, in the few words that fit into the description of a tool."""
+"""The sentence about indexed categories in the description of `search_tools`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger("pytools_hybrid")
 
 # A client that lists the tools of many servers waits for the slowest.
 _PATIENCE_SECONDS = 1.0
-# Names of folders are nobody's to trust, and long ones say no more.
+# Folder names are not to be trusted, and long ones say no more.
 _NAME_CHARACTERS = 40
 # About 110 tokens.
 _LISTED_CHARACTERS = 190
@@ -29,10 +29,10 @@ class Inventory:
 
     Args:
         search: The index.
-        follower: What fills it.
+        follower: Fills the index.
 
     Attributes:
-        listed: The categories that the first reader was told of, or None before.
+        listed: The categories in the first sentence; None before.
     """
 
     def __init__(self, search: ToolSearch, follower: Follower) -> None:
@@ -41,9 +41,9 @@ class Inventory:
         self.listed: frozenset[str] | None = None
 
     async def counts(self) -> Counter[str]:
-        """Count the tools of each category that may be found.
+        """Count the tools of each category that can be found.
 
-        An index that was there before is read at once. A new one is waited for, but not long.
+        An existing index is read at once, and a new one is not waited for long.
 
         Raises:
             ToolIndexError: The index cannot be read.
@@ -56,7 +56,7 @@ class Inventory:
         return counts
 
     async def sentence(self) -> str:
-        """Return what is indexed now, largest categories first; nothing if that is unknown."""
+        """Return the sentence, largest categories first; empty if the index cannot be read."""
         try:
             counts = await self.counts()
         except ToolIndexError as error:
@@ -65,7 +65,7 @@ class Inventory:
         if self.listed is None:
             self.listed = frozenset(counts)
         if not counts:
-            # A client may keep this for its whole session: it must not keep agents from searching.
+            # A client may cache this for its whole session: it must not keep agents from searching.
             return "None are indexed so far; search anyway."
         largest = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         shown: list[str] = []

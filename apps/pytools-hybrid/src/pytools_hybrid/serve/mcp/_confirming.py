@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
 _KEY = "confirm"
-# Since then a server asks by its answer, and the client sends its call again.
+# From this version on, a server asks in its answer, and the client repeats its call.
 _BY_ANSWER = "2026-07-28"
 _NOTHING_TO_FILL_IN: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer to a call
-    """The client has to ask its user, and then to send the call again.
+    """The client has to ask its user, and then repeat the call.
 
     Attributes:
-        result: What tells it so.
+        result: The answer that asks for it.
     """
 
     def __init__(self, result: InputRequiredResult) -> None:
@@ -29,7 +29,7 @@ class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer 
 
 
 async def confirmed(context: Context[None, Any], question: str) -> bool | None:
-    """Ask the user; return whether they agreed, None where the client cannot ask.
+    """Ask the user; return whether they agreed, or None if the client cannot ask.
 
     Raises:
         InputRequired: The answer comes with the next call.

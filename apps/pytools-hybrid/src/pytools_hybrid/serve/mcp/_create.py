@@ -1,4 +1,4 @@
-"""Which tools a server has, by its profile."""
+"""Creating a server with the tools of its profile."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MODES: dict[str, WorkflowMode] = {"basic": "basic", "call": "call"}
 def create_server(
     search: ToolSearch | None, follower: Follower | None, *, settings: Settings, root: RootsLike
 ) -> ToolServer:
-    """Make the MCP server of the profile that the settings name.
+    """Create the MCP server for the profile in the settings.
 
     Args:
-        search: The open search; None with the profile `basic`, which needs no index.
-        follower: What runs beside it; None if that is.
+        search: The open search; None for the profile `basic`, which needs no index.
+        follower: Brings the index up to date; None if `search` is.
         settings: The settings.
         root: The tree of tools, or several.
 
@@ -50,7 +50,7 @@ def create_server(
     )
 
 
-# What one profile needs is not imported for another: a server starts while its client waits.
+# Each profile only imports what it needs, because a client is waiting for the server.
 
 
 def _over_the_index(

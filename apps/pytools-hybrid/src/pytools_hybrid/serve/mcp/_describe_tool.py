@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DescribeArguments(Arguments):
-    """Which tool, and how much of it."""
+    """Which tool to describe, and in how much detail."""
 
     id: Annotated[str, Field(description="Or a name that only one tool has")]
     detail: Annotated[
@@ -30,7 +30,7 @@ class DescribeArguments(Arguments):
 
 
 class CallableDescription(ToolDescription):
-    """A tool, with what matters to who calls it through this server."""
+    """A tool, with what matters for calling it through this server."""
 
     annotations: dict[str, bool] | None = None
     not_callable: str | None = None
@@ -39,7 +39,7 @@ class CallableDescription(ToolDescription):
 def describe_tool(
     search: ToolSearch, follower: Follower, caller: ToolCaller | None = None
 ) -> ServedTool[DescribeArguments]:
-    """Make the tool over an open `ToolSearch`, for clients that call tools if there is a caller."""
+    """Create the tool for an open `ToolSearch`; with a caller, for clients that call tools."""
 
     async def about() -> str:
         return "Show how to call a tool: signature and JSON Schemas."
@@ -63,7 +63,7 @@ def describe_tool(
 
 
 async def _as_called(described: ToolDescription, caller: ToolCaller) -> CallableDescription:
-    """Replace what Python says of a tool by what its server says."""
+    """Replace what Python says about a tool with what its server says."""
     tool = await caller.find(described.id)
     told = described.model_dump(exclude={"signature", "types", "defaults"})
     if tool.refusal:

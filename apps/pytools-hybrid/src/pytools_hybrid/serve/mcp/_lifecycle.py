@@ -1,4 +1,4 @@
-"""The life of a server process: from its start to the end of its client, or to a signal."""
+"""The life of a server process, from its start until its client disconnects or a signal arrives."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pytools_hybrid")
 
 _FLUSH_SECONDS = 0.5
-# Some clients start servers long before they talk to them.
+# Some clients start servers long before they send a message.
 _GREETING_SECONDS = 2.0
-# What is being answered over HTTP is finished, if that is soon.
+# HTTP requests in progress may finish, if they do so soon.
 _FINISH_SECONDS = 2.0
 
 
 def serve(settings: Settings, roots: Roots, *, invite: Callable[[str], None] | None = None) -> None:
-    """Serve until the client goes or a signal comes, then end the process.
+    """Serve until the client disconnects or a signal arrives, then end the process.
 
     Args:
         settings: The settings.
@@ -43,7 +43,7 @@ def serve(settings: Settings, roots: Roots, *, invite: Callable[[str], None] | N
 
     Raises:
         ToolIndexError: The index cannot be opened.
-        PytoolsError: The settings cannot work.
+        PytoolsError: The settings are invalid.
     """
     asyncio.run(_until_stopped(settings, roots, invite))
 
@@ -98,7 +98,7 @@ async def _serve(
         async with search, _beside(*_work(search, follower, server)):
             await _transport(search, follower, settings, server, invite=invite)
         return
-    # A client is answered at once, also where others hold the opening of the index up.
+    # A client is answered at once, even if other processes delay opening the index.
     keeping = asyncio.create_task(_keep_open(search, follower, server))
     serving = asyncio.create_task(_transport(search, follower, settings, server))
     await asyncio.wait({keeping, serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,10 +110,10 @@ async def _serve(
 
 
 async def _keep_open(search: ToolSearch, follower: Follower, server: ToolServer) -> None:
-    """Open the index once the client has been greeted, and keep it up until cancelled.
+    """Open the index once the client has been greeted, and keep it up to date until cancelled.
 
-    Opening, looking at files and embedding in other threads would delay the greeting, on a busy
-    machine so long that clients give up.
+    Opening, scanning and embedding in other threads would delay the greeting, on a busy machine so
+    long that clients give up.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_GREETING_SECONDS):
@@ -146,7 +146,7 @@ async def _transport(
 
 @asynccontextmanager
 async def _beside(*work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
-    """Do some work as long as the block lasts."""
+    """Run some work for the duration of the block."""
     tasks = {asyncio.create_task(each) for each in work}
     for task in tasks:
         task.add_done_callback(_tell_of_failure)
@@ -168,13 +168,13 @@ async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings
         serving.cancel()
         await asyncio.wait({serving}, timeout=_FINISH_SECONDS)
     elif search is not None:
-        # What is noted of the last searches is written, if that can be done at once.
+        # Pending records of searches are written if that can be done quickly.
         flushing = asyncio.create_task(search.index.flush())
         await asyncio.wait({flushing}, timeout=_FLUSH_SECONDS)
 
 
 async def _close_connections() -> None:
-    """End the servers and workers of called tools, if that can be done soon."""
+    """Stop the servers and workers of called tools, if that can be done quickly."""
     from toolimport.runtime import close
 
     from pytools_hybrid.calls import close_workers

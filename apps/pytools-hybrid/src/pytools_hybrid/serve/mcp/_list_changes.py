@@ -1,4 +1,4 @@
-"""Telling clients that the list of tools has changed: that there are other categories now."""
+"""Notifying clients when the list of tools changes because there are other categories."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PATIENCE_SECONDS = 2.0
 
 
 class ListChanges:
-    """Reaches every client: by its subscription, or by its connection where it is an older one.
+    """Reaches every client, through its subscription, or an older client through its connection.
 
-    Append `middleware` to a server's.
+    Append `middleware` to a server's middleware.
 
     Args:
-        bus: The bus of the server's subscriptions.
+        bus: The server's subscriptions.
     """
 
     def __init__(self, bus: SubscriptionBus) -> None:
@@ -48,12 +48,12 @@ class ListChanges:
             tools = capabilities["tools"] | {"listChanged": True}
             return result | {"capabilities": capabilities | {"tools": tools}}
         if ctx.method == "notifications/initialized":
-            # Nothing else is told when a session has ended, and nothing public has it.
+            # Nothing else is notified when a session ends, and there is no public access to it.
             self._keep(ctx.session._connection)  # pyright: ignore[reportPrivateUsage]
         return result
 
     async def announce(self) -> None:
-        """Notify all clients; one that does not read does not hold up the others for long."""
+        """Notify all clients; one that does not read does not delay the others for long."""
         await self._bus.publish(ToolsListChanged())
         if self._connections:
             sending = {
@@ -65,7 +65,7 @@ class ListChanges:
                 task.cancel()
 
     def _keep(self, connection: Connection) -> None:
-        # A client may say more than once that it is ready.
+        # A client may send `initialized` more than once.
         if connection not in self._connections:
             self._connections.add(connection)
             connection.exit_stack.callback(self._connections.discard, connection)
@@ -74,10 +74,10 @@ class ListChanges:
 async def announce_list_changes(
     changes: ListChanges, *, inventory: Inventory, follower: Follower
 ) -> None:
-    """Announce, until cancelled, that there are other categories than before.
+    """Notify clients of changed categories until cancelled.
 
-    Not that there are other numbers of tools: a client that lists tools anew gives up what it
-    has cached of its prompt.
+    Changed numbers of tools are not worth it: a client that lists the tools again loses its prompt
+    cache.
     """
     known: frozenset[str] | None = None
     while True:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, Tool
 
 PROTOCOL = "io.modelcontextprotocol/"
-"""What keys of `_meta` begin with that are between a client and its server alone."""
+"""The prefix of `_meta` keys that only concern a client and its own server."""
 
 _PROGRESS_TOKENS = ("progressToken", "progress_token")
 
@@ -25,21 +25,21 @@ READS = ToolAnnotations(
 WRITES_DOWN = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
-"""The hints of a tool that records what it is told."""
+"""The hints of a tool that records what it receives."""
 
 
 class Progress:
-    """Talks to the client during a call: progress, questions, what it sent beside the arguments.
+    """Talks to the client during a call: progress, questions, and its metadata.
 
     Args:
-        context: The client's request; None where nobody is to be told.
+        context: The client's request; None to report nothing.
     """
 
     def __init__(self, context: Context[None, Any] | None) -> None:
         self._context = context
 
     async def __call__(self, done: float, doing: str | None, total: float | None = None) -> None:
-        """Report a number that grows, and what is being done."""
+        """Report an increasing number, and what is being done."""
         if self._context is not None:
             await self._context.report_progress(done, total, message=doing)
 
@@ -57,7 +57,7 @@ class Progress:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What the client sent in `_meta`, without what is between it and this server."""
+        """The client's `_meta`, without the keys that only concern this server."""
         sent = (self._context and self._context.request_context.meta) or {}
         return {
             key: value
@@ -67,15 +67,15 @@ class Progress:
 
 
 class Offered(Protocol):
-    """What the server offers under a name."""
+    """A tool that the server offers."""
 
     @property
     def name(self) -> str:
-        """What agents call."""
+        """The name for agents."""
         ...
 
     async def listed(self) -> Tool | None:
-        """Return its definition as it is now, None where it is not to be listed."""
+        """Return its current definition; None if it is not to be listed."""
         ...
 
     async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:

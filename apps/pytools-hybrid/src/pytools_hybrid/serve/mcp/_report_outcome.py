@@ -28,7 +28,7 @@ _TEXTS = {
 
 
 class OutcomeArguments(Arguments):
-    """What came of a call."""
+    """The outcome of a call."""
 
     tool_id: str
     success: bool
@@ -39,14 +39,14 @@ class OutcomeArguments(Arguments):
 
 
 class OutcomeAnswer(BaseModel):
-    """Whether the outcome is written down, and if not, what became of it."""
+    """Whether the outcome was recorded, and if not, why."""
 
     recorded: bool
     state: Recording
 
 
 def report_outcome(search: ToolSearch, follower: Follower) -> ServedTool[OutcomeArguments]:
-    """Make the tool over an open `ToolSearch`."""
+    """Create the tool for an open `ToolSearch`."""
 
     async def about() -> str:
         return "Report whether a tool that was used worked; later searches take it into account."

@@ -1,4 +1,4 @@
-"""JSON Schemas as small as they can be: they sit in the context of every agent."""
+"""Minimal JSON Schemas, because they are in the context of every agent."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _NULL = {"type": "null"}
 
 
 def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of a model, without what pydantic adds for other readers.
+    """Return the JSON Schema of a model's arguments, without what agents do not need.
 
-    Left out are titles, the docstrings of models, references (what they lead to is put in their
-    place, so the model must not contain itself), null, since what is None is not sent, and the
-    maximum lengths of texts, since an error names them.
+    Left out are titles, docstrings of models, null (None is not sent), and maximum lengths of texts
+    (an error names them). References are replaced with their targets, so the model must not be
+    recursive.
     """
     schema = model.model_json_schema()
     return _compact(schema, schema.get("$defs", {}))
 
 
 def result_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of a model that only programs read.
+    """Return the JSON Schema of a model's results, which only programs read.
 
-    It has names and types. Left out are descriptions, ranges, the values that a text can have,
-    what is required, and that the items of a list or a mapping are texts.
+    It only has names and types, without descriptions, ranges, allowed values, required names, and
+    item types if these are strings.
     """
     return _brief(arguments_schema(model))
 

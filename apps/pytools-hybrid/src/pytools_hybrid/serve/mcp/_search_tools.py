@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 _ABOUT = "Find Python tools by what they do, best first."
 _ABOUT_CALLING = "Find tools by what they do, best first; call_tool calls them."
 _NOTE_CHARACTERS = 300
-# The id says what these say.
+# The id has the same information.
 _IN_THE_ID = {"name", "category", "source"}
 
-# A model that wants more of a docstring asks for that tool alone.
+# A model that needs more of a docstring can ask for that tool.
 _DESCRIPTION_CHARACTERS = 800
 
 
 class SearchArguments(Arguments):
-    """What is searched, and how."""
+    """What to search for, and how."""
 
     query: Annotated[str, Field(description="One need, in plain language")]
     mode: Annotated[
@@ -65,7 +65,7 @@ class SearchAnswer(BaseModel):
 def search_tools(
     search: ToolSearch, follower: Follower, inventory: Inventory, caller: ToolCaller | None = None
 ) -> ServedTool[SearchArguments]:
-    """Make the tool over an open `ToolSearch`; with a caller, results say how they are called."""
+    """Create the tool for an open `ToolSearch`; with a caller, results say how to call them."""
 
     async def about() -> str:
         begin = _ABOUT if caller is None else _ABOUT_CALLING
@@ -90,7 +90,8 @@ def search_tools(
             threshold=asked.threshold,
         )
         if response.early:
-            # A reader of the structured content alone would take an empty list for an answer.
+            # If it only read the structured content, a client could mistake an empty list for an
+            # answer.
             raise IndexNotReadyError(response.early)
         found = tool_results(response, search.roots, detail=asked.detail)
         results: Sequence[BaseModel] = [_shortened(result) for result in found]
@@ -130,7 +131,7 @@ def _answer_model(caller: ToolCaller | None) -> type[BaseModel]:
 
 
 def _arguments(limit: int) -> type[SearchArguments]:
-    """Return the arguments, with the limit of the settings as the default that agents read."""
+    """Return the arguments, with the limit in the settings as the default that agents see."""
     default = SearchArguments.model_fields["limit"].default
     if limit == default:
         return SearchArguments

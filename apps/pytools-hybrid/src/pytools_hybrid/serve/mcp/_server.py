@@ -1,4 +1,4 @@
-"""The protocol's side of the tools: listing them, calling them, and telling what went wrong."""
+"""The protocol side of the tools: listing, calling, and reporting errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.prompts import WorkflowMode
 
 Follow = Callable[[ListChanges], Awaitable[None]]
-"""What announces changes of the list of tools, until cancelled."""
+"""Notifies clients of changes to the list of tools, until cancelled."""
 
 _PROMPT = "tool_discovery_workflow"
 _ERROR_CHARACTERS = 2000
@@ -49,14 +49,14 @@ class ToolServer(MCPServer[None]):
     """An MCP server of the given tools.
 
     Args:
-        tools: The tools, in the order in which they are listed.
-        mode: The workflow that agents are taught.
+        tools: The tools, in the order of the list.
+        mode: The workflow for agents.
         log_level: What is logged to stderr.
-        follow: What announces changes of the list; without it there are none to announce, and
+        follow: Notifies clients of changes to the list; without it the list never changes, and
             clients are told so.
 
     Attributes:
-        greeted: Set at the first request other than `initialize`: that has been answered then.
+        greeted: Set at the first request other than `initialize`, which has been answered by then.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ToolServer(MCPServer[None]):
             return workflow(mode)
 
     async def run_stdio_async(self) -> None:
-        """Serve over stdin and stdout until the client goes."""
+        """Serve over stdin and stdout until the client disconnects."""
         server = self._lowlevel_server
         async with stdio_streams() as (read, write):
             await server.run(read, write, server.create_initialization_options())
@@ -114,16 +114,16 @@ class ToolServer(MCPServer[None]):
         """Return a prompt.
 
         Raises:
-            MCPError: There is none of that name.
+            MCPError: There is no such prompt.
         """
         if name != _PROMPT:
             message = f"There is no prompt {quoted(name)}; there is {_PROMPT}."
             raise MCPError(code=INVALID_PARAMS, message=message)
-        # It has no arguments, and none of a client's own invention is in its way.
+        # It has no arguments, and any that a client sends are ignored.
         return await super().get_prompt(name, None, context)
 
     async def list_tools(self) -> list[Tool]:
-        """List the tools as they describe themselves now."""
+        """List the tools with their current descriptions."""
         listed = [await tool.listed() for tool in self._served.values()]
         return [tool for tool in listed if tool is not None]
 
@@ -133,8 +133,8 @@ class ToolServer(MCPServer[None]):
         """Answer a call.
 
         Raises:
-            ToolError: With what the caller should know and do.
-            UnexpectedToolError: Something is wrong with this server.
+            ToolError: The call failed; the message says what to do.
+            UnexpectedToolError: This server has a bug.
         """
         tool = self._served.get(name)
         if tool is None:
@@ -150,7 +150,7 @@ class ToolServer(MCPServer[None]):
         except ToolError:
             raise
         except _TOLD as error:
-            # It may quote names of files.
+            # The error may quote file names.
             raise ToolError(one_line(str(error), _ERROR_CHARACTERS)) from error
         except Exception as error:
             raise UnexpectedToolError(f"{name} failed; the server's log says why.") from error

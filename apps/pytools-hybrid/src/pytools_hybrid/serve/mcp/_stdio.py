@@ -1,7 +1,7 @@
-"""MCP over stdin and stdout, where every line that may be a request gets an answer.
+"""MCP over stdin and stdout, with an answer to every line that may be a request.
 
-The SDK ignores what it cannot parse, and the client waits for an answer until it gives up.
-Each line is therefore checked before the SDK reads it.
+The SDK ignores what it cannot parse, so the client would wait in vain. Therefore each line is
+checked before the SDK reads it.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _BYTE_ORDER_MARK = "\ufeff"
 async def stdio_streams() -> AsyncGenerator[
     tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 ]:
-    """Open the SDK's streams over stdin and stdout, and answer what it would ignore.
+    """Open the SDK's streams over stdin and stdout, and answer lines that it would ignore.
 
-    Meanwhile stdin is empty for everybody else, and what others print goes to stderr.
+    Meanwhile, stdin is empty for all other code, and its output goes to stderr.
     """
     writing: asyncio.Future[WriteStream[SessionMessage]]
     writing = asyncio.get_running_loop().create_future()
 
     async def answer(problem: JSONRPCError) -> None:
         stream = await writing
-        # The client may be gone.
+        # The client may have disconnected.
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             await stream.send(SessionMessage(problem))
 
@@ -71,7 +71,7 @@ def problem_of(line: str) -> JSONRPCError | None:
     else:
         if isinstance(message, JSONRPCRequest):
             return None
-        # The SDK takes a request whose id is wrong for a notification.
+        # The SDK treats a request with an invalid id as a notification.
         code, why = INVALID_REQUEST, "Invalid request: the id must be a string or an integer"
     given: JsonValue = None
     request_id: RequestId | None = None
@@ -103,10 +103,10 @@ def _usable_id(given: JsonValue) -> RequestId | None:
 
 
 class _CheckedLines(anyio.AsyncFile[str]):
-    """The lines of a client that can be served; others are answered and left out.
+    """Reads a client's valid lines; others are answered and left out.
 
     Args:
-        lines: What the client writes.
+        lines: The lines of the client.
         answer: Called with the answer to a line that is left out.
     """
 
@@ -117,7 +117,7 @@ class _CheckedLines(anyio.AsyncFile[str]):
     async def readline(self) -> str:
         """Read the next line that can be served; "" at the end."""
         while line := await super().readline():
-            # Some clients begin with a mark, which belongs to no message.
+            # Some clients begin with a byte-order mark.
             message = line.removeprefix(_BYTE_ORDER_MARK)
             if message.isspace():
                 continue
@@ -128,11 +128,11 @@ class _CheckedLines(anyio.AsyncFile[str]):
 
 
 def _private_stdin() -> TextIO:
-    """Take stdin away from everybody else: a child process must not read the client's lines."""
+    """Take stdin away from all other code: a child process must not read the client's lines."""
     shared = sys.stdin.fileno()
     private = os.dup(shared)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, shared)
     os.close(null)
-    # Not closed with the file: a thread may still wait for a line.
+    # Not closed with the file, because a thread may still be waiting for a line.
     return open(private, encoding="utf-8", errors="replace", newline="\n", closefd=False)

@@ -1,4 +1,4 @@
-"""A tool as this server offers it: its definition, its call, its answer."""
+"""A tool of this server: its definition, calls and answers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound="Arguments")
 
-# A request with a long paste after it is still answered; a megabyte would take seconds.
+# A query with a long paste after it is still answered; a megabyte would take seconds.
 _MOST_CHARACTERS = 100_000
 _SHOWN_CHARACTERS = 60
-# More at once is not read.
+# Longer lists are refused.
 _SHOWN_PROBLEMS = 2
 _KINDS: dict[str, str] = {
     "string": "text",
@@ -44,10 +44,10 @@ _KINDS: dict[str, str] = {
 
 
 class Arguments(BaseModel):
-    """The arguments of a tool; another name than those of the fields is refused.
+    """The arguments of a tool; unknown names are refused.
 
-    Agents write null for what they leave out, and one text where a list is wanted; both are
-    taken for what they mean. Texts have a maximum length, which a field can lower.
+    Agents write null for arguments that they leave out, and a single string instead of a list; both
+    are accepted. Strings have a maximum length, which a field can lower.
     """
 
     model_config = ConfigDict(extra="forbid", str_max_length=_MOST_CHARACTERS)
@@ -59,12 +59,12 @@ class Arguments(BaseModel):
             return given
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         told = {name: it for name, it in given.items() if it is not None or name in required}
-        # Given under both names, the alias stays, and is refused.
+        # If both names are given, the alias stays and is refused.
         with suppress(AliasError):
             told = renamed(told, cls.model_fields)
         return told
 
-    # Limits in the schema would be read by every agent. The types of errors are pydantic's.
+    # Not in the schema, which every agent reads. The error types are pydantic's.
     @field_validator("categories", "tags", mode="before", check_fields=False)
     @classmethod
     def _one_is_a_list(cls, given: JsonValue) -> JsonValue:
@@ -86,23 +86,23 @@ def read_arguments(model: type[A], given: Mapping[str, Any]) -> A:
     """Check the arguments of a call.
 
     Raises:
-        ToolError: They do not fit; it says what would.
+        ToolError: They are invalid; the message says what is valid.
     """
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
         schema = arguments_schema(model)
-        # An error in a name, such as half of a surrogate pair, belongs to no field.
+        # An error in a name, such as a lone surrogate, belongs to no field.
         wrong = {str((*it["loc"], it["input"])[0]): it for it in error.errors(include_url=False)}
         shown = islice(wrong.items(), _SHOWN_PROBLEMS)
-        # Not chained: the SDK would log the fields of a chained error once more.
+        # Not chained, because the SDK would log the fields of a chained error.
         raise ToolError(
             " ".join(_problem(name, details, given, schema) for name, details in shown)
         ) from None
 
 
 def quoted(value: object) -> str:
-    """Show what a caller wrote: on one line, printable, and cut where it is long."""
+    """Quote a caller's text on one line, printable, and cut if it is long."""
     text = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
@@ -142,12 +142,12 @@ class ServedTool(Generic[A]):
 
     Attributes:
         name: What agents call.
-        title: What people read.
+        title: The name for people.
         arguments: The model of its arguments.
-        result: The model of its structured content; None where that may be anything.
-        about: Gives its description, which may change with the index.
+        result: The model of its structured content; None for any content.
+        about: Returns its description, which may change with the index.
         run: Answers a call.
-        hints: What it does to the world.
+        hints: Its annotations, such as whether it changes anything.
     """
 
     name: str
@@ -159,7 +159,7 @@ class ServedTool(Generic[A]):
     hints: ToolAnnotations = field(default_factory=lambda: READS)
 
     async def listed(self) -> Tool:
-        """Return its definition as it is now."""
+        """Return its current definition."""
         return Tool(
             name=self.name,
             title=self.title,
@@ -181,12 +181,12 @@ class ServedTool(Generic[A]):
 def answer(
     structured: dict[str, Any], texts: Iterable[str], *, meta: Mapping[str, Any] | None = None
 ) -> CallToolResult:
-    """Make the answer of a call.
+    """Create the answer to a call.
 
     Args:
-        structured: What programs read.
-        texts: What models read, a block for each.
-        meta: What else there is to say; the keys get the prefix of this server.
+        structured: The content for programs.
+        texts: The content for models, a block for each text.
+        meta: Metadata, whose keys get the prefix of this server.
     """
     return CallToolResult(
         content=[TextContent(type="text", text=text) for text in texts],
