@@ -61,10 +61,10 @@ class Recorder:
         store: ToolStore,
         *,
         keeps_searches: bool,
-        mend: Callable[[], Awaitable[None]] | None = None,
+        repair: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
-        self._mend = mend
+        self._repair = repair
         self._keeps_searches = keeps_searches
         self._searches: deque[SearchRecord] = deque(maxlen=_WAITING)
         self._outcomes: deque[OutcomeRecord] = deque(maxlen=_WAITING)
@@ -148,9 +148,9 @@ class Recorder:
                 try:
                     await finish_in_thread(self._write)
                 except DamagedDatabaseError:
-                    if self._mend is None:
+                    if self._repair is None:
                         raise
-                    await self._mend()
+                    await self._repair()
                     await finish_in_thread(self._write)
             except ToolIndexError as error:
                 self._failures += 1
