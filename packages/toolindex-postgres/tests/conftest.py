@@ -30,7 +30,7 @@ settings.register_profile(
 settings.load_profile("bounded")
 
 _NOBODY = 65534
-_OPTIONS = "-c fsync=off -c synchronous_commit=off -c autovacuum=off -c shared_buffers=16MB"
+_OPTIONS = "-c fsync=off -c autovacuum=off -c shared_buffers=16MB"
 
 
 class Server:

@@ -233,3 +233,26 @@ def test_a_lease_of_a_process_that_was_killed_is_free(host, tmp_path):
         assert not mine.acquire(timeout=0)
     assert mine.acquire(timeout=PATIENCE)
     mine.release()
+
+
+def test_a_server_that_has_lost_its_last_changes_is_followed_all_the_same(host, database, tree):
+    here, there = host(), host()
+    sync(here, ONE)
+    with psycopg.connect(database) as connection:
+        before = connection.execute(
+            "SELECT tree_id, generation FROM toolindex.tree WHERE name = %s", (tree,)
+        ).fetchone()
+    sync(here, TWO)
+    assert ids(there) == ["mail:read", "mail:send"]
+    # As a replica has it that took the primary's place before it had all.
+    with psycopg.connect(database) as connection:
+        for statement in (
+            "DELETE FROM toolindex.entry WHERE tree_id = %s AND generation > %s",
+            "DELETE FROM toolindex.step WHERE tree_id = %s AND generation > %s",
+            "UPDATE toolindex.tree SET generation = step.generation FROM toolindex.step "
+            "WHERE step.tree_id = tree.tree_id AND step.tree_id = %s AND step.generation = %s",
+        ):
+            connection.execute(statement, before)
+    assert ids(there) == ["mail:send"]
+    sync(host(), {**ONE, "pdf/merge": "Merge files."})
+    assert ids(here) == ids(there) == ["mail:send", "pdf:merge"]

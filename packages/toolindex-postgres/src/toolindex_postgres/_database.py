@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Database", "DatabaseStatus", "TreeStatus"]
 
 _EVERY_TREE = "*"
-_READ = ("tree", "entry", "tree_vector", "event")
+_READ = ("tree", "step", "entry", "tree_vector", "event")
 _READ_FUNCTIONS = ("may", "trees", "vectors_of", "query_vector_of")
 _WRITE_FUNCTIONS = ("keep_vectors", "copy_vectors", "forget_vectors", "keep_query_vectors")
 

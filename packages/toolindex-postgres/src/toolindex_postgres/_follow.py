@@ -38,7 +38,8 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
         now: The state of the tree in this transaction.
         since: The state that the copy holds, None where that is not known.
     """
-    if since is None or not _is_of_same_reader(copy, now):
+    is_known = since is not None and tree.knows(connection, now.tree, since)
+    if since is None or not is_known or not _is_of_same_reader(copy, now):
         _compare(copy, connection, now)
         return
     changes = tree.delta(connection, now.tree, since)

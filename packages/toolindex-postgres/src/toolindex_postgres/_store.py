@@ -209,9 +209,9 @@ class SharedStore:
         with self._alone():
             with self._connections.writing() as connection:
                 now = self._locked(connection)
-                changed = tree_.push_aliases(connection, now, aliases, keep)
+                generation = tree_.push_aliases(connection, now, aliases, keep)
             count = self._copy.annotate(aliases, keep=keep)
-            self._note(now, now.generation + changed)
+            self._note(now, generation)
         return count
 
     def pending(
@@ -379,7 +379,7 @@ class SharedStore:
         return (
             seen is not None
             and (seen.database, seen.tree) == (now.database, now.tree)
-            and seen.generation >= now.generation
+            and seen.generation == now.generation
             and seen.copy == self._copy_generation()
         )
 
@@ -391,8 +391,8 @@ class SharedStore:
             and (note.database, note.tree) == (now.database, now.tree)
             and note.copy == self._copy_generation()
         )
-        if is_of_copy and note is not None and note.generation >= now.generation:
-            # Another process on this copy was faster, or a state was read before the last change.
+        if is_of_copy and note is not None and note.generation == now.generation:
+            # Another thread, or another process on this copy, was faster.
             self._seen = note
             return
         since = note.generation if is_of_copy and note is not None else None

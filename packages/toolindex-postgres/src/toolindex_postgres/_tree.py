@@ -7,6 +7,7 @@ generations are committed in their order.
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from array import array
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ __all__ = [
     "as_floats",
     "delta",
     "forget_vectors",
+    "knows",
     "listing",
     "lock",
     "poll",
@@ -51,6 +53,9 @@ Vectors = dict[tuple[str, int], dict[str, "array[float]"]]
 
 _T = TypeVar("_T")
 _BATCH = 1_000
+# Ten thousand million states fit in a bigint, many times.
+_LARGEST_STEP = 1 << 19
+_STEPS = 1_000
 _STATE = (
     "SELECT s.version::text, s.database::text, t.tree_id::text, t.generation::text, "
     "t.reader_version, t.is_complete::text, t.usage::text, t.cleared::text "
@@ -170,6 +175,14 @@ def delta(connection: Connection, tree: int, since: int) -> Delta:
     )
 
 
+def knows(connection: Connection, tree: int, generation: int) -> bool:
+    """Return whether a tree was in a state, and not too many states ago."""
+    row = connection.execute(
+        "SELECT 1 FROM toolindex.step WHERE tree_id = %s AND generation = %s", (tree, generation)
+    ).fetchone()
+    return row is not None
+
+
 def listing(connection: Connection, tree: int) -> dict[str, tuple[str, str]]:
     """Return the path and the file's hash of each tool, by id."""
     rows = connection.execute(
@@ -263,7 +276,7 @@ def _vectors(
 
 def push(connection: Connection, now: State, plan: SyncPlan) -> int:
     """Carry out what a sync has planned; return the new generation."""
-    generation = now.generation + 1
+    generation = _next(now)
     changed = [*plan.added, *plan.updated, *plan.reread]
     for part in _parts(sorted(changed, key=lambda record: str(record.id))):
         rows = [
@@ -320,14 +333,14 @@ def set_reader(
 
 def push_aliases(
     connection: Connection, now: State, aliases: Mapping[str, Sequence[str]], keep: Collection[str]
-) -> bool:
-    """Make the aliases of all tools but some equal to a mapping; return whether any changed."""
+) -> int:
+    """Make the aliases of all tools but some equal to a mapping; return the new generation."""
     kept = frozenset(keep)
     held = {id_: it for id_, it in aliases_of_all(connection, now.tree).items() if id_ not in kept}
     wanted = {id_: list(texts) for id_, texts in aliases.items() if id_ not in kept}
     changed = {id_: texts for id_, texts in wanted.items() if held.get(id_, []) != texts}
     changed |= {id_: [] for id_ in held if id_ not in wanted}
-    generation = now.generation + 1
+    generation = _next(now)
     done = connection.execute(
         "UPDATE toolindex.entry AS e SET aliases = given.aliases, aliased = %s "
         "FROM unnest(%s::text[], %s::text[]) AS given (id, aliases) "
@@ -339,9 +352,7 @@ def push_aliases(
             now.tree,
         ),
     )
-    if done.rowcount:
-        _moved_on(connection, now.tree, generation)
-    return bool(done.rowcount)
+    return _moved_on(connection, now.tree, generation) if done.rowcount else now.generation
 
 
 def push_vectors(connection: Connection, now: State, vectors: Vectors, *, kept: bool) -> int:
@@ -353,7 +364,7 @@ def push_vectors(connection: Connection, now: State, vectors: Vectors, *, kept: 
         vectors: The vectors.
         kept: Whether the server has them already, from another tree.
     """
-    generation = now.generation + 1
+    generation = _next(now)
     for (model, dimensions), by_hash in vectors.items():
         for part in _parts(sorted(by_hash)):
             if not kept:
@@ -381,10 +392,25 @@ def forget_vectors(connection: Connection, now: State, model: str) -> None:
     )
 
 
+def _next(now: State) -> int:
+    # By a random step, so that a server which has lost its last changes, and has moved on from
+    # there, is never in a state that a copy takes for its own.
+    return now.generation + 1 + secrets.randbelow(_LARGEST_STEP)
+
+
 def _moved_on(connection: Connection, tree: int, generation: int) -> int:
     connection.execute(
         "UPDATE toolindex.tree SET generation = %s WHERE tree_id = %s", (generation, tree)
     )
+    connection.execute("INSERT INTO toolindex.step VALUES (%s, %s)", (tree, generation))
+    if not secrets.randbelow(_STEPS):
+        connection.execute(
+            "DELETE FROM toolindex.step WHERE tree_id = %s AND generation < "
+            "(SELECT min(generation) "
+            "FROM (SELECT generation FROM toolindex.step WHERE tree_id = %s "
+            "ORDER BY generation DESC LIMIT %s) AS last)",
+            (tree, tree, _STEPS),
+        )
     return generation
 
 

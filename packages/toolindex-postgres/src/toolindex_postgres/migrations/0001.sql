@@ -21,6 +21,14 @@ CREATE TABLE toolindex.tree (
     cleared bigint NOT NULL DEFAULT 0           -- the last time that events were deleted
 );
 
+-- The last states of each tree. A copy of a state that is not among them may be one of a server that
+-- was lost, and of which a replica or a backup without its last changes took the place.
+CREATE TABLE toolindex.step (
+    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
+    generation bigint NOT NULL,
+    PRIMARY KEY (tree_id, generation)
+);
+
 -- A tool, or one that is gone (no record), so that hosts which still have it are told.
 CREATE TABLE toolindex.entry (
     tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
@@ -170,6 +178,12 @@ ALTER TABLE toolindex.tree_vector ENABLE ROW LEVEL SECURITY;
 CREATE POLICY reading ON toolindex.tree_vector FOR SELECT
     USING (tree_id = ANY ((SELECT toolindex.trees(current_user, false))::int[]));
 CREATE POLICY writing ON toolindex.tree_vector
+    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]))
+    WITH CHECK (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]));
+ALTER TABLE toolindex.step ENABLE ROW LEVEL SECURITY;
+CREATE POLICY reading ON toolindex.step FOR SELECT
+    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, false))::int[]));
+CREATE POLICY writing ON toolindex.step
     USING (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]))
     WITH CHECK (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]));
 ALTER TABLE toolindex.event ENABLE ROW LEVEL SECURITY;
