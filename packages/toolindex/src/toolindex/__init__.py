@@ -1,6 +1,6 @@
-"""A SQLite index of tools that is always in step with the files.
+"""A SQLite index of tools that is kept up to date with their files.
 
-One call makes the index equal to a scan::
+One call brings the index up to date with a scan::
 
     with ToolIndex("search.db") as index:
         with index.lease("files").held(timeout=30):
@@ -19,9 +19,9 @@ Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageS
 Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
-The files: `kept_path` says where the second one is, `application_id` whose a file is; nothing else
-may open them beside this package. `remove_index` removes both, unless somebody has them open.
-sqlite-vec: `load_sqlite_vec` loads it, or says why it cannot be loaded.
+The files: `kept_path` says where the second one is, `application_id` whose file it is; only this
+package may open them. `remove_index` removes both, unless they are open elsewhere. sqlite-vec:
+`load_sqlite_vec` loads it, or says why it cannot be loaded.
 """
 
 from typing import TYPE_CHECKING
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord, UsageLog
     from toolindex._vectors import VectorTable, check_dimensions
 else:
-    # Imported with its first use: who only opens an index need not wait for the rest.
+    # Imported on first use, so that opening an index does not import the rest.
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What tools are also asked for as: kept apart from what their files say."""
+"""Aliases: other words for tools, kept separate from the content of their files."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _NONE = "[]"
 def changed_aliases(
     connection: apsw.Connection, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str]
 ) -> dict[str, Sequence[str]]:
-    """Return the aliases, by id, of the tools that have others than they are to have.
+    """Return the new aliases, by id, of the tools whose aliases have to change.
 
     Args:
         connection: A connection inside a transaction.
-        aliases: What each tool is to have; one that is not named is to have none.
-        keep: Ids of tools whose aliases stay as they are.
+        aliases: The wanted aliases by id; tools that are not in it get none.
+        keep: Ids of tools whose aliases are unchanged.
     """
     kept = frozenset(keep)
     rows = connection.execute("SELECT id, aliases FROM entries WHERE aliases != '[]'")
     held = {id_: texts for id_, texts in rows if id_ not in kept}
     wanted = {id_: _sayable(texts) for id_, texts in aliases.items() if id_ not in kept}
     changed = [id_ for id_, texts in wanted.items() if held.get(id_, _NONE) != _to_json(texts)]
-    # As one JSON value: any number of ids, and any string.
+    # As one JSON value, which allows any number of ids, and any string.
     existing = connection.execute(
         "SELECT id FROM entries WHERE id IN (SELECT value FROM json_each(?))",
         (json.dumps(changed),),
@@ -54,5 +54,5 @@ def _to_json(texts: Sequence[str]) -> str:
 
 
 def _sayable(texts: Sequence[str]) -> list[str]:
-    """Replace what no database keeps: halves of characters."""
+    """Replace lone surrogates, which no database can store."""
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]

@@ -1,4 +1,4 @@
-"""Looking an index through for what does not agree, and making the search tables again."""
+"""Checking an index for inconsistencies, and rebuilding the search tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FTS = "entries_fts"
 
 
 def is_sound(connection: apsw.Connection, schema: str) -> bool:
-    """Return whether all pages of a database can be read and hang together."""
+    """Return whether all pages of a database can be read and are consistent."""
     return bool(connection.execute(f"PRAGMA {schema}.integrity_check(1)").get == "ok")
 
 
@@ -32,7 +32,7 @@ def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
     """
     found: list[str] = []
     try:
-        # With this rank it compares with the entries, too.
+        # With this rank, it also compares the table with the entries.
         connection.execute(f"INSERT INTO {_FTS} ({_FTS}, rank) VALUES ('integrity-check', 1)")  # noqa: S608
     except (apsw.CorruptError, apsw.SQLError):
         found.append("the full-text table does not match the tools")
@@ -42,13 +42,13 @@ def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
 
 
 def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
-    """Make the search tables again from the entries and the kept vectors.
+    """Rebuild the search tables from the entries and the kept vectors.
 
-    The next scan reads all files anew. The usage record stays.
+    The next scan reads all files again. The usage record is kept.
 
     Args:
         connection: A connection inside a write transaction.
-        forget: The model that is to embed all texts again; its vectors serve until then.
+        forget: The model that has to embed all texts again; its vectors are used until then.
     """
     connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")  # noqa: S608
     tables = writable_tables(connection)

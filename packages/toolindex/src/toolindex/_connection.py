@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from toolindex._opening import Opened
 
-# Device and inode of the index, and of the file beside it; None for what is not there.
+# Device and inode of the index, and of the file beside it; None for a missing file.
 _Identity = tuple[tuple[int, int] | None, tuple[int, int] | None]
 
 _RESCUE_SECONDS = 60.0
@@ -39,7 +39,7 @@ _OPENINGS = 20
 
 
 class _File(NamedTuple):
-    """Which file the path leads to, and what tells whether it has changed."""
+    """The file at a path, and what shows whether it has changed."""
 
     device: int
     inode: int
@@ -49,7 +49,7 @@ class _File(NamedTuple):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What stays when the file is written."""
+        """What stays the same when the file is written."""
         return self.device, self.inode
 
 
@@ -68,17 +68,17 @@ class _Files(NamedTuple):
 class ConnectionPool:
     """The connections to one index, each lent to one thread at a time.
 
-    One connection shared by threads would serialise them, and opening one per statement
-    would load the extension again each time, so idle connections wait here for the next
-    borrower. A file that was removed or replaced is opened, or made, anew.
+    One connection shared by threads would serialise them, and opening one per statement would load
+    the extension each time, so idle connections are kept here for the next borrower. A file that
+    was removed or replaced is opened again, or created.
 
     Args:
-        path: The index; its files are created, with the folders above, unless reading only.
+        path: The index; its files and their folders are created, unless reading only.
         read_only: Never write, and work on a medium that cannot be written.
 
     Attributes:
-        extension_problem: Why sqlite-vec could not be loaded the last time, or an empty string.
-        kept_problem: Why the file beside the index was left out the last time, or an empty string.
+        extension_problem: Why sqlite-vec could last not be loaded, or an empty string.
+        kept_problem: Why the file beside the index was last left out, or an empty string.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
@@ -89,7 +89,7 @@ class ConnectionPool:
         self.extension_problem: str = ""
         self.kept_problem: str = ""
         self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
-        # A connection on another file than the one that is there now is not lent again.
+        # A connection to a file that was replaced is not lent again.
         self._epoch = 0
         self._files = _Files(None, None)
         self._is_immutable = False
@@ -98,12 +98,12 @@ class ConnectionPool:
 
     @contextmanager
     def read(self) -> Generator[apsw.Connection]:
-        """Lend a connection whose statements all see one state of the database.
+        """Lend a connection whose statements all see the same state of the database.
 
         Raises:
             DatabaseError: The file cannot be opened or read.
-            DamagedDatabaseError: It is an index, and broken.
-            ForeignDatabaseError: The file is something else than an index.
+            DamagedDatabaseError: It is a damaged index.
+            ForeignDatabaseError: The file is not an index.
             NewerSchemaError: A later version wrote it.
         """
         with self._lend() as connection, self._wrapped():
@@ -116,7 +116,7 @@ class ConnectionPool:
 
     @contextmanager
     def write(self, *, patience_ms: int = BUSY_TIMEOUT_MS) -> Generator[apsw.Connection]:
-        """Lend a connection inside a write transaction, kept if the block ends well.
+        """Lend a connection inside a write transaction, which is committed unless the block raises.
 
         Args:
             patience_ms: How long to wait for another writer to end.
@@ -137,17 +137,17 @@ class ConnectionPool:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                # A full disk or a corrupt page may have ended the transaction already.
+                # A full disk or a corrupt page may already have ended the transaction.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
 
     @contextmanager
     def making(self) -> Generator[None]:
-        """Be the only process that makes a database at the path, or puts one in another's place.
+        """Keep other processes from creating or replacing a database at the path.
 
         Raises:
-            LeaseHeldError: Another has been at it for a minute.
+            LeaseHeldError: Another process has been doing so for a minute.
         """
         with Lease(self.path, "rescue").held(timeout=_RESCUE_SECONDS):
             yield
@@ -161,14 +161,14 @@ class ConnectionPool:
         """Return which files were found damaged, if they are still the ones in place.
 
         Returns:
-            What identifies the two, and the one that the error was about.
+            The identity of both files, and of the one that the error was about.
         """
         if self._damaged is None or not self._lead_to(self._damaged):
             return None
         return self._damaged, self._suspect
 
     def try_writing(self) -> bool:
-        """Write from now on, if the file can be written by now; whether that is so."""
+        """Switch to writing if the file can now be written; return whether it can."""
         if self.read_only:
             try:
                 self._open_writable(self._look()).connection.close()
@@ -195,11 +195,11 @@ class ConnectionPool:
         except (DatabaseError, apsw.Error) as error:
             if isinstance(error, DamagedDatabaseError):
                 self._note_damage(error, files)
-            # What it remembers of the files may be as wrong as they are, or a transaction
-            # that could not be rolled back may still be open on it.
+            # Its caches may be as damaged as the files, or a transaction that could not be rolled
+            # back may still be open.
             connection.close()
             if isinstance(error.__cause__, apsw.IOError) and not self._lead_to(files):
-                # One was found damaged, and another has been put in its place, log and all.
+                # A damaged file was replaced, including its log.
                 raise DamagedDatabaseError(self.path) from error
             raise
         except BaseException:
@@ -224,11 +224,11 @@ class ConnectionPool:
             try:
                 return self._open(found), epoch, files
             except DamagedDatabaseError as error:
-                # The file beside the index may just have been made.
+                # The file beside the index may have just been created.
                 self._note_damage(error, found._replace(kept=self._look().kept).identity)
                 raise
             except DatabaseError:
-                # Another may have been putting a new one in its place at this moment.
+                # Another process may have been replacing it at that moment.
                 if found.main is None or self._lead_to(files):
                     raise
         raise DatabaseBusyError(self.path)
@@ -253,7 +253,7 @@ class ConnectionPool:
         except DatabaseError as error:
             if error.where != self._kept:
                 raise
-            # Nothing in it is needed for a search, and here nothing can be put in its place.
+            # A search needs nothing in it, and it cannot be replaced here.
             self.kept_problem = str(error)
             return open_connection(self.path, read_only=True, without_kept=True)
 
@@ -268,7 +268,7 @@ class ConnectionPool:
         except OSError as error:
             raise explained(self.path, error) from error
         lease = Lease(self.path, "rescue")
-        # None may be made while another process renames a damaged one, which takes several steps.
+        # Not while another process renames a damaged file, which takes several steps.
         with lease.held(timeout=_RESCUE_SECONDS):
             if lease.obstacle is not None:
                 refuse_without_locks(self.path)
@@ -278,7 +278,7 @@ class ConnectionPool:
             except DatabaseError as error:
                 if lease.obstacle is None or type(error) is not DatabaseError:
                     raise
-                # Why a lock could not be made says more than SQLite does.
+                # Why the lock could not be created says more than SQLite's error.
                 raise explained(self.path, lease.obstacle) from error
         self._files = self._look()
         return opened
@@ -288,12 +288,12 @@ class ConnectionPool:
             connection.close()
             return
         self._idle.put(connection)
-        # Asked after giving back, so that closing at any moment finds the connection.
+        # Checked after returning it, so that closing at any moment finds the connection.
         if self.closed:
             self.close()
 
     def _finish_logs(self) -> None:
-        """Empty the log beside a file that was replaced: SQLite would take it for the new one's."""
+        """Empty the log of a replaced file, which SQLite would apply to the new file."""
         with suppress(queue.Empty, apsw.Error):
             connection = self._idle.get_nowait()
             try:
@@ -320,7 +320,7 @@ class ConnectionPool:
         return _File(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, log_size)
 
     def _have_changed(self, found: _Files) -> bool:
-        """Return whether idle connections would read something else than the files in place."""
+        """Return whether idle connections would read other files than those in place."""
         return self._has_changed(self._files.main, found.main) or self._has_changed(
             self._files.kept, found.kept
         )
@@ -339,11 +339,11 @@ class ConnectionPool:
         except apsw.Error as error:
             raise diagnosed(self.path, error) from error
         except UnicodeDecodeError as error:
-            # SQLite does not look at the text that it gives back; only damage breaks it.
+            # SQLite does not validate the text that it returns; only damage makes it invalid.
             raise DamagedDatabaseError(self.path) from error
         except Exception as error:
-            # A ranker that was lent the connection wraps what the driver raised; what it is, damage
-            # or a lock, is for the index to tell.
+            # A ranker that uses the connection wraps the driver's error; the index decides whether
+            # it means damage or a lock.
             if isinstance(error.__cause__, apsw.Error) and not isinstance(error, ToolIndexError):
                 raise diagnosed(self.path, error.__cause__) from error
             raise

@@ -1,4 +1,4 @@
-"""Telling damage from a failure that passes: only what is shown to be damaged is set aside."""
+"""Distinguishing damage from temporary failures: only files proven to be damaged are set aside."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from toolindex._parts import Part
 
-# What SQLite and sqlite-vec say when something of ours is not as it was made. They say the same
-# when a file could not be opened or memory was short: sqlite-vec keeps no cause of its failures.
+# Messages of SQLite and sqlite-vec if our tables are not as they were created. They are the same if
+# a file cannot be opened or memory is short: sqlite-vec does not report causes.
 _TABLES = "|".join(table for part in PARTS for table in sorted(part.tables))
 _SUSPICION = re.compile(
     rf"no such table: ((main|kept)\.)?({_TABLES})|no such column|has no column|no such module|"
@@ -30,15 +30,15 @@ _SUSPICION = re.compile(
 
 
 def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
-    """Return the error of this package for one of the driver's, on an index that was open.
+    """Translate the driver's error on an open index to one of this package.
 
     Args:
         index: The index.
-        error: What the driver raised. If it could mean damage, both files are looked through.
+        error: The driver's error. If it could mean damage, both files are checked.
     """
     meaning = translated(index, error, is_open=True)
     is_suspicious = isinstance(error, apsw.SQLError) and _SUSPICION.search(str(error))
-    # The driver does not say which of the two is damaged.
+    # The driver does not say which file is damaged.
     if not isinstance(meaning, DamagedDatabaseError) and not (
         type(meaning) is DatabaseError and is_suspicious
     ):
@@ -49,16 +49,16 @@ def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
                 return DamagedDatabaseError(part.path(index))
     except DatabaseError as cannot_tell:
         return meaning if isinstance(meaning, DamagedDatabaseError) else cannot_tell
-    except OSError:  # What the schema should be could not be read.
+    except OSError:  # The expected schema could not be read.
         return meaning
     return meaning
 
 
 def is_damaged(index: Path, part: Part) -> bool:
-    """Look through one of the files of an index; return whether it is damaged.
+    """Check one of the files of an index; return whether it is damaged.
 
     Raises:
-        DatabaseError: Whether it is damaged cannot be told.
+        DatabaseError: It cannot be determined whether the file is damaged.
     """
     if not part.path(index).exists():
         return False
@@ -69,7 +69,7 @@ def is_damaged(index: Path, part: Part) -> bool:
         return True
     with closing(connection):
         try:
-            # All files are open after the first look: from here on, none can be lacking.
+            # After the first read all files are open, so that no file descriptor can be lacking.
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("BEGIN")
             if connection.execute("PRAGMA integrity_check(1)").get != "ok":
@@ -82,7 +82,7 @@ def is_damaged(index: Path, part: Part) -> bool:
                 for vectors in vector_tables(connection):
                     _read_through(connection, vectors.name)
         except (apsw.SQLError, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError):
-            # Our own statements are right, and no file was lacking.
+            # Our own statements are correct, and no file descriptor was lacking.
             return True
         except apsw.Error as error:
             raise translated(index, error, part, is_open=True) from error
@@ -93,7 +93,7 @@ def _read_through(connection: apsw.Connection, table: str) -> None:
     vector = None
     for _, vector in connection.execute(f"SELECT rowid, embedding FROM {table}"):  # noqa: B007, S608
         pass
-    # A search reads what a look at each row leaves out: which rows of each chunk are in use.
+    # A search also reads which rows of each chunk are in use.
     nearest = f"SELECT rowid FROM {table} WHERE embedding MATCH ? AND k = 1"  # noqa: S608
     if vector is not None:
         connection.execute(nearest, (vector,)).fetchall()

@@ -1,12 +1,12 @@
-"""Whether a file could not be opened because too many are: SQLite does not say why."""
+"""Finding out whether a failure is due to too many open files, which SQLite does not say."""
 
 from __future__ import annotations
 
 import errno
 import os
 
-# A connection holds two databases, each with its log and the log's index. Another one is opened
-# alone before it is attached, and one file takes what spills.
+# A connection has two databases, each with a log and the log's index. One of them is opened alone
+# before it is attached, and there is a temporary file.
 _NEEDED = 8
 _ERRORS = (errno.EMFILE, errno.ENFILE)
 
@@ -15,8 +15,7 @@ def are_exhausted(error: Exception) -> bool:
     """Return whether a failure comes from a lack of file descriptors.
 
     Args:
-        error: The failure. Where it says so itself, it is believed, even if files were closed
-            since.
+        error: The failure. If it says so itself, that counts, even if files were closed since.
     """
     if isinstance(error, OSError):
         return error.errno in _ERRORS

@@ -1,4 +1,4 @@
-"""Loading sqlite-vec, and finding out where it cannot be loaded."""
+"""Loading sqlite-vec, and finding out whether it can be loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def load_sqlite_vec(connection: apsw.Connection) -> str:
         Why this machine cannot load it, or an empty string.
 
     Raises:
-        apsw.Error: The process has too many files open to tell.
+        apsw.Error: The process has too many open files to find out.
         OSError: The same.
     """
     try:
@@ -40,7 +40,7 @@ def has_sqlite_vec(connection: apsw.Connection) -> bool:
 
 
 def _path() -> str:
-    # Importing the package would import numpy with it, a tenth of a second, for this one path.
+    # Importing the package for its path would also import numpy, which takes a tenth of a second.
     spec = find_spec("sqlite_vec")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("the package sqlite-vec is not installed", name="sqlite_vec")

@@ -1,4 +1,4 @@
-"""Which tools a search may return."""
+"""Filters: which tools a search may return."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ _COLLECTIONS = "categories", "tags", "include", "exclude"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFilter:
-    """A restriction on tools; the default lets all pass, and a tool must pass every part.
+    """A restriction on tools. The default passes all; otherwise a tool has to pass every part.
 
     Names have to match exactly, case included. Equal filters are equal values, so a
     filter can be the key of a cache.
 
-    A bound on success or latency rests on the usage record, as far back as it is kept. A tool
-    with too few observations to be judged by it is let through or kept out as `unknown` says: with
-    "include", the default, new tools are found until they have proved bad; with "exclude", only
-    tools that have proved good are.
+    Bounds on success and latency are applied to the usage record, as far back as it is kept.
+    `unknown` decides about tools with too few observations: with "include", the default, new tools
+    are found until they have proven bad; with "exclude", only tools that have proven good are
+    found.
 
-    A pattern is laid on the whole id, `source:category:name`. `*` is any characters, none
-    included, `?` is one; every other character, `[` and `:` too, is itself.
+    A pattern has to match the whole id, `source:category:name`. `*` matches any number of
+    characters, `?` matches one; every other character, including `[` and `:`, matches itself.
 
     Attributes:
         source: Only tools of this source (`mcptools`, `gentools`, …).
         categories: Only tools of any of these categories; empty means of all.
         tags: Only tools that have all of these tags.
-        path_prefix: Only tools whose file is this path, or below it: posix, relative to the
-            root, of whole parts, each character for itself. `mcptools/git` is not a prefix of
-            `mcptools/github/create.py`. An absolute path, or one with `..`, has no tools.
-        min_success_rate: The least share of successes among a tool's outcomes, from 0 to 1.
-        max_latency_ms: The most that the median latency of a tool's successful outcomes may be.
-            The median is the nearest-rank one, as in `UsageStatistics`.
-        min_observations: How many observations it takes to judge a tool: outcomes for the
-            success rate, successful outcomes with a latency for the latency.
-        unknown: What becomes of tools with fewer.
-        include: Only tools whose id fits any of these patterns; empty means all.
-        exclude: Never tools whose id fits any of these patterns, also where `include` has it.
+        path_prefix: Only tools whose file is this path, or below it: posix, relative to the root,
+            compared literally and by whole parts, so `mcptools/git` is not a prefix of
+            `mcptools/github/create.py`. An absolute path, or one with `..`, matches no tools.
+        min_success_rate: The minimum share of successes among a tool's outcomes, from 0 to 1.
+        max_latency_ms: The maximum median latency of a tool's successful outcomes, where the median
+            is the nearest-rank one, as in `UsageStatistics`.
+        min_observations: How many observations a bound requires: outcomes for the success rate,
+            successful outcomes with a latency for the latency.
+        unknown: Whether tools with fewer observations pass.
+        include: Only tools whose id matches any of these patterns; empty means all.
+        exclude: No tools whose id matches any of these patterns, even if `include` has it.
 
     Raises:
-        FilterError: A number out of its range, a single string where several are wanted, or a
-            pattern that is longer than any id.
+        FilterError: A number is out of range, a single string is given instead of several, or a
+            pattern is longer than any id.
     """
 
     source: str | None = None
@@ -68,10 +68,10 @@ class ToolFilter:
     def __post_init__(self) -> None:
         for argument in _COLLECTIONS:
             given = getattr(self, argument)
-            # A string is a collection of strings too, and would be taken letter by letter.
+            # A string is a collection of strings too, and would be split into letters.
             if isinstance(given, str):
                 raise FilterError(argument, f"is a single string, {given!r}; give it in a list")
-            names = tuple(given)  # once: an iterator that was looked through would be empty
+            names = tuple(given)  # once, because an iterator would then be exhausted
             if not all(isinstance(name, str) for name in names):
                 raise FilterError(
                     argument, f"contains something other than strings: {list(names)!r}"
@@ -95,14 +95,14 @@ class ToolFilter:
 
     @property
     def uses_outcomes(self) -> bool:
-        """Whether it depends on the usage record, and so on more than the index's generation."""
+        """Whether it depends on the usage record, in addition to the index's generation."""
         return self.min_success_rate is not None or self.max_latency_ms is not None
 
     def can_judge(self, outcomes: ToolOutcomes | None) -> bool:
-        """Return whether a tool has the observations that this filter's bounds ask for.
+        """Return whether a tool has enough observations for this filter's bounds.
 
         Args:
-            outcomes: What came of using the tool; None where nothing is known of it.
+            outcomes: The outcomes of using the tool; None if there are none.
         """
         successes, failures, timed, _ = outcomes or (0, 0, 0, None)
         least = self.min_observations
@@ -111,7 +111,7 @@ class ToolFilter:
         )
 
     def passes_id(self, tool_id: str) -> bool:
-        """Return whether an id passes `include` and `exclude`, without a look at the index.
+        """Return whether an id passes `include` and `exclude`, without reading the index.
 
         A search lets exactly the tools pass for which this is true, as far as these two go.
         """

@@ -1,7 +1,7 @@
-"""Reading the file of what cannot be made again when its first page is damaged.
+"""Reading the file of irreplaceable data when its first page is damaged.
 
-That page says where every table begins, so without it SQLite finds nothing. Here the tables begin
-where they do in a new file (see `kept.sql`), whose first page therefore takes its place.
+That page says where each table begins, so without it SQLite finds nothing. The tables begin at the
+same pages as in a new file (see `kept.sql`), whose first page can therefore replace it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAGE_COUNT = slice(28, 32)
 
 @contextmanager
 def with_new_first_page(file: Path) -> Generator[Path]:
-    """Copy a file of what is kept, with the first page of a new one; remove the copy at the end.
+    """Provide a copy of the file with the first page of a new one.
 
     Raises:
         OSError: It cannot be copied.

@@ -1,11 +1,11 @@
-"""The id under which a model's vectors are kept: with another length it counts as another model.
+"""The id under which a model's vectors are kept, which depends on their length.
 
-Vectors of the first length are kept under the model's own id, those of any other length beside
-them, under `openai:some-model [32]`.
+Vectors of the first length are kept under the model's own id, those of another length under an id
+such as `openai:some-model [32]`.
 
-Where all texts are embedded again, a mark says since when vectors count as new; those that the
-model gave before stay in use. Older ones are replaced one by one, and nothing is deleted before
-all are: after a kill, it is still known what is left to be embedded.
+When all texts are embedded again, a mark says from when on vectors count as new, and old ones stay
+in use. They are replaced one by one, and deleted only when all are: after a kill it is still known
+which texts are left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def kept_id(connection: apsw.Connection, model_id: str, dimensions: int | None =
     Args:
         connection: A connection to the index.
         model_id: The model.
-        dimensions: The length of the vectors; None for the length that was put to use last.
+        dimensions: The length of the vectors; None for the length used last.
     """
     if dimensions is None:
         used_last = connection.execute(
@@ -48,21 +48,21 @@ def model_of(kept: str) -> str:
 
 
 def kept_dimensions(connection: apsw.Connection, kept: str) -> int | None:
-    """Return the length of the vectors that are kept under an id, or None where there are none."""
+    """Return the length of the vectors that are kept under an id, or None if there are none."""
     sql = "SELECT length(vector) / 4 FROM embeddings WHERE model_id = ? LIMIT 1"
     return connection.execute(sql, (kept,)).get  # type: ignore[no-any-return]
 
 
 def begin_renewal(connection: apsw.Connection, kept: str) -> None:
-    """Count all vectors that are kept under an id as old from now on."""
+    """Mark all vectors that are kept under an id as old."""
     sql = "SELECT max(stored_at) FROM embeddings WHERE model_id = ?"
     latest = connection.execute(sql, (kept,)).get or 0.0
-    # Later than all that there are, also where the clock has gone back.
+    # Later than all existing ones, even if the clock was set back.
     set_meta(connection, _MARK + kept, repr(max(time.time(), math.nextafter(latest, math.inf))))
 
 
 def renewed_since(connection: apsw.Connection, kept: str) -> float:
-    """Return the time before which vectors count as old; 0 where none does."""
+    """Return the time before which vectors count as old; 0 if none do."""
     return float(get_meta(connection, _MARK + kept) or 0)
 
 
@@ -73,7 +73,7 @@ def renewals(connection: apsw.Connection) -> list[str]:
 
 
 def end_renewal(connection: apsw.Connection, kept: str) -> None:
-    """Delete the old vectors that were not replaced, once all texts have a new one."""
+    """Delete old vectors that were not replaced, once all texts have new ones."""
     connection.execute(
         "DELETE FROM embeddings WHERE model_id = ? AND stored_at < ? "
         "AND text_hash NOT IN (SELECT text_hash FROM entries)",

@@ -1,4 +1,4 @@
-"""The right to do one kind of work, held by one process at a time, and waiting in a thread."""
+"""Leases: the right to do one kind of work, held by one process at a time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NAME_LENGTH = 12
 
 
 async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-    """Run a function in a worker thread; a cancellation waits for its end.
+    """Run a function in a worker thread; a cancellation waits until it has ended.
 
-    Otherwise the thread could still use what the caller closes or gives back.
+    Otherwise the thread could still use what the caller closes or releases.
     """
-    # Its import takes as long as that of the whole index, which most use without.
+    # Importing it takes as long as the whole index, which is mostly used without it.
     import asyncio
 
-    # Not a task: the end of the loop cancels all tasks, and threads go on all the same.
+    # Not a task: when the loop ends, tasks are cancelled, but threads continue.
     future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
     try:
         return await asyncio.shield(future)
@@ -38,7 +38,7 @@ async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         while not future.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait({future})
-        # Looked at, so that asyncio does not report it as never retrieved.
+        # Retrieved, so that asyncio does not report it as never retrieved.
         future.exception()
         raise
 
@@ -46,12 +46,12 @@ async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
 class Lease:
     """A lock among processes for one purpose on one database.
 
-    The operating system holds it, so it is free as soon as its holder ends, however it ends:
-    there is no time after which it runs out, and no clock that could be wrong. Where files cannot
-    be locked or the lock's file cannot be made, everybody gets it: the database's own locks
-    still keep it whole, only work may be done twice.
+    The operating system holds it, so it is free as soon as its holder ends, however that ends: it
+    does not expire, and no clock can be wrong. If files cannot be locked or the lock file cannot be
+    created, everybody gets the lease: the database's own locks still protect it, but work may be
+    done twice.
 
-    The lock's file exists while the lease is held; after a kill it stays until the next holder
+    The lock file exists while the lease is held; after a kill it stays until the next holder
     releases the lease.
 
     Args:
@@ -59,7 +59,7 @@ class Lease:
         purpose: What the work is; different purposes do not wait for each other.
 
     Attributes:
-        obstacle: Why the lease was taken without a lock the last time, or None.
+        obstacle: Why the lease was last acquired without a lock, or None.
 
     Raises:
         TooManyFilesError: This process has too many files open.
@@ -67,7 +67,7 @@ class Lease:
 
     def __init__(self, database: Path, purpose: str) -> None:
         try:
-            # With asyncio and more, its import takes as long as that of all the rest.
+            # With asyncio and more, importing it takes as long as everything else.
             from filelock import FileLock
         except (OSError, ImportError) as error:
             if are_exhausted(error):
@@ -92,7 +92,7 @@ class Lease:
             timeout: How long to wait for it, in seconds; 0 tries once.
 
         Returns:
-            Whether it was got. Whoever got it must release it.
+            Whether the lease was acquired, and has to be released.
 
         Raises:
             TooManyFilesError: This process has too many files open.
@@ -107,7 +107,7 @@ class Lease:
         except Timeout:
             return False
         except (OSError, NotImplementedError) as error:
-            # This passes, and others can have got it.
+            # This is temporary, and others may hold the lease.
             if are_exhausted(error):
                 raise TooManyFilesError(self._database) from error
             self.obstacle = error if isinstance(error, OSError) else OSError(str(error))
@@ -125,7 +125,7 @@ class Lease:
         return True
 
     def _check_place(self) -> None:
-        """Raise where no file can be made, as in /proc, which filelock takes for another holder.
+        """Raise if no file can be created, as in /proc, which filelock treats as another holder.
 
         Raises:
             OSError: The system's reason.
@@ -135,7 +135,7 @@ class Lease:
 
     @asynccontextmanager
     async def turn(self, *, patience: float) -> AsyncGenerator[None]:
-        """Hold the lease for a block, waiting for it without holding up a thread.
+        """Hold the lease for a block, waiting for it without blocking a thread.
 
         Args:
             patience: How long to wait for it, in seconds.
@@ -147,7 +147,7 @@ class Lease:
 
         deadline = time.monotonic() + patience
         try:
-            # Noted in the thread that gets it: a cancellation must not lose a lease just got.
+            # Recorded in the thread, so that a cancellation cannot lose a lease just acquired.
             while not await finish_in_thread(lambda: self.acquire(timeout=0)):
                 if time.monotonic() > deadline:
                     raise LeaseHeldError(self._database)
@@ -159,8 +159,8 @@ class Lease:
     def release(self) -> None:
         """Release the lease; nothing happens if it is not held."""
         if self._lock.lock_counter == 1:
-            # Removed while locked: whoever opened the same file meanwhile sees that it no longer
-            # has a name, and makes another. Windows removes no file that is open.
+            # Removed while locked: a process that has just opened the same file sees that it no
+            # longer has a name, and creates another. On Windows, open files cannot be removed.
             self._remove_file()
         self._lock.release()
 

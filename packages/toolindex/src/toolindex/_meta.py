@@ -1,6 +1,6 @@
-"""The tables of single values: the root, the reader, and the numbers of states.
+"""The tables of single values: the root, the reader version, and the numbers of states.
 
-These tell the states of an index, and of what is kept beside it, apart.
+These numbers distinguish the states of an index, and of the data kept beside it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from toolindex.errors import DamagedDatabaseError
 if TYPE_CHECKING:
     import apsw
 
-# Ten thousand million states fit in what JSON keeps of a number.
+# Ten billion states fit into a JSON number.
 _LARGEST_STEP = 1 << 19
-# The reader that made all entries: of a whole tree, or, where a whole tree has never been synced,
-# those so far.
+# The version of the reader that made all entries: of a whole tree, or of those so far if a whole
+# tree has never been synced.
 _READER = "reader_version"
 _FILLING = "filling"
 
@@ -26,14 +26,14 @@ _FILLING = "filling"
 def next_number(number: int) -> int:
     """Return the number of the state after one.
 
-    It moves by a random step, so that a copy of a file which was put back, and has moved on from
-    there, is never taken for the one that was there before.
+    The step is random, so that a restored copy of a file, after its own changes, is never mistaken
+    for the original.
     """
     return number + 1 + secrets.randbelow(_LARGEST_STEP)
 
 
 def counter(connection: apsw.Connection, name: str) -> int:
-    """Return the number of the state that one kind of kept data is in; 0 before the first.
+    """Return the number of the state of one kind of kept data; 0 before the first.
 
     Raises:
         DamagedDatabaseError: It is something else.
@@ -45,7 +45,7 @@ def counter(connection: apsw.Connection, name: str) -> int:
 
 
 def move_on(connection: apsw.Connection, name: str) -> int:
-    """Move one kind of kept data on to a new state, and return its number."""
+    """Move one kind of kept data to a new state, and return its number."""
     value = next_number(counter(connection, name))
     connection.execute(
         "INSERT INTO counters (name, value) VALUES (?, ?) "
@@ -71,12 +71,12 @@ def set_meta(connection: apsw.Connection, key: str, value: str) -> None:
 
 
 def generation(connection: apsw.Connection) -> int:
-    """Return the counter that moves on with every change that a search could see."""
+    """Return the counter that changes with every change that a search could see."""
     return get_number(connection, "generation")
 
 
 def get_number(connection: apsw.Connection, key: str) -> int:
-    """Return a value that is a whole number, 0 where there is none.
+    """Return a value that is an integer, or 0 if there is none.
 
     Raises:
         DamagedDatabaseError: It is something else.
@@ -89,12 +89,12 @@ def get_number(connection: apsw.Connection, key: str) -> int:
 
 
 def is_complete(connection: apsw.Connection) -> bool:
-    """Return whether a whole tree has been synced since this database was made."""
+    """Return whether a whole tree has been synced since this database was created."""
     return get_meta(connection, _READER) is not None
 
 
 def is_current(connection: apsw.Connection, reader_version: str) -> bool:
-    """Return whether this reader made all the entries that there are."""
+    """Return whether this version of the reader made all entries."""
     made_by = get_meta(connection, _READER) or get_meta(connection, _FILLING)
     if made_by is None:
         return connection.execute("SELECT 1 FROM entries LIMIT 1").fetchone() is None
@@ -102,12 +102,12 @@ def is_current(connection: apsw.Connection, reader_version: str) -> bool:
 
 
 def note_reader(connection: apsw.Connection, reader_version: str, *, is_whole: bool) -> None:
-    """Record which reader made all the entries that there are.
+    """Record which version of the reader made all entries.
 
     Args:
         connection: A connection inside a write transaction.
         reader_version: The reader.
-        is_whole: Whether they are those of a whole tree.
+        is_whole: Whether these are the entries of a whole tree.
     """
     if not is_whole:
         set_meta(connection, _FILLING, reader_version)
@@ -117,12 +117,12 @@ def note_reader(connection: apsw.Connection, reader_version: str, *, is_whole: b
 
 
 def forget_reader(connection: apsw.Connection) -> None:
-    """Make the next scan read every file again; an index that is complete stays so."""
+    """Make the next scan read every file again; a complete index stays complete."""
     if is_complete(connection):
         set_meta(connection, _READER, "")
     connection.execute("DELETE FROM meta WHERE key = ?", (_FILLING,))
 
 
 def bump_generation(connection: apsw.Connection) -> None:
-    """Distinguish this state of the index from all others: an answer is stale once it moves."""
+    """Change the number of the index's state, so that earlier answers are stale."""
     set_meta(connection, "generation", str(next_number(generation(connection))))

@@ -1,4 +1,4 @@
-"""Making the schema in a new database, and bringing that of an older version up to date."""
+"""Creating the schema in a new database, and migrating older versions."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 def migrate(
     connection: apsw.Connection, path: Path, part: Part = INDEX, *, read_only: bool
 ) -> None:
-    """Make the tables of an empty database, or add what a later version brought.
+    """Create the tables in an empty database, or apply later migrations.
 
-    Each step is one transaction: a kill leaves a whole older version, which the next open
-    brings on.
+    Each step is one transaction: a kill leaves a complete older version, which is migrated when
+    next opened.
 
     Args:
         connection: A connection whose main database is the part. An index needs the other part
@@ -43,7 +43,7 @@ def migrate(
         read_only: Whether nothing may be written.
 
     Raises:
-        DatabaseError: The database is empty or of an older version, and may not be written.
+        DatabaseError: The database is empty or of an older version, and cannot be written.
         DamagedDatabaseError: Tables are missing.
         NewerSchemaError: A later version wrote it.
     """
@@ -61,10 +61,10 @@ def migrate(
         try:
             _step(connection, part, version)
         except (apsw.SQLError, ValueError, TypeError, AttributeError) as error:
-            # sqlite-vec says no more than that it failed.
+            # sqlite-vec only says that it failed.
             if are_exhausted(error):
                 raise TooManyFilesError(path) from error
-            # Our own statements are right: what they are for is not as it was made.
+            # Our own statements are correct, so the database is not as it was created.
             raise DamagedDatabaseError(path) from error
     if version > part.version:
         raise NewerSchemaError(path, found=version, supported=part.version)
@@ -106,7 +106,7 @@ def _version(connection: apsw.Connection) -> int:
 
 def _step(connection: apsw.Connection, part: Part, version: int) -> None:
     with transaction(connection):
-        # Another process may have taken the step between the look and the lock.
+        # Another process may have taken the step before this one got the lock.
         if _version(connection) != version:
             return
         if version == 0:
@@ -121,7 +121,7 @@ def _step(connection: apsw.Connection, part: Part, version: int) -> None:
 
 @contextmanager
 def transaction(connection: apsw.Connection) -> Generator[None]:
-    """Run a block in a write transaction, which is undone if the block raises."""
+    """Run a block in a write transaction, which is rolled back if the block raises."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -1,4 +1,4 @@
-"""Opening one connection: apsw's own SQLite, tuned, with sqlite-vec where it can be loaded."""
+"""Opening a connection: apsw's own SQLite, tuned, with sqlite-vec if it can be loaded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _RETRY_SECONDS = 0.005
 _LOG_BYTES = 32 << 20
 # Large pages pay for vectors; the size is fixed by the first write.
 PAGE_BYTES = 16384
-# What SQLite says of a header that has numbers of no version, which it does not call damage.
+# SQLite's messages about a header with invalid versions, which it does not call damage.
 _BROKEN_HEADER = re.compile("unsupported file format|must use the same text encoding")
 _LOCK_FAILURES = (
     apsw.SQLITE_IOERR_LOCK,
@@ -60,7 +60,7 @@ class Opened(NamedTuple):
 
     Attributes:
         connection: The connection.
-        is_immutable: Whether it reads the files as they lie, however others change them.
+        is_immutable: Whether it reads the files as they are, without noticing changes.
         extension_problem: Why sqlite-vec cannot be loaded, or an empty string.
     """
 
@@ -70,20 +70,20 @@ class Opened(NamedTuple):
 
 
 def open_connection(index: Path, *, read_only: bool, without_kept: bool = False) -> Opened:
-    """Open a connection to an index, made or brought up to date where that is needed.
+    """Open a connection to an index, which is created or migrated if necessary.
 
-    The file that holds what cannot be made again is attached as `kept`. A table's name
-    without a schema means the only table of that name, in either file.
+    The file of irreplaceable data is attached as `kept`. A table name without a schema means the
+    only table of that name, in either file.
 
     Args:
         index: The index.
         read_only: Never write, and work on a medium that cannot be written.
-        without_kept: When reading only, attach an empty database in place of that file.
+        without_kept: When reading only, attach an empty database instead of that file.
 
     Raises:
         DatabaseError: A file cannot be opened.
-        DamagedDatabaseError: It is ours, and broken.
-        ForeignDatabaseError: It is something else than an index.
+        DamagedDatabaseError: It is a damaged index.
+        ForeignDatabaseError: It is not an index.
         NewerSchemaError: A later version wrote it.
         TooManyFilesError: This process has too many files open.
     """
@@ -94,7 +94,7 @@ def open_connection(index: Path, *, read_only: bool, without_kept: bool = False)
 
 
 def open_part(index: Path, part: Part) -> apsw.Connection:
-    """Open one of the files of an index alone, read-only, whatever its version.
+    """Open a single file of an index read-only, whatever its version.
 
     Raises:
         DatabaseError: As for `open_connection`.
@@ -104,7 +104,7 @@ def open_part(index: Path, part: Part) -> apsw.Connection:
 
 
 def make_kept(file: Path) -> apsw.Connection:
-    """Open the file that holds what cannot be made again, alone, made or brought up to date.
+    """Open only the file of irreplaceable data, which is created or migrated if necessary.
 
     Raises:
         apsw.Error: It cannot be written.
@@ -124,15 +124,15 @@ def make_kept(file: Path) -> apsw.Connection:
 def translated(
     index: Path, error: apsw.Error, part: Part = INDEX, *, is_open: bool = False
 ) -> DatabaseError:
-    """Return the error of this package for one of the driver's.
+    """Translate the driver's error to one of this package.
 
-    Damage is what the driver says in so many words; see `diagnosed` for what it leaves open.
+    Only explicit errors count as damage here; see `diagnosed` for ambiguous ones.
 
     Args:
         index: The index.
         error: What the driver raised.
-        part: Which of its files it is about.
-        is_open: Whether the file was recognised as ours before.
+        part: The file concerned.
+        is_open: Whether the file was already recognised as ours.
     """
     path = part.path(index)
     match error:
@@ -183,15 +183,15 @@ def _open_writable(index: Path) -> Opened:
     refuse_other_formats(index, INDEX)
     connection = apsw.Connection(str(index))
     try:
-        # Closing would move what a killed process left in the log into the file, which
-        # is not ours to do before we know whose file it is.
+        # Closing would move a killed process's log into the file, which must not happen before it
+        # is known to be ours.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(index))
         extension_problem = load_sqlite_vec(connection)
         _recognise(connection, index, INDEX)
         _attach(connection, index)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
         if connection.readonly("kept") and not connection.readonly("main"):
-            # Only the first vector would find that out.
+            # Otherwise only the first vector would reveal it.
             raise translated(index, apsw.ReadOnlyError(), KEPT)
         _tune(connection, *(part.schema for part in PARTS))
         migrate(connection, index, read_only=False)
@@ -207,7 +207,7 @@ def _recognise(connection: apsw.Connection, index: Path, part: Part) -> None:
     try:
         recognise(connection, index, part, schema="main")
     except apsw.BusyError:
-        # There is no point in waiting for a lock that nobody can get.
+        # Waiting is pointless if files cannot be locked at all.
         refuse_without_locks(part.path(index))
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         recognise(connection, index, part, schema="main")
@@ -221,7 +221,7 @@ def _attach(connection: apsw.Connection, index: Path) -> None:
         connection.execute("ATTACH ? AS kept", (str(file),))
         recognise(connection, index, KEPT, schema="kept")
         if connection.pragma("user_version", schema="kept") != KEPT.version:
-            # Unqualified names in its statements would mean tables of the index.
+            # Unqualified names in its statements would refer to the index.
             connection.execute("DETACH kept")
             make_kept(file).close()
             connection.execute("ATTACH ? AS kept", (str(file),))
@@ -229,7 +229,7 @@ def _attach(connection: apsw.Connection, index: Path) -> None:
 
 
 def _pair(connection: apsw.Connection) -> None:
-    # Whoever is writing has paired them, or the next one that opens them does.
+    # The current writer has paired them, or the next process to open them will.
     with suppress(apsw.BusyError), transaction(connection):
         if not are_paired(connection):
             pair(connection)
@@ -241,9 +241,9 @@ def _open_read_only(index: Path, parts: tuple[Part, ...], *, attaches: bool = Tr
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
         if are_exhausted(error):
             raise
-        # WAL needs a shared-memory file beside the database. Where none can be made, the file is
-        # read as it lies, unless its last changes are outside of it; whoever lends the
-        # connection has to see to it that the file has not changed since.
+        # WAL needs a shared-memory file beside the database. If none can be created, the file is
+        # read as it is, unless the log has later changes; the pool has to check that the file has
+        # not changed since.
         for file in (part.path(index) for part in parts):
             if _has_changes_beside_it(file):
                 raise DatabaseError(
@@ -267,7 +267,7 @@ def _opened_as(
         _recognise(connection, index, first)
         if attaches:
             migrate(connection, index, read_only=True)
-            # Nothing may be kept yet, and no file can be made for it here.
+            # There may be no kept data yet, and no file can be created for it here.
             if KEPT in parts and KEPT.path(index).exists():
                 _attach_for_reading(connection, index, mode)
             else:
@@ -315,7 +315,7 @@ def _tune(connection: apsw.Connection, *schemas: str) -> None:
 
 
 def _switch_to_wal(connection: apsw.Connection, schema: str) -> None:
-    # Of two that make one database at once, SQLite refuses one here without any waiting.
+    # If two processes create a database at once, SQLite refuses one here without waiting.
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:
@@ -330,6 +330,6 @@ def _switch_to_wal(connection: apsw.Connection, schema: str) -> None:
 
 def _has_changes_beside_it(file: Path) -> bool:
     log, _ = beside(file)
-    with suppress(OSError):  # It comes and goes as others open and close.
+    with suppress(OSError):  # The log comes and goes as other processes open and close it.
         return log.stat().st_size > 0
     return False

@@ -1,9 +1,9 @@
-"""Keeping the two files of an index equal in what both hold, even after one of them was lost.
+"""Keeping the vectors in both files of an index equal, even after one of them was lost.
 
-SQLite writes them one after the other, so a crash can leave one of them behind, and either can be
-removed, restored or made again. Each vector in use is in both: in the index to be searched, in the
-other file to be kept. Both note the same number with every change; where the numbers differ, each
-is given what only the other has.
+SQLite writes the files one after the other, so after a crash one can be older, and either can be
+removed, restored or created again. Each vector in use is in both: in the index for searches, in the
+other file for keeping. Every change sets the same number in both; if the numbers differ, each file
+gets the vectors that only the other has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VECTORS = "vectors"
 
 
 def vectors_changed(connection: apsw.Connection) -> None:
-    """Note in both files that vectors were stored or forgotten.
+    """Record in both files that vectors were stored or deleted.
 
     Args:
         connection: A connection to both, inside a write transaction.
@@ -32,7 +32,7 @@ def vectors_changed(connection: apsw.Connection) -> None:
 
 
 def are_paired(connection: apsw.Connection) -> bool:
-    """Return whether both files are in the same state, as far as vectors go."""
+    """Return whether both files have the same vectors."""
     return get_number(connection, _VECTORS) == counter(connection, _VECTORS)
 
 
@@ -47,7 +47,7 @@ def pair(connection: apsw.Connection) -> None:
             with connection:
                 _keep_searchable(connection, table)
         except apsw.SQLError:
-            pass  # A search will find that the index is damaged.
+            pass  # The next search will notice that the index is damaged.
     connection.execute(
         "INSERT OR IGNORE INTO models (model_id, dimensions, used_at) "
         "SELECT model_id, length(vector) / 4, 0 FROM embeddings GROUP BY model_id"

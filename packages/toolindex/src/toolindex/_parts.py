@@ -1,4 +1,4 @@
-"""The two files of an index: what can be made again from the tools, and what cannot."""
+"""The two files of an index: what can be rebuilt from the tools, and what cannot."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """One of the two files.
+    """One of the two files of an index.
 
     Attributes:
         schema: Its name in a connection to both.
-        suffix: What its name has after that of the index.
+        suffix: The suffix of its name, after that of the index.
         application_id: SQLite's mark in the file header that says whose database this is.
         version: The newest schema this version reads; a file's own is its `user_version`.
-        sql: The SQL file that a new one is made from.
-        steps: The folder of the SQL files that bring an older one up to date.
+        sql: The SQL file that creates it.
+        steps: The folder of SQL files that migrate older versions.
         tables: The tables it must have.
     """
 
@@ -30,7 +30,7 @@ class Part(NamedTuple):
     tables: frozenset[str]
 
     def path(self, index: Path) -> Path:
-        """Return the path of this file of the index at a path."""
+        """Return the path of this file for the index at a path."""
         return index.with_name(index.name + self.suffix)
 
 
@@ -58,7 +58,7 @@ PARTS = INDEX, KEPT
 
 
 def kept_path(index: Path) -> Path:
-    """Return the path of the file that holds what cannot be made again."""
+    """Return the path of the file of irreplaceable data."""
     return KEPT.path(index)
 
 

@@ -1,4 +1,4 @@
-"""Patterns of ids, in SQLite's words and in Python's, which say the same."""
+"""Id patterns, with the same meaning in SQLite and in Python."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 MAX_LENGTH = 10_000
-"""The most characters of a pattern. SQLite takes 50,000 bytes, and no id is nearly as long."""
+"""The maximum length of a pattern. SQLite allows 50,000 bytes, and no id is nearly as long."""
 
 _STARS = re.compile(r"\*+")
-# SQLite ends a pattern at the first of these, or takes one for another; no id has any.
+# SQLite ends a pattern at the first of these, or replaces it; no id has any.
 _NEVER_IN_IDS = re.compile("[\0\ud800-\udfff]")
 
 
 def has_wildcard(pattern: str) -> bool:
-    """Return whether a pattern is more than one id."""
+    """Return whether a pattern has wildcards."""
     return "*" in pattern or "?" in pattern
 
 
 def as_glob(pattern: str) -> str | None:
-    """Return a pattern as SQLite's `GLOB` reads it, or None where no id can fit it."""
+    """Return a pattern for SQLite's `GLOB`, or None if no id can match it."""
     if _NEVER_IN_IDS.search(pattern):
         return None
-    # `[` would begin a set of characters, and means itself only inside of one.
+    # `[` would begin a set of characters, and is only literal inside one.
     return _STARS.sub("*", pattern).replace("[", "[[]")
 
 
 def matches_any(patterns: Collection[str], tool_id: str) -> bool:
-    """Return whether an id fits any of some patterns."""
+    """Return whether an id matches any of some patterns."""
     return tool_id in patterns or any(
         _compiled(pattern).fullmatch(tool_id) for pattern in patterns if has_wildcard(pattern)
     )
@@ -46,7 +46,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     if not others:
         return re.compile(first, re.DOTALL)
     *middle, last = others
-    # The first place where a part fits is as good as any later one, so none is tried again:
-    # without that, a few stars in an unlucky pattern would take years.
+    # The first match of a part is as good as a later one, so there is no backtracking, with which a
+    # few stars in an unlucky pattern would take years.
     atoms = "".join(f"(?>.*?{part})" for part in middle)
     return re.compile(f"{first}{atoms}.*{last}", re.DOTALL)

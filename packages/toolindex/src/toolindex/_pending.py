@@ -1,4 +1,4 @@
-"""What a model has yet to embed, and what it has refused and is not asked about again."""
+"""Texts that a model has yet to embed, and those that it has refused."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     import apsw
 
-# The first refusal may be a mishap of a provider that works a minute later; the tenth hardly is.
+# The first refusal may be a provider's hiccup; the tenth hardly is.
 _FIRST_DELAY = 45.0
 _LONGEST_DELAY = 24 * 3600.0
 _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
 _DELAY = f"min({_LONGEST_DELAY}, {_FIRST_DELAY} * (1 << min(times - 1, 20)))"
-# A refusal from the future is that of a clock that was wrong.
+# A refusal from the future has the time of a wrong clock.
 _REFUSED = f"abs(at - :now) < {_DELAY}"
 # The order makes SQLite merge three indexes, reading each once from its beginning; without it,
 # every text is looked up in two of them.
@@ -48,7 +48,7 @@ def pending_texts(
 ) -> dict[str, str]:
     """Return up to `limit` texts, by hash, that have no vector of this model yet."""
     pending, parameters = _pending(connection, model_id, limit, among)
-    # By rowid, so that the vectors of neighbours are stored together.
+    # By rowid, so that vectors of neighbouring rows are stored together.
     rows = connection.execute(
         f"WITH pending AS MATERIALIZED ({pending}) "  # noqa: S608
         "SELECT e.text_hash, e.id, e.description, e.parameters, e.tags "
@@ -76,7 +76,7 @@ def _pending(
 ) -> tuple[str, dict[str, str | float]]:
     kept = kept_id(connection, model_id)
     since = renewed_since(connection, kept)
-    # No index covers the time when a vector was stored, so it is looked at only where it matters.
+    # No index covers the time of a vector, so it is only compared if it matters.
     renewed = "AND stored_at >= :since" if since else ""
     some = "" if among is None else "WHERE text_hash IN (SELECT value FROM json_each(:among))"
     return _PENDING.format(renewed=renewed, among=some), {
@@ -90,7 +90,7 @@ def _pending(
 
 
 def refuse(connection: apsw.Connection, model_id: str, reasons: Mapping[str, str]) -> None:
-    """Keep the reasons why a model refused some texts, and forget those that are out of date."""
+    """Record why a model refused some texts, and delete refusals that have expired."""
     now = time.time()
     connection.execute("DELETE FROM refusals WHERE abs(at - ?) > ?", (now, _FORGOTTEN_SECONDS))
     connection.executemany(
@@ -102,7 +102,7 @@ def refuse(connection: apsw.Connection, model_id: str, reasons: Mapping[str, str
 
 
 def refused_tools(connection: apsw.Connection, model_id: str) -> dict[str, str]:
-    """Return the reasons, by tool, why a model refused their texts."""
+    """Return why a model refused the texts of tools, by id."""
     rows = connection.execute(
         "SELECT e.id, r.reason FROM refusals AS r CROSS JOIN entries AS e "  # noqa: S608
         f"ON e.text_hash = r.text_hash WHERE r.model_id = :model AND {_REFUSED} ORDER BY e.id",

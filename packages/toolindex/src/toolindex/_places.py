@@ -1,4 +1,4 @@
-"""Places where no index can ever be: what is wrong with them, and what to do about it."""
+"""Paths where an index is impossible: what is wrong with them, and what to do about it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What the system says where it locks no files."""
+"""The system's errors if it cannot lock files."""
 
 
 def explained(path: Path, error: OSError) -> DatabaseError:
-    """Return the error to raise where the system refuses a file, or its folder, at a path.
+    """Return the error to raise if the system refuses a file, or its folder, at a path.
 
     Args:
         path: The database file.
-        error: What the system said.
+        error: The system's error.
     """
     folder, reason = path.parent, os.strerror(error.errno) if error.errno else str(error)
     match error.errno:
@@ -56,7 +56,7 @@ def explained(path: Path, error: OSError) -> DatabaseError:
 
 
 def without_locks(path: Path, reason: str) -> DatabaseError:
-    """Return the error to raise where files cannot be locked, which every index needs."""
+    """Return the error to raise if files cannot be locked, which every index needs."""
     return DatabaseError(
         path,
         f"files cannot be locked there, as on some network drives ({reason}); choose a path on a "
@@ -65,7 +65,7 @@ def without_locks(path: Path, reason: str) -> DatabaseError:
 
 
 def refuse_special_files(path: Path) -> None:
-    """Raise where a path leads to something other than a file.
+    """Raise if a path leads to something other than a regular file.
 
     Raises:
         DatabaseError: It is a folder, a pipe, a socket or a device.
@@ -82,10 +82,10 @@ def refuse_special_files(path: Path) -> None:
 
 
 def refuse_without_locks(path: Path) -> None:
-    """Raise where the system locks no files, which SQLite reports as if another held the lock.
+    """Raise if the system cannot lock files, which SQLite reports as if the lock were held.
 
-    This is tried with another file beside the database: closing the database itself would release
-    the locks that this process has on it.
+    This uses another file beside the database, because closing the database itself would release
+    this process's locks on it.
 
     Raises:
         DatabaseError: Files cannot be locked there.
@@ -94,7 +94,7 @@ def refuse_without_locks(path: Path) -> None:
         import fcntl
     except ImportError:  # Windows always locks.
         return
-    import tempfile  # Hardly ever needed.
+    import tempfile  # Rarely needed.
 
     try:
         with tempfile.TemporaryFile(dir=path.parent) as file:
@@ -105,5 +105,5 @@ def refuse_without_locks(path: Path) -> None:
 
 
 def _nearest(folder: Path) -> Path:
-    """Return the innermost of a folder and those above it that exists."""
+    """Return a folder if it exists, otherwise the nearest one above it that does."""
     return next((it for it in (folder, *folder.parents) if os.path.lexists(it)), folder)

@@ -1,4 +1,4 @@
-"""Forgetting vectors that are not likely to be needed again."""
+"""Pruning: deleting vectors that are unlikely to be needed again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toolindex._connection import ConnectionPool
 
 KEPT_SPARES = 5_000
-"""How many vectors without an entry a model keeps at least, before any is forgotten."""
+"""The minimum number of vectors without an entry that each model keeps."""
 
 _ORPHAN = "NOT EXISTS (SELECT 1 FROM entries WHERE entries.text_hash = embeddings.text_hash)"
 _UNUSED = (
@@ -25,11 +25,11 @@ _UNUSED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
-    """What was forgotten.
+    """What was deleted.
 
     Attributes:
-        vectors: How many vectors of texts that no tool has any more.
-        models: The models of which nothing was left.
+        vectors: The number of deleted vectors.
+        models: The models that have no vectors left.
     """
 
     vectors: int
@@ -37,19 +37,19 @@ class PruneReport:
 
 
 def prune(pool: ConnectionPool, *, spares: int = KEPT_SPARES) -> PruneReport:
-    """Forget the oldest vectors that no entry uses, and the models without any.
+    """Delete the oldest vectors that no entry uses, and models without vectors.
 
-    A vector is paid for, and its text may come back: a file is renamed in two steps, a category
-    is removed and generated again, a branch is switched, a model is tried and left. So every
-    vector of a text that an entry has is kept, of every model; and beside them, for each model,
-    as many others as twice the number of entries, the newest first. That is room for two whole
-    rewrites of the tree, and bounds the file at three times what is in use.
+    A vector costs money, and its text may come back: a file is renamed in two steps, a category is
+    removed and generated again, a branch is switched, a model is tried for a while. So all models'
+    vectors for texts of entries are kept, and for each model also the newest other vectors, up to
+    twice the number of entries. That is room for two rewrites of the whole tree, and limits the
+    file to three times what is in use.
 
-    Call it when nothing else is to be done. It takes the write lock only to delete.
+    Call it when idle. It only takes the write lock to delete.
 
     Args:
         pool: The database.
-        spares: How many others are kept at least, however few the entries.
+        spares: The minimum number of other vectors to keep, however few entries there are.
 
     Raises:
         DatabaseError: The database cannot be written.
@@ -60,7 +60,7 @@ def prune(pool: ConnectionPool, *, spares: int = KEPT_SPARES) -> PruneReport:
         if not (crowded or _unused_models(connection) or _renewed(connection)):
             return PruneReport(vectors=0, models=())
     with pool.write() as connection:
-        # Others may have written since the look; the room is that of the entries there are now.
+        # Counted again, because others may have written since.
         room = max(spares, 2 * connection.execute("SELECT count(*) FROM entries").get)
         vectors = sum(_forget_spares(connection, model_id, room) for model_id in crowded)
         for kept in _renewed(connection):
@@ -84,11 +84,11 @@ def _renewed(connection: apsw.Connection) -> list[str]:
 
 
 def _crowded(connection: apsw.Connection, room: int) -> list[str]:
-    """Return the models that keep more vectors without an entry than there is room for."""
-    # SQLite counts a whole table by its pages; counting by condition reads every row.
+    """Return the models that have too many vectors without an entry."""
+    # SQLite counts a whole table by its pages, while a condition reads every row.
     if connection.execute("SELECT count(*) FROM embeddings").get <= room:
         return []
-    # From one model to the next by the primary key: DISTINCT would read every row.
+    # From model to model by the primary key, while DISTINCT would read every row.
     models = connection.execute(
         "WITH RECURSIVE each (model_id) AS (SELECT min(model_id) FROM embeddings UNION ALL "
         "SELECT (SELECT min(model_id) FROM embeddings WHERE model_id > each.model_id) "

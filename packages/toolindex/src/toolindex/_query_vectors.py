@@ -1,4 +1,4 @@
-"""Vectors of queries, so that a question asked again costs no request."""
+"""Query vectors, kept so that a repeated query needs no request to the model."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     from toolindex._connection import ConnectionPool
 
-# They can be computed again, and nobody should wait for them to be kept.
+# They can be computed again, so nobody should wait for storing them.
 _PATIENCE_MS = 500
 
 
 class QueryVectors:
-    """Keeps the vectors of the queries that were asked last, for each model.
+    """Keeps the vectors of the most recent queries, for each model.
 
-    Reading writes nothing. A caller collects what it has embedded and what it has used, and
-    gives both to `put` now and then: one transaction, and none for a question asked again.
-    Queries themselves are not kept, only their hashes.
+    Reading writes nothing. A caller collects new vectors and used ones, and passes both to `put`
+    now and then, in one transaction. Queries themselves are not kept, only their hashes.
 
     Args:
         pool: The database.
-        max_per_model: How many vectors are kept for a model; those unused for longest go first.
+        max_per_model: How many vectors to keep for a model; the least recently used are deleted
+            first.
     """
 
     def __init__(self, pool: ConnectionPool, *, max_per_model: int = 2_000) -> None:
@@ -42,13 +42,13 @@ class QueryVectors:
     def get(
         self, model_id: str, query: str, *, dimensions: int | None = None
     ) -> array[float] | None:
-        """Return the vector that a model gave a query, of length 1, or None if none is kept.
+        """Return a model's unit vector for a query, or None if none is kept.
 
         Args:
             model_id: The model.
             query: The query, exactly as it was embedded.
-            dimensions: What the model gives now, None for what it gave last; a vector of another
-                length is not given.
+            dimensions: The current length of the model's vectors, None for the last one; vectors of
+                another length are not returned.
         """
         with self._pool.read() as connection:
             if dimensions is None:
@@ -59,7 +59,7 @@ class QueryVectors:
             ).get
         if blob is None or dimensions not in {None, len(blob) // 4}:
             return None
-        # Compact as an array, for the caller to keep; unpacked, as it is stored little-endian.
+        # As an array, which is compact to keep; unpacked, because it is stored as little-endian.
         return array("f", struct.unpack(f"<{len(blob) // 4}f", blob))
 
     def put(
@@ -69,16 +69,16 @@ class QueryVectors:
         *,
         used: Collection[str] = (),
     ) -> None:
-        """Keep the vectors of some queries, and remember which of the kept ones were used.
+        """Keep the vectors of some queries, and record which of the kept ones were used.
 
         Args:
-            model_id: The model that gave them.
+            model_id: The model.
             vectors: The vectors by query.
             used: Queries whose kept vectors have been used since the last call.
 
         Raises:
-            VectorError: Vectors of several lengths, or one that is not finite or all zeros;
-                none has been stored.
+            VectorError: The vectors have different lengths, or one is not finite or all zeros; none
+                was stored.
             DatabaseError: The database cannot be written.
         """
         if not vectors and not used:
@@ -109,9 +109,9 @@ class QueryVectors:
 
 
 def _next_use(connection: apsw.Connection, model_id: str) -> float:
-    """Return the time, or a little more than the latest use where the clock has gone back.
+    """Return the time, or slightly more than the latest use if the clock was set back.
 
-    Were a use dated in the future the latest for ever, nothing new would be kept beside it.
+    Otherwise a use dated in the future would stay the latest, and displace all new vectors.
     """
     latest = connection.execute(
         "SELECT max(used_at) FROM query_embeddings WHERE model_id = ?", (model_id,)
@@ -121,5 +121,5 @@ def _next_use(connection: apsw.Connection, model_id: str) -> float:
 
 
 def _hash(query: str) -> str:
-    # Any string a client sends has a hash, even one that is not Unicode.
+    # Any string gets a hash, even one that is not valid Unicode.
     return hashlib.sha256(query.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""Looking at one state of the index."""
+"""Reading one state of the index."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from toolindex._vectors import VectorTable
 
 _COUNTS = 16
-"""How many counts are remembered at most."""
+"""The maximum number of cached counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How much of the index a model's vectors can find.
+    """How many tools there are, and how many can be found by a model's vectors.
 
     Attributes:
         tools: How many tools there are.
         vectors: How many of them have a searchable vector of the model.
-        dimensions: The length of its vectors, 0 before the first.
+        dimensions: The length of its vectors; 0 before the first.
     """
 
     tools: int
@@ -47,11 +47,11 @@ class Coverage:
 
 
 class IndexReader:
-    """Reads from one state of the index; good as long as the block that lends it.
+    """Reads one state of the index; valid within the block that provides it.
 
     Attributes:
         connection: For a ranker's retrievers.
-        counts: What was counted, by the index's generation and the statement.
+        counts: Cached counts, by the index's generation and the statement.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class IndexReader:
         self._tables: dict[tuple[str, int | None], VectorTable | None] = {}
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
-        """Return the entries of some ids, in one statement; an id that is gone is left out."""
-        # As one JSON value: any number of ids, and any string, even one that is not Unicode.
+        """Return the entries of some ids, in one statement; missing ids are left out."""
+        # As one JSON value, which allows any number of ids, and strings that are not valid Unicode.
         rows = self.connection.execute(
             f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608
             (json.dumps(list(ids)),),
@@ -79,7 +79,7 @@ class IndexReader:
         return rowids(where)
 
     def ids(self, where: ToolFilter) -> tuple[str, ...]:
-        """Return the ids that a filter lets pass, sorted."""
+        """Return the ids that pass a filter, sorted."""
         selection = self.rowids(where)
         allowed, values = (
             (f"WHERE rowid IN ({selection[0]})", selection[1]) if selection else ("", ())
@@ -92,7 +92,7 @@ class IndexReader:
         return self.connection.execute("SELECT max(indexed_at) FROM entries").get  # type: ignore[no-any-return]
 
     def outcomes(self) -> dict[str, ToolOutcomes]:
-        """Return the outcomes of each tool for which any are known."""
+        """Return the outcomes of each tool that has any."""
         rows = self.connection.execute(
             "SELECT tool_id, sum(success), sum(1 - success), "
             "count(latency_ms) FILTER (WHERE success), avg(latency_ms) FILTER (WHERE success) "
@@ -101,10 +101,9 @@ class IndexReader:
         return {id_: ToolOutcomes(*counts) for id_, *counts in rows}
 
     def categories(self, where: ToolFilter) -> dict[tuple[str, str], int]:
-        """Count the tools that a filter lets pass, by source and category, sorted by both."""
+        """Count the tools that pass a filter, by source and category, sorted by both."""
         selection = self.rowids(where)
-        # The plus keeps the order of the index by group, which holds all that is asked for: going
-        # by rowid would read each row.
+        # The plus makes SQLite use the covering index by group: going by rowid would read each row.
         allowed, values = (
             (f"WHERE +rowid IN ({selection[0]})", selection[1]) if selection else ("", ())
         )
@@ -120,8 +119,8 @@ class IndexReader:
 
         Args:
             model_id: The model.
-            dimensions: The length of the vectors, for a model that has changed it; None for the one
-                that was put to use last. The same holds for the other methods that take a model.
+            dimensions: The length of the vectors, for a model that has changed it; None for the
+                length used last. This also applies to the other methods that take a model.
         """
         tools = self._count("SELECT count(*) FROM entries")
         if (table := self.vector_table(model_id, dimensions=dimensions)) is not None:
@@ -135,7 +134,7 @@ class IndexReader:
     def with_vectors(
         self, ids: Collection[str], *, model_id: str, dimensions: int | None = None
     ) -> set[str]:
-        """Return those of some ids whose vectors of a model can be searched."""
+        """Return which of some ids have a searchable vector of a model."""
         _, values = self.kept_vectors(model_id, dimensions=dimensions)
         rows = self.connection.execute(
             "SELECT e.id FROM json_each(?) AS asked CROSS JOIN entries AS e ON e.id = asked.value "
@@ -146,12 +145,12 @@ class IndexReader:
         return {str(id_) for (id_,) in rows}
 
     def vector_table(self, model_id: str, *, dimensions: int | None = None) -> VectorTable | None:
-        """Return the table in which a model's vectors are searched, or None where there is none.
+        """Return the table in which a model's vectors are searched, or None if there is none.
 
-        There is none where sqlite-vec cannot be loaded, nor, for a while, where a process
-        without it has written; `kept_vectors` has the same vectors.
+        There is none if sqlite-vec cannot be loaded, nor, for a while, after a process without it
+        has written; `kept_vectors` has the same vectors.
         """
-        # Of one state it is the same, and a search asks for it many times.
+        # Cached, because a search asks for it many times.
         key = model_id, dimensions
         if key not in self._tables:
             kept = kept_id(self.connection, model_id, dimensions)
@@ -163,13 +162,13 @@ class IndexReader:
     ) -> tuple[str, tuple[str, int]]:
         """Return a SELECT of the rowid and the vector of each entry, with its parameters.
 
-        The vectors are those of a model: little-endian float32, of length 1.
+        The vectors are a model's unit vectors, as little-endian float32.
         """
         kept = kept_id(self.connection, model_id, dimensions)
         return kept_vectors(kept, kept_dimensions(self.connection, kept) or 0)
 
     def vectors(self, model_id: str, *, dimensions: int | None = None) -> dict[str, bytes]:
-        """Return the kept vector of each entry that has one, by id, as `kept_vectors` has them."""
+        """Return the kept vector of each entry that has one, by id, as in `kept_vectors`."""
         sql, parameters = self.kept_vectors(model_id, dimensions=dimensions)
         rows = self.connection.execute(
             f"WITH kept (number, vector) AS ({sql}) "  # noqa: S608 - from here
@@ -179,31 +178,31 @@ class IndexReader:
         return {str(id_): bytes(vector) for id_, vector in rows}
 
     def models(self) -> tuple[str, ...]:
-        """Return the ids of the models that have been put to use."""
+        """Return the ids of the models in use."""
         rows = self.connection.execute("SELECT model_id FROM models")
         return tuple(sorted({model_of(kept) for (kept,) in rows}))
 
     def generation(self) -> int:
-        """Return the counter that moves on with every change that a search could see."""
-        # Of one state there is one, and a search asks for it many times.
+        """Return the counter that changes with every change that a search could see."""
+        # Cached, because a search asks for it many times.
         if self._generation is None:
             self._generation = generation(self.connection)
         return self._generation
 
     def usage_generation(self) -> int:
-        """Return the counter that moves on with every change of the tools' recorded outcomes."""
+        """Return the counter that changes with every change of the tools' outcomes."""
         return usage_generation(self.connection)
 
     def is_complete(self) -> bool:
-        """Return whether the whole tree has been indexed since this database was made."""
+        """Return whether the whole tree has been indexed since this database was created."""
         return is_complete(self.connection)
 
     def _count(self, sql: str, values: tuple[str | int, ...] = ()) -> int:
-        # Counting reads a whole index, and every search asks.
+        # Counting reads a whole index, and every search needs it.
         key = self.generation(), sql, *values
         if (count := self.counts.get(key)) is None:
             count = int(self.connection.execute(sql, values).get)
-            # Other readers share them, and may forget them at any moment.
+            # Other readers share the cache, and may clear it at any moment.
             if len(self.counts) > _COUNTS:
                 self.counts.clear()
             self.counts[key] = count

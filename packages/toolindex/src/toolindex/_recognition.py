@@ -1,4 +1,4 @@
-"""Recognising whose a file is, before anything is written to it."""
+"""Recognising whose file it is, before anything is written to it."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
     from toolindex._parts import Part
 
-# No later version will get that far: a greater number means damage.
+# No later version will ever reach this: a greater number means damage.
 _LATER_VERSIONS = 100
 
 
 def refuse_other_formats(index: Path, part: Part) -> None:
-    """Raise if a file is not an SQLite database, by its first bytes.
+    """Raise if the first bytes of a file are not those of an SQLite database.
 
     Args:
         index: The index.
-        part: Which of its files to look at; it may be missing.
+        part: Which of its files to check; it may be missing.
 
     Raises:
-        DamagedDatabaseError: It was one of ours.
-        ForeignDatabaseError: It is another's.
+        DamagedDatabaseError: It was ours.
+        ForeignDatabaseError: It is another program's.
         DatabaseError: It is not a file.
     """
     file = part.path(index)
     refuse_special_files(file)
-    # SQLite takes some files of a few bytes for empty databases, and would write over them; and
-    # a log beside a file of another kind would be taken for its content.
+    # SQLite treats some files of a few bytes as empty databases, and would overwrite them; and it
+    # would read the content of a foreign file from a log beside it.
     with suppress(FileNotFoundError):
         if file.stat().st_size and application_id(file) is None:
             raise broken(index, part)
@@ -50,8 +50,8 @@ def refuse_other_formats(index: Path, part: Part) -> None:
 def broken(index: Path, part: Part) -> DatabaseError:
     """Return the error for a file that SQLite cannot read: damage if it was ours.
 
-    The file itself may no longer say so. But nobody else names a file as our second one, and
-    where that lies beside the first, an index of ours has been at this path.
+    The file itself may no longer say so. But no other program uses the name of our second file, so
+    if that exists, there was an index of ours at this path.
     """
     file = part.path(index)
     if _has_mark(file, part) or KEPT.path(index).exists():
@@ -60,19 +60,18 @@ def broken(index: Path, part: Part) -> DatabaseError:
 
 
 def recognise(connection: apsw.Connection, index: Path, part: Part, *, schema: str) -> None:
-    """Check that an open file is ours, and of a version that we know.
+    """Check that an open file is ours, and of a known version.
 
-    Before anything is written: even a change of journal mode would touch a file that belongs to
-    somebody else.
+    This precedes any write: even a change of the journal mode would modify another program's file.
 
     Args:
         connection: A connection to the file.
         index: The index.
-        part: Which of its files it is.
+        part: The file.
         schema: The file's name in the connection.
 
     Raises:
-        ForeignDatabaseError: It is another's.
+        ForeignDatabaseError: It is another program's.
         DamagedDatabaseError: It is ours, and its header is damaged.
         NewerSchemaError: A later version wrote it.
     """

@@ -1,4 +1,4 @@
-"""A damaged file: kept under another name, and what can still be read of it taken over."""
+"""Replacing a damaged file, which is renamed, and recovering what can still be read from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TABLES = {
     "searches": "id, at, query, mode, parameters, results, latency_ms, degraded",
     "outcomes": "rowid, at, tool_id, success, latency_ms, search_id",
 }
-# All that is in this table is in its indexes, too.
+# The indexes of this table have all of its columns.
 _OUTCOMES_FROM_INDEXES = """
 WITH a AS MATERIALIZED (SELECT rowid AS n, at FROM outcomes INDEXED BY outcomes_by_time),
 b AS MATERIALIZED (
@@ -39,27 +39,27 @@ c AS MATERIALIZED (SELECT rowid AS n, search_id FROM outcomes INDEXED BY outcome
 SELECT n, at, tool_id, success, latency_ms, search_id FROM a JOIN b USING (n) JOIN c USING (n)
 """
 _UNIT_ERROR = 1e-3
-# Whoever goes on after these loses what a second try would take over.
+# Ignoring these would lose data that another attempt could recover.
 _PASSING = (apsw.CantOpenError, apsw.NoMemError, apsw.BusyError, apsw.LockedError)
 _UNWRITABLE = (*_PASSING, apsw.FullError, apsw.IOError, apsw.ReadOnlyError)
 
 
 def renew(index: Path, *, suspect: Path) -> Path:
-    """Replace whichever of the two files is damaged with a new one.
+    """Replace the damaged one of the two files.
 
-    What cannot be made again is copied to a new file before the damaged one is renamed: a kill at
-    any moment leaves one of the two, and `finish_renewal` does what is left to be done. The caller
-    holds the lease under which files are made.
+    Irreplaceable data is copied to a new file before the damaged one is renamed: a kill at any
+    moment leaves one of them, and `finish_renewal` completes the work. The caller holds the lease
+    for creating files.
 
     Args:
         index: The index.
-        suspect: The file to set aside where neither is found damaged.
+        suspect: The file to set aside if neither is found to be damaged.
 
     Returns:
-        The damaged file's new name: `search.db.corrupt-20261122T101500`.
+        The damaged file's new name, such as `search.db.corrupt-20261122T101500`.
 
     Raises:
-        DatabaseError: It cannot be renamed, or no other can be made.
+        DatabaseError: It cannot be renamed, or a new one cannot be created.
     """
     damaged = [part.path(index) for part in PARTS if is_damaged(index, part)]
     kept, aside = kept_path(index), index
@@ -72,7 +72,7 @@ def renew(index: Path, *, suspect: Path) -> Path:
                 aside = _set_aside(kept)
                 finish_renewal(index)
             else:
-                # One of an early development version holds everything.
+                # In early development versions, one file has everything.
                 _rescue(index, into=kept)
                 aside = _set_aside(index)
         except OSError as error:
@@ -82,10 +82,10 @@ def renew(index: Path, *, suspect: Path) -> Path:
 
 
 def finish_renewal(index: Path) -> None:
-    """Move a file that was made again to its place, if a kill prevented that.
+    """Move a recovered file to its place, if a kill prevented that.
 
     Raises:
-        DatabaseError: Nothing can be made where it is to be.
+        DatabaseError: No file can be created there.
     """
     for file in (part.path(index) for part in PARTS):
         try:
@@ -99,17 +99,17 @@ def finish_renewal(index: Path) -> None:
 
 
 def take_over(connection: apsw.Connection, damaged: Path) -> int:
-    """Copy the vectors and the usage record that can still be read of a damaged file.
+    """Copy the vectors and usage records that can still be read from a damaged file.
 
     Args:
-        connection: A connection to the file that is to hold them, inside a write transaction.
-        damaged: The damaged one. It is only read.
+        connection: A connection to the new file, inside a write transaction.
+        damaged: The damaged file, which is only read.
 
     Returns:
-        How many rows were taken over.
+        The number of copied rows.
 
     Raises:
-        apsw.Error: The damaged one cannot be opened, or the other cannot be written.
+        apsw.Error: The damaged file cannot be opened, or the new one cannot be written.
     """
     before = connection.total_changes()
     with closing(_opened(damaged)) as source:
@@ -128,11 +128,12 @@ def _rescue(damaged: Path, *, into: Path) -> None:
         with closing(connection), connection:
             try:
                 take_over(connection, damaged)
-                if into == _new(damaged):  # It is no index, which has another layout.
+                if into == _new(damaged):  # Not for the index, which has another layout.
                     with with_new_first_page(damaged) as copy:
                         take_over(connection, copy)
             except apsw.Error as error:
-                # Told while the new one is open: closed, it gives back the files that are lacking.
+                # Checked while the new file is open: closing it would free the missing file
+                # descriptors.
                 raise translated(damaged, error, is_open=True) from error
     except apsw.Error as error:
         raise translated(into, error) from error
@@ -161,7 +162,7 @@ def _try_inserting(
     except _UNWRITABLE:
         raise
     except apsw.Error:
-        pass  # The row is as damaged as the page that it came from.
+        pass  # The row is damaged like the page that it is on.
 
 
 def _readable(
@@ -169,7 +170,7 @@ def _readable(
 ) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
     statements = [
         f"SELECT {columns} FROM {table}",  # noqa: S608 - constants
-        # What lies behind a broken page is still found from the other side.
+        # Rows after a damaged page are still found from the other end.
         f"SELECT {columns} FROM {table} ORDER BY rowid DESC",  # noqa: S608
     ]
     if table == "outcomes":
@@ -201,7 +202,7 @@ def _name_aside(path: Path) -> Path:
 
 
 def _is_whole(table: str, row: tuple[Any, ...]) -> bool:
-    """Return whether a row is as it was written, as far as that can be told."""
+    """Return whether a row seems to be as it was written."""
     values = dict(zip(_TABLES[table].split(", "), row, strict=True))
     try:
         match table:

@@ -1,4 +1,4 @@
-"""Removing an index with all its files, unless somebody has it open."""
+"""Removing an index with all its files, unless it is open elsewhere."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ from toolindex._opening import translated
 from toolindex._parts import PARTS, beside, kept_path
 from toolindex.errors import LeaseHeldError
 
-# Where any of these has a row, something would be lost.
+# If any of these has a row, something would be lost.
 _CONTENT = ("entries", "embeddings", "searches", "outcomes")
 _MARKS = frozenset(part.application_id for part in PARTS)
 
 
 def remove_index(path: Path, *, only_empty: bool = False) -> bool:
-    """Remove an index: its two files, their logs, the files of its locks, and damaged copies.
+    """Remove an index: its two files, their logs, its lock files, and damaged copies.
 
-    Nobody can open it meanwhile, and whoever comes later makes a new one. If this is killed, the
-    usage record is what is left.
+    Nobody can open it in the meantime, and later processes create a new one. If this is killed, the
+    usage record is left.
 
     Args:
-        path: The index. A file that is not one is left alone.
-        only_empty: Leave an index alone that holds tools, vectors or a usage record, and copies
-            that were set aside as damaged.
+        path: The index. Any other file is left alone.
+        only_empty: Keep an index with tools, vectors or a usage record, and damaged copies.
 
     Returns:
-        Whether it was removed. False where somebody has it open, or it holds something.
+        Whether it was removed: not if it is open elsewhere, or not empty.
 
     Raises:
         DatabaseError: It cannot be opened or removed.
     """
-    # As for `ToolIndex`: the other files lie beside the one that a link leads to.
+    # As in `ToolIndex`, links are resolved: the other files are beside the target.
     path = Path(os.path.realpath(path))
     files = [file for file in (path, kept_path(path)) if file.is_file()]
     try:
@@ -47,13 +46,13 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
                 connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
                 stack.callback(connection.close)
                 connection.pragma("locking_mode", "exclusive")
-                # This works only for the sole user, and moves the log into the file.
+                # This only works for the sole user, and moves the log into the file.
                 if connection.pragma("journal_mode", "delete") != "delete":
                     return False
                 connection.execute("BEGIN EXCLUSIVE")
                 if only_empty and _holds_something(connection):
                     return False
-            # What was set aside as damaged may hold what an index to be kept has lost.
+            # Damaged copies may have data that a kept index has lost.
             aside = [] if only_empty else _set_aside(path)
             for each in (*aside, *(each for file in files for each in (*beside(file), file))):
                 each.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""Tool records to rows and back.
+"""Converting tool records to rows and back.
 
-Words of languages that are written without spaces between them become overlapping bigrams: FTS5
-makes one word of a whole run of such letters, so that nobody finds a part of it. Bigrams need no
-dictionary, and find words in Chinese and Japanese about as well as a dictionary does (Nie, Gao,
-Zhang & Zhou 2000, "On the use of words and n-grams for Chinese information retrieval").
+Words of languages written without spaces become overlapping bigrams, because FTS5 treats a whole
+run of such letters as one word, of which no part would be found. Bigrams need no dictionary, and
+find words in Chinese and Japanese about as well as a dictionary does (Nie, Gao, Zhang & Zhou 2000,
+"On the use of words and n-grams for Chinese information retrieval").
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from toolscan import ToolRecord
 
-# Letters, and the marks on them; digits and punctuation end a run. Of Hangul, the particles are
-# written with the word that they follow.
+# Letters and their marks; digits and punctuation end a run. Hangul is included because its
+# particles are attached to the preceding word.
 _SCRIPTS = (
-    # Han and kana, of which Japanese makes one word.
+    # Han and kana, which Japanese mixes within words.
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3041-\u3096\u3099\u309a\u309d-\u309f"
     "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U0001aff0-\U0001b16f\U00020000-\U0003ffff",
@@ -43,14 +43,14 @@ _SCRIPTS = (
     # Myanmar
     "\u1000-\u103f\u1050-\u108f\u109a-\u109d\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a-\uaa7f",
 )
-# Left to re to compile with the first text, and to keep: a search has none.
+# Compiled and cached by re with the first text, because a search needs none.
 _RUN = "|".join(f"[{script}]+" for script in _SCRIPTS)
 _UNSPACED = f"[{''.join(_SCRIPTS)}]"
 FTS_COLUMNS = (
     *("name_words", "description", "parameter_words", "category_words", "tag_words"),
     *("segments", "alias_words"),
 )
-"""The searched columns of `entries_fts`, in the table's order: a ranker's weights follow it."""
+"""The searched columns of `entries_fts`, in the order of the table and of a ranker's weights."""
 
 _WORD = re.compile(r"[^\W_]+")
 _PARAMETER_FIELDS = tuple(field.name for field in fields(Parameter))
@@ -60,7 +60,7 @@ ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags, al
 
 
 def segments(texts: Iterable[str]) -> str:
-    """Return the bigrams of what is written without spaces, in order, and nothing of the rest.
+    """Return the bigrams of text written without spaces, in order, without other text.
 
     >>> segments(["メールを送信する", "send a mail"])
     'メー ール ルを を送 送信 信す する'
@@ -70,7 +70,7 @@ def segments(texts: Iterable[str]) -> str:
 
 def _bigrams(text: str) -> Iterator[str]:
     text = unicodedata.normalize("NFKC", text)
-    # Most text with a dash or an accent has none of it, and to look for runs takes long.
+    # Most text with a dash or an accent has no such runs, and finding them is slow.
     if not re.search(_UNSPACED, text):
         return
     for run in re.finditer(_RUN, text):
@@ -84,7 +84,7 @@ def _bigrams(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
-    """One tool as the index knows it.
+    """A tool in the index.
 
     Attributes:
         id: Its id.
@@ -93,8 +93,8 @@ class ToolEntry:
         summary: The first sentence or paragraph of the description.
         description: The full docstring.
         parameters: The entry point's parameters.
-        tags: What the module declares.
-        aliases: What else it is asked for as, which no file of a tool says.
+        tags: The tags that the module declares.
+        aliases: Other words for it, which are not in its file.
     """
 
     id: ToolId
@@ -141,12 +141,12 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
 
 
 def _as_dict(parameter: Parameter) -> dict[str, Any]:
-    # asdict copies each value, which takes a tenth of the time that a record takes.
+    # asdict would copy each value, a tenth of the time for a record.
     return dict(zip(_PARAMETER_FIELDS, _parameter_values(parameter), strict=True))
 
 
 def name_key(text: str) -> str:
-    """Reduce a name to the letters and digits of it, in lower case, to compare it with others.
+    """Reduce a name to its letters and digits in lower case, to compare it with others.
 
     >>> name_key("create_pull-request"), name_key("createPullRequest")
     ('createpullrequest', 'createpullrequest')
@@ -155,7 +155,7 @@ def name_key(text: str) -> str:
 
 
 def parameter_names(text: str) -> list[str]:
-    """Return the names, as a caller writes them, of the parameters that `row_values` wrote."""
+    """Return the names of the parameters in a row, as callers write them."""
     return [str(fields["alias"] or fields["name"]) for fields in json.loads(text)]
 
 
@@ -177,7 +177,7 @@ def to_entry(row: Sequence[Any]) -> ToolEntry:
 def alias_words(texts: Sequence[str]) -> str:
     """Return the value of `alias_words` for a tool: every word, followed by its parts."""
     words = (word for text in texts for word in _WORD.findall(text))
-    # What is said again and again counts more than what is said once: measured, decision 13.
+    # Repeated words count more than single ones: measured in decision 13.
     return f"{' '.join(_words([word]) for word in words)} {segments(texts)}".strip()
 
 

@@ -1,4 +1,4 @@
-"""The tools that a filter lets through, as a subquery that runs inside a search."""
+"""The tools that pass a filter, as a subquery inside a search."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 _LARGEST_INTEGER = 2**63 - 1
 
-# Each part is computed once for a search. Ids without wildcards are looked up; only the other
-# patterns are laid on every id.
+# Each part is computed once per search. Ids without wildcards are looked up; only other patterns
+# are matched against every id.
 _BY_PATTERN = (
     "(id IN (SELECT value FROM json_each(?)) OR rowid IN (SELECT tool.rowid FROM json_each(?) "
     "AS pattern CROSS JOIN entries AS tool WHERE tool.id GLOB pattern.value))"
 )
 
-# Tools with enough observations, by whether they keep within the bound.
+# Tools with enough observations, by whether they are within the bound.
 _BY_SUCCESS = (
     "SELECT tool_id FROM outcomes GROUP BY tool_id "
     "HAVING count(*) >= ? AND (1.0 * sum(success) / count(*) >= ?) = {keeps}"
 )
-# The median is within a bound when at least half of the values are: nothing to sort.
+# The median is within a bound if at least half of the values are, so no sorting is needed.
 _BY_LATENCY = (
     "SELECT tool_id FROM outcomes WHERE success AND latency_ms IS NOT NULL GROUP BY tool_id "
     "HAVING count(*) >= ? AND (2 * sum(latency_ms <= ?) >= count(*)) = {keeps}"
@@ -48,7 +48,7 @@ def rowids(where: ToolFilter) -> Condition | None:
     )
 
 
-# Strings are bound as JSON: SQLite takes any string in it, even one that is not Unicode.
+# Strings are bound as JSON, in which SQLite accepts even those that are not valid Unicode.
 
 
 def _conditions(where: ToolFilter) -> Iterator[Condition]:
@@ -58,8 +58,8 @@ def _conditions(where: ToolFilter) -> Iterator[Condition]:
         wanted = json.dumps(sorted(where.categories))
         yield "category IN (SELECT value FROM json_each(?))", (wanted,)
     if where.path_prefix is not None:
-        # A range instead of LIKE or GLOB: no character has a meaning in it, and it uses the
-        # index. "0" is the character after "/".
+        # A range instead of LIKE or GLOB, because it has no special characters, and uses the index.
+        # "0" is the character after "/".
         bounds = (where.path_prefix, f"{where.path_prefix}/", f"{where.path_prefix}0")
         yield (
             "(path = ? ->> '$' OR (path >= ? ->> '$' AND path < ? ->> '$'))",

@@ -1,4 +1,4 @@
-"""What the usage record says when it is summed up."""
+"""Summarizing the usage record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class QueryCount:
     """How often one query was asked.
 
     Attributes:
-        query: The query as it is kept.
+        query: The query as recorded.
         count: How often.
     """
 
@@ -29,8 +29,8 @@ class ToolOutcomes(NamedTuple):
     """The outcomes of using one tool.
 
     Attributes:
-        successes: How often it did its job.
-        failures: How often it did not.
+        successes: How often it succeeded.
+        failures: How often it failed.
         timed: How many of the successes have a latency.
         mean_latency_ms: The mean of those latencies; None without any.
     """
@@ -48,14 +48,14 @@ class ToolOutcomes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUsage:
-    """What is known of one tool from its use.
+    """The recorded use of one tool.
 
     Attributes:
-        tool_id: The tool; it may be gone from the index.
-        observations: How many outcomes it has.
-        successes: How many of them were successes.
-        latency_p50_ms: The median latency of the successes that have one; None without any.
-        latency_p95_ms: The latency that 95 % of them keep within.
+        tool_id: The tool, which may no longer be in the index.
+        observations: The number of outcomes.
+        successes: The number of successes.
+        latency_p50_ms: The median latency of successes; None if no latency was reported.
+        latency_p95_ms: The 95th percentile.
         last_used_at: When it was last used, in seconds since 1970, UTC.
     """
 
@@ -74,19 +74,19 @@ class ToolUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageStatistics:
-    """The usage record in numbers. Percentiles are nearest-rank ones: values that occurred.
+    """Statistics of the usage record. Percentiles are nearest-rank, so they are observed values.
 
     Attributes:
-        searches: How many searches there were.
-        without_results: How many of them found nothing.
-        queries_without_results: The most frequent of their queries, most frequent first.
-        judged: How many searches have an outcome, and so tell how good their results were.
-        first_accepted: How many of those have a success of the tool that was ranked first. A
-            tool that was tried and failed counts as not accepted: only a success shows that
-            it was the right one.
-        latency_p50_ms: The median latency of a search; None without any.
-        latency_p95_ms: The latency that 95 % of the searches keep within.
-        degraded: How many searches went without a channel.
+        searches: The number of searches.
+        without_results: How many found nothing.
+        queries_without_results: Their most frequent queries, most frequent first.
+        judged: How many searches have an outcome, which says how good their results were.
+        first_accepted: How many of those have a successful outcome of the first result. A tool that
+            was tried and failed does not count, because only a success shows that it was the right
+            one.
+        latency_p50_ms: The median latency of searches; None if there are none.
+        latency_p95_ms: The 95th percentile.
+        degraded: How many searches lost a channel.
         tools: Every tool with an outcome, the most used first.
     """
 
@@ -107,12 +107,12 @@ class UsageStatistics:
 
     @property
     def acceptance_rate(self) -> float | None:
-        """The share of judged searches whose first result was accepted, or None without any."""
+        """The share of judged searches whose first result was accepted, or None."""
         return self.first_accepted / self.judged if self.judged else None
 
 
 def compute_statistics(connection: apsw.Connection, *, since: float, top: int) -> UsageStatistics:
-    """Sum up what the record holds from a time on."""
+    """Summarize the record from a time on."""
     searches, without_results, degraded = connection.execute(
         "SELECT count(*), total(results = '[]'), total(degraded <> '[]') "
         "FROM searches WHERE at >= ?",
@@ -151,7 +151,7 @@ def compute_statistics(connection: apsw.Connection, *, since: float, top: int) -
 
 
 def compute_usage(connection: apsw.Connection, tool_id: str) -> ToolUsage | None:
-    """Sum up what the record holds of one tool, or give None where it has no outcome."""
+    """Summarize the record of one tool, or return None if it has no outcome."""
     observations, successes, last_used_at = connection.execute(
         "SELECT count(*), sum(success), max(at) FROM outcomes WHERE tool_id = ?", (tool_id,)
     ).get
@@ -183,9 +183,9 @@ def percentile(ordered: Sequence[float], percent: int) -> float | None:
         percent: From 1 to 100.
 
     Returns:
-        One of the values (the nearest-rank percentile), or None where there are none.
+        One of the values (the nearest-rank percentile), or None if there are none.
     """
-    # Rounded up in integers: 7 % of 100 must be 7, which it is not in floating point.
+    # Rounded up in integers: 7 % of 100 must be 7, which floating point would miss.
     return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None
 
 

@@ -1,4 +1,4 @@
-"""The index as its users see it."""
+"""The public index."""
 
 from __future__ import annotations
 
@@ -54,37 +54,36 @@ _BIND_MS = 500
 
 
 class ToolIndex:
-    """A database file that mirrors a tree of tools and keeps what was computed for them.
+    """A database that mirrors a tree of tools, and stores what was computed for them.
 
-    What cannot be made again from the tools is in a second file beside it, `search.db-kept`:
-    vectors, and the usage record. So damage to the index loses none of that, and an index that
-    was removed and made again finds it there.
+    What cannot be rebuilt from the tools is in a second file beside it, `search.db-kept`: vectors,
+    and the usage record. Damage to the index does not affect it, and an index that was removed and
+    created again finds it there.
 
-    Safe to use from many threads and beside other processes on the same files. Every change
-    is one transaction, so a kill at any moment leaves the state before or after it. A file
-    that is removed or replaced meanwhile is made or opened anew; a damaged one is set aside
-    when it is opened.
+    It can be used by many threads and processes at once. Every change is one transaction, so a kill
+    at any moment leaves the state before or after it. A file that is removed or replaced is created
+    or opened again; a damaged one is set aside when it is opened.
 
     Args:
-        path: The index; made when it does not exist, unless reading only.
+        path: The index, which is created if it does not exist, unless reading only.
         read_only: Never write: works on a medium that cannot be written.
 
     Attributes:
         path: The index, absolute.
-        usage: The record of searches and of what came of them.
-        query_vectors: Vectors of queries, kept for when they are asked again.
-        damaged: Where a damaged file was put, if this object found one.
+        usage: The record of searches and outcomes.
+        query_vectors: Vectors of queries, kept for repeated queries.
+        damaged: The new path of a damaged file, if this object found one.
 
     Raises:
-        DatabaseError: The file cannot be opened or made.
-        DamagedDatabaseError: It is damaged, and reading only leaves no way to mend it.
-        ForeignDatabaseError: It is something else than a tool index; it is left as it is.
+        DatabaseError: The file cannot be opened or created.
+        DamagedDatabaseError: It is damaged, and cannot be repaired when reading only.
+        ForeignDatabaseError: It is not a tool index, and is left as it is.
         NewerSchemaError: A later version wrote it.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        # Connections are opened later too, when the working directory may be another; and whatever
-        # lies beside the database has one name only if the database has.
+        # Absolute, because connections are also opened after the working directory has changed;
+        # with links resolved, so that the files beside the database have unique names.
         try:
             self.path: Path = Path(os.path.realpath(path))
         except ValueError as error:
@@ -129,22 +128,23 @@ class ToolIndex:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing is written."""
+        """Whether the index is read-only."""
         return self._pool.read_only
 
     @property
     def extension_problem(self) -> str:
         """Why sqlite-vec cannot be loaded here, or an empty string.
 
-        Without it vectors are still kept, for `IndexReader.kept_vectors`, but in no vector table.
+        Without it, vectors are still kept for `IndexReader.kept_vectors`, but not in a vector
+        table.
         """
         return self._pool.extension_problem
 
     @property
     def kept_problem(self) -> str:
-        """Why the file beside the index is left out where nothing can be written, or "".
+        """Why the file beside a read-only index is left out, or an empty string.
 
-        Searches need nothing that is in it, but filters by success and latency do.
+        Searches do not need it, but filters by success and latency do.
         """
         return self._pool.kept_problem
 
@@ -153,14 +153,14 @@ class ToolIndex:
         self._pool.close()
 
     def bind(self, root: str) -> None:
-        """Make this the index of one tree, or check that it already is.
+        """Bind the index to a tree, or check that it is bound to it.
 
-        Two trees in one index would remove each other's tools. A tree that has been moved or
-        removed gives its index up.
+        Two trees in one index would remove each other's tools. The index of a tree that was moved
+        or removed can be bound to another.
 
         Args:
-            root: The tree's full path; or those of several whose tools are synced together, with
-                `os.pathsep` between them.
+            root: The tree's full path; or those of several that are synced together, separated by
+                `os.pathsep`.
 
         Raises:
             ForeignRootError: It is the index of another tree, which still exists.
@@ -170,12 +170,12 @@ class ToolIndex:
         with self._pool.read() as connection:
             if self._is_bound(connection) or self.read_only:
                 return
-        # Else the next sync does it: who cannot write yet can search all the same.
+        # Otherwise the next sync does it: searching does not require it.
         with suppress(DatabaseBusyError), self._pool.write(patience_ms=_BIND_MS) as connection:
             self._bind(connection)
 
     def bound_to(self) -> tuple[str, bool]:
-        """Return the tree that this is the index of, and whether the tree exists.
+        """Return the tree that this index is bound to, and whether that tree exists.
 
         The tree is as given to `bind`; empty if `bind` was never called.
         """
@@ -184,21 +184,21 @@ class ToolIndex:
         return bound, _is_there(bound)
 
     def lease(self, purpose: str) -> Lease:
-        """Return the lease by which processes take turns at some work on this index.
+        """Return the lease with which processes take turns at some work on this index.
 
         Args:
-            purpose: What the work is. Hold `"files"` from a scan to its sync: a scan that
-                began earlier must not be applied after one that began later.
+            purpose: The kind of work. Hold `"files"` from a scan to its sync: an older scan must
+                not be applied after a newer one.
         """
         return Lease(self.path, purpose)
 
     def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
-        """Look up what is held of the files, for a scan to pass over what has not changed.
+        """Look up what is stored about files, so that a scan can skip unchanged ones.
 
         Args:
-            reader_version: The version of what makes records from files. When it differs
-                from the one that made the index, no stamp is known.
-            within: Only these paths (posix, relative to the root) and what lies below them.
+            reader_version: The version of the code that makes records from files. If it differs
+                from that of the index, no stamps are known.
+            within: Only these paths (posix, relative to the root) and those below them.
         """
         with self._pool.read() as connection:
             return stored_files(connection, reader_version=reader_version, within=within)
@@ -211,17 +211,17 @@ class ToolIndex:
         within: Collection[str] | None = None,
         stored: StoredFiles | None = None,
     ) -> SyncReport:
-        """Make the index equal to a scan, in one transaction.
+        """Bring the index up to date with a scan, in one transaction.
 
-        What was added or changed can be found by its words as soon as this returns; by its
-        meaning, once its vector is stored.
+        New and changed tools can be found by their words as soon as this returns; by their meaning,
+        once their vectors are stored.
 
         Args:
             scanned: The scan's report.
-            reader_version: The version of what made it.
+            reader_version: The version of the code that made it.
             within: The paths (posix, relative to the root) the scan was limited to.
-            stored: What `stored` gave before the scan for the same paths; it is used if it is
-                still true, and saves reading it again.
+            stored: What `stored` returned before the scan for the same paths; if it is still valid,
+                it need not be read again.
 
         Raises:
             ForeignRootError: The file was replaced by the index of another tree.
@@ -241,7 +241,7 @@ class ToolIndex:
             reread = not stored.is_current
             plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
             apply_plan(connection, plan)
-            # A part that was read again must not vouch for what another reader has made.
+            # A part that was read again says nothing about entries made by another version.
             if within is None and not plan.rescan and (reread or not stored.is_complete):
                 note_reader(connection, reader_version, is_whole=True)
             elif not reread and not stored.is_complete:
@@ -257,18 +257,18 @@ class ToolIndex:
         )
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
-        """Make what tools are also found by equal to a mapping, in one transaction.
+        """Set the aliases of all tools, in one transaction.
 
-        Aliases are searched in a column of their own and are not embedded. They stay when a
-        tool's file changes, and are gone with the tool.
+        Aliases are searched in a separate column and are not embedded. They stay when a tool's file
+        changes, and are removed with the tool.
 
         Args:
-            aliases: Words and sentences, by the id of a tool. Tools that are not named have none
-                afterwards; an id that no tool has is passed over.
-            keep: Ids of tools whose aliases stay as they are.
+            aliases: Words and sentences by tool id. Tools that are not in it have none afterwards;
+                unknown ids are ignored.
+            keep: Ids of tools whose aliases are unchanged.
 
         Returns:
-            How many tools have others than before.
+            How many tools have new aliases.
 
         Raises:
             ForeignRootError: The file was replaced by the index of another tree.
@@ -289,12 +289,12 @@ class ToolIndex:
     ) -> dict[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        A refusal counts for less than a minute, and for twice as long each time it is repeated.
+        A refusal counts for less than a minute, and twice as long each time it is repeated.
 
         Args:
             model_id: The model.
             limit: How many at most.
-            among: Hashes of the only texts to return; None for any.
+            among: Only return texts with these hashes; None for any.
         """
         with self._pool.read() as connection:
             return pending_texts(connection, model_id, limit=limit, among=among)
@@ -314,7 +314,7 @@ class ToolIndex:
             return count_pending(connection, model_id)
 
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
-        """Keep why a model gave some texts no vector, by hash: they are not pending for a while.
+        """Record why a model refused some texts, by hash; they are not pending for a while.
 
         Raises:
             DatabaseError: The database cannot be written.
@@ -332,8 +332,8 @@ class ToolIndex:
         """Keep the vectors of some texts, by hash, and make them searchable.
 
         Raises:
-            VectorError: Vectors of several lengths, or one that is not finite or all zeros;
-                none has been stored.
+            VectorError: The vectors have different lengths, or one is not finite or all zeros; none
+                was stored.
         """
         if not vectors:
             return
@@ -348,18 +348,17 @@ class ToolIndex:
             bump_generation(connection)
 
     def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
-        """Make a model's kept vectors searchable, beside those of other models in use.
+        """Make a model's kept vectors searchable, in addition to those of other models in use.
 
-        A model that gives vectors of another length than before is another model, as far as its
-        vectors go: what it gave before is kept beside them, and all texts are pending.
+        For its vectors, a model that changes their length counts as another model: the old vectors
+        are kept, and all texts are pending.
 
         Args:
             model_id: The model.
-            dimensions: The length of the vectors that it gives now; None for the length that it
-                gave last.
+            dimensions: The current length of its vectors; None for the last one.
 
         Returns:
-            Whether there are any.
+            Whether it has vectors.
 
         Raises:
             VectorError: Vectors of this length cannot be searched.
@@ -378,15 +377,15 @@ class ToolIndex:
         return length is not None
 
     def check(self) -> tuple[str, ...]:
-        """Look the whole index through, which takes a while.
+        """Check the whole index, which takes a while.
 
         Returns:
-            Where the search tables are not as the tools and the kept vectors are, in sentences;
-            `rebuild` makes them so. None where all is well.
+            Inconsistencies of the search tables with the tools and the kept vectors, as sentences;
+            `rebuild` fixes them.
 
         Raises:
             DamagedDatabaseError: One of the files is damaged.
-            DatabaseError: It can be neither read nor written.
+            DatabaseError: The index can be neither read nor written.
         """
         with self._pool.read() as connection:
             for part in PARTS:
@@ -396,13 +395,13 @@ class ToolIndex:
             return disagreements(connection)
 
     def rebuild(self, *, forget: str | None = None) -> None:
-        """Make the search tables again from the tools and the kept vectors.
+        """Rebuild the search tables from the tools and the kept vectors.
 
-        The next scan then reads every file. The usage record stays.
+        The next scan then reads every file. The usage record is kept.
 
         Args:
-            forget: The model that is to embed all texts again: all are pending, and what it gave
-                before serves until it is replaced.
+            forget: The model that has to embed all texts again: all are pending, and its old
+                vectors are used until they are replaced.
 
         Raises:
             DatabaseError: The database cannot be written; nothing has changed.
@@ -411,7 +410,7 @@ class ToolIndex:
             rebuild(connection, forget=forget)
 
     def prune(self) -> PruneReport:
-        """Forget the oldest vectors that no tool needs, beyond what may well be needed again.
+        """Delete the oldest vectors that no tool needs, and that are unlikely to be needed again.
 
         Raises:
             DatabaseError: The database cannot be written.
@@ -425,20 +424,19 @@ class ToolIndex:
             yield self._reader(connection)
 
     def set_aside(self) -> Path | None:
-        """Rename a file that was found damaged, and go on with a new one.
+        """Rename a damaged file, and continue with a new one.
 
-        When reading only, go on without the file beside the index if that is the damaged one.
-
-        The index is made again by the next scan and sync of the whole tree. Of what cannot be
-        made again, kept vectors and the usage record, all that can still be read is taken over.
+        When reading only, continue without the file beside the index if that is the damaged one.
+        The next scan and sync of the whole tree rebuilds the index. All kept vectors and usage
+        records that can still be read are recovered.
 
         Returns:
-            The damaged file's new path, or None when it is not there any more: another thread
-            or process has done it, or nothing may be written.
+            The damaged file's new path; None if another thread or process has already renamed it,
+            or nothing can be written.
 
         Raises:
-            DamagedDatabaseError: The index itself is damaged, and may only be read.
-            DatabaseError: It cannot be renamed, or no other can be made.
+            DamagedDatabaseError: The index itself is damaged and read-only.
+            DatabaseError: It cannot be renamed, or a new one cannot be created.
         """
         damage = self._pool.damage()
         if damage is None:
@@ -449,7 +447,7 @@ class ToolIndex:
             self._pool.drop_idle()
             return None
         with self._rescuing, self._pool.making():
-            # Others have found it damaged too; the first one has put another in its place.
+            # Another thread or process found the same damage, and has replaced the file.
             if self._pool.damage() != damage:
                 return None
             self._pool.drop_idle()
@@ -457,7 +455,7 @@ class ToolIndex:
         return self.damaged
 
     def try_writing(self) -> bool:
-        """Write from now on where nothing could be written when it was opened.
+        """Switch to writing, if the index can be written by now.
 
         Returns:
             Whether the database can be written now.
@@ -485,7 +483,7 @@ class ToolIndex:
             )
 
     def _is_bound(self, connection: apsw.Connection) -> bool:
-        """Return whether the database is the index of the root; that of another must not be."""
+        """Return whether the database is bound to the root; raise if it is bound to another."""
         bound = get_meta(connection, "root")
         if self._root is None or bound == self._root:
             return True
@@ -499,6 +497,6 @@ class ToolIndex:
 
 
 def _is_there(root: str) -> bool:
-    """Return whether a tree or one of several exists."""
-    # A folder may well have the separator in its name.
+    """Return whether a tree, or one of several, exists."""
+    # A folder may have the separator in its name.
     return any(Path(path).is_dir() for path in (root, *root.split(os.pathsep)) if path)

@@ -1,4 +1,4 @@
-"""What the index holds of the files: read once, compared with a scan, checked before it is used."""
+"""What the index stores about files: read once, compared with a scan, validated before use."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SIGNED = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEntry:
-    """What the index remembers of one tool's file.
+    """What the index stores about one tool's file.
 
     Attributes:
         id: The tool's id as text.
         path: The file, posix, relative to the root.
         file_hash: SHA-256 of its bytes, in hex.
-        stamp: What the file system said of it, or None where that is not to be trusted.
+        stamp: Its stamp from the file system, or None if that cannot be trusted.
     """
 
     id: str
@@ -41,16 +41,17 @@ class StoredEntry:
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """What the index holds of the files, or of those at some paths, at one moment.
+    """What the index stores about all files, or those at some paths, at one moment.
 
-    Give `stamps` and `hashes` to `toolscan.scan(known=…, hashes=…)`, and all of it to
+    Pass `stamps` and `hashes` to `toolscan.scan(known=…, hashes=…)`, and the object itself to
     `ToolIndex.sync`, which then need not read it again.
 
     Attributes:
         generation: The state of the index that was read.
-        within: The paths that were looked at, or None for all.
-        is_current: Whether the same reader made all that is held; otherwise nothing is known.
-        is_complete: Whether a whole tree has been synced since the index was made.
+        within: The paths, or None for all.
+        is_current: Whether the current version of the reader made all entries; if not, no stamps
+            are known.
+        is_complete: Whether a whole tree has been synced since the index was created.
     """
 
     generation: int
@@ -69,7 +70,7 @@ class StoredFiles:
         is_current: bool = True,
         is_complete: bool = True,
     ) -> StoredFiles:
-        """Make one of entries, for a store that keeps them in another way than ours."""
+        """Create the object from entries, for other implementations of a store."""
         return cls(
             generation=generation,
             within=_normal(within),
@@ -80,14 +81,14 @@ class StoredFiles:
 
     @property
     def stamps(self) -> dict[str, FileStamp]:
-        """The stamps, by path, of the files that need not be read if they look the same."""
+        """The stamps, by path, of files that need not be read if their stamps are the same."""
         if not self.is_current:
             return {}
         return {row[0]: stamp for row in self._rows if (stamp := _stamp(row)) is not None}
 
     @property
     def hashes(self) -> dict[str, str]:
-        """The hashes, by path, of files that need not be parsed while they hold the same bytes."""
+        """The hashes, by path, of files that need not be parsed if their content is the same."""
         return {row[0]: row[2] for row in self._rows} if self.is_current else {}
 
     @property
@@ -99,30 +100,30 @@ class StoredFiles:
         }
 
     def is_exactly(self, paths: Collection[str]) -> bool:
-        """Return whether these are the paths of all that is held."""
+        """Return whether these are exactly the stored paths."""
         return {row[0] for row in self._rows} == set(paths)
 
 
 def stored_files(
     connection: apsw.Connection, *, reader_version: str, within: Collection[str] | None
 ) -> StoredFiles:
-    """Read what the index holds.
+    """Read what the index stores about files.
 
     Args:
         connection: A connection inside a transaction.
-        reader_version: The version of what makes records from files.
+        reader_version: The version of the code that makes records from files.
         within: Only these paths (posix, relative to the root) and what lies below them.
     """
     limits = _normal(within)
     if limits is None:
         rows = connection.execute(f"SELECT {_COLUMNS} FROM entries")  # noqa: S608 - a constant
     else:
-        # As one JSON value: any number of paths. "0" is the character after "/".
+        # As one JSON value, which allows any number of paths. "0" is the character after "/".
         rows = connection.execute(
             f"SELECT {_COLUMNS} FROM entries "  # noqa: S608 - a constant
             "WHERE path IN (SELECT value FROM json_each(?1)) "
             f"UNION SELECT {_COLUMNS} FROM (SELECT value AS folder FROM json_each(?1)) "
-            # SQLite would else walk all entries and look for a folder of each.
+            # Otherwise SQLite would read all entries and look up the folder of each.
             "CROSS JOIN entries ON path > folder || '/' AND path < folder || '0'",
             (json.dumps(sorted(limits)),),
         )
@@ -141,7 +142,7 @@ def is_true(
     reader_version: str,
     within: Collection[str] | None,
 ) -> bool:
-    """Return whether this is what would be read now for these paths and this reader."""
+    """Return whether reading again for these paths and this version would return the same."""
     return (
         stored.generation == generation(connection)
         and stored.is_current == is_current(connection, reader_version)

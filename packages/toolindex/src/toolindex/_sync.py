@@ -1,7 +1,7 @@
-"""Making the index equal to the files: what to change, and changing it.
+"""Bringing the index up to date with the files: planning the changes, and applying them.
 
-The plan is made without the database or the disk. It is applied in one write transaction, or not
-at all.
+The plan is made without access to the database or the disk. It is applied in one write transaction,
+or not at all.
 """
 
 from __future__ import annotations
@@ -40,20 +40,19 @@ _UPSERT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPlan:
-    """The changes that make the index equal to a scan.
+    """The changes that bring the index up to date with a scan.
 
     Attributes:
-        added: Tools the index does not have.
+        added: Tools that are not in the index.
         updated: Tools whose file changed.
-        reread: Tools whose file did not change, but what reads it did.
-        touched: Tools whose file holds the same bytes and has another stamp, with the stamp, by
-            id.
+        reread: Tools whose file did not change, but was read by another version.
+        touched: The new stamps, by id, of tools whose file has the same content but another stamp.
         removed: Ids of tools that are gone.
-        moved: Ids of removed tools, each with the text hash of a tool that was read and whose
-            file holds the same bytes.
-        unchanged: How many tools need nothing.
-        rescan: Paths the scan passed over as known, whose entries the index has lost since, or
-            has got from another reader.
+        moved: Ids of removed tools, each with the text hash of a new tool whose file has the same
+            content.
+        unchanged: How many tools need no change.
+        rescan: Paths that the scan skipped as known, but whose entries have since been lost, or
+            were written by another version.
     """
 
     added: tuple[ToolRecord, ...] = ()
@@ -73,14 +72,14 @@ def plan_sync(
     within: Collection[str] | None = None,
     reread: bool = False,
 ) -> SyncPlan:
-    """Compare what the index holds with what a scan found.
+    """Compare the index with a scan.
 
     Args:
         stored: The index's entries by id.
         scanned: The scan's report.
         within: The paths the scan was limited to (posix, relative to the root; files or
             folders); entries elsewhere are left alone. None means the whole root.
-        reread: Take every record as read anew, for when the reader itself has changed.
+        reread: Whether the version of the reader has changed, so that every record counts as new.
 
     Returns:
         The plan; applying it twice is the same as once.
@@ -114,7 +113,7 @@ def plan_sync(
                 unchanged += 1
             else:
                 touched[id_] = stamp
-            # What another reader made of the file in the meantime is not what was known.
+            # Another version has read the file in the meantime.
             if not reread:
                 rescan.discard(entry.path)
         elif id_ not in records and in_scope(entry.path):
@@ -134,9 +133,9 @@ def plan_sync(
 def _moved(
     stored: Mapping[str, StoredEntry], removed: Collection[str], records: Collection[ToolRecord]
 ) -> tuple[tuple[str, str], ...]:
-    """Pair the tools whose files are gone with those that were read from the same bytes.
+    """Pair tools whose files are gone with new tools whose files have the same content.
 
-    Where one file holds several tools, those of one name are a pair.
+    If a file has several tools, those with the same name are paired.
     """
     in_file = Counter(record.path for record in records)
     gone: dict[str, str] = {}
@@ -169,17 +168,17 @@ def _scope(within: Collection[str] | None) -> Callable[[str], bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
-    """What a sync did.
+    """The result of a sync.
 
     Attributes:
         added: Tools that are new.
         updated: Tools whose file changed.
         removed: Tools that are gone.
-        unchanged: Tools that needed nothing.
-        issues: Files that were left out, each with its reason.
-        rescan: Paths to scan once more without known stamps: another process changed their
+        unchanged: Tools that needed no change.
+        issues: Files that were left out, with the reasons.
+        rescan: Paths to scan again without known stamps, because another process changed their
             entries between the scan and the sync. Nearly always empty.
-        duration: Seconds that the sync took, the scan not counted.
+        duration: Seconds that the sync took, without the scan.
     """
 
     added: int = 0
@@ -192,7 +191,7 @@ class SyncReport:
 
 
 def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
-    """Carry a plan out inside the caller's write transaction."""
+    """Apply a plan inside the caller's write transaction."""
     changed = [*plan.added, *plan.updated, *plan.reread]
     connection.executemany(
         "UPDATE entries SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE id = ?",
@@ -201,7 +200,7 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     if not (changed or plan.removed):
         return
     tables = writable_tables(connection)
-    # A row whose file changed must not be found by what its text meant before.
+    # A row whose file changed must not be found by the meaning of its old text.
     stale = [*(str(record.id) for record in plan.updated), *plan.removed]
     for table in tables:
         forget(connection, table, stale)
@@ -210,7 +209,8 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     connection.executemany(_UPSERT, map(row_values, changed))
     filled = [*(str(record.id) for record in changed), *_with_text(connection, plan.moved)]
     for table in tables:
-        # Where only the text is made otherwise, the old vector serves until there is a new one.
+        # If only the way of making the text has changed, the old vector is used until there is a
+        # new one.
         forget_superseded(connection, table, [str(record.id) for record in plan.reread])
         fill(connection, table, filled)
         close_holes(connection, table)
@@ -218,10 +218,10 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
 
 
 def _keep_vectors_of_moved(connection: apsw.Connection, plan: SyncPlan) -> None:
-    """Pass the vectors of removed files on to the new files with the same bytes.
+    """Pass on the vectors of removed files to new files with the same content.
 
-    A name and a category are part of a tool's text, so a renamed tool would be embedded again;
-    but its file is the same, and so, nearly, is what it means.
+    A tool's text includes its name and category, so a renamed tool would be embedded again,
+    although its meaning is nearly the same.
     """
     changes = connection.total_changes()
     connection.executemany(
@@ -238,7 +238,7 @@ def _keep_vectors_of_moved(connection: apsw.Connection, plan: SyncPlan) -> None:
 def _with_text(connection: apsw.Connection, moved: Iterable[tuple[str, str]]) -> list[str]:
     """Return the ids of the tools that have one of the texts of moved files.
 
-    A scan that was committed in portions has added them before their old places were removed.
+    A scan that is committed in portions adds them before their old paths are removed.
     """
     rows = connection.executemany(
         "SELECT id FROM entries WHERE text_hash = ?", ((text_hash,) for _, text_hash in moved)

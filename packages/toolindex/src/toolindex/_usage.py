@@ -1,4 +1,4 @@
-"""The usage record: what was searched, what came of it, and how long both are kept."""
+"""The usage record: searches, outcomes, and how long both are kept."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from toolindex._statistics import ToolUsage, UsageStatistics
 
 QUERY_LENGTH = 2_000
-"""The most characters of a query that are kept."""
+"""The maximum length of a recorded query."""
 
 _OUTCOMES = "outcomes"
 _DAY = 86_400.0
-# A record of a search is worth less than the time of whoever waits for it to be written.
+# A record of a search is not worth waiting for.
 _PATIENCE_MS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRecord:
-    """One search, as it was asked and answered.
+    """The record of a search.
 
     Attributes:
-        id: Whatever names it; a search recorded twice counts once.
+        id: Its unique id; a search recorded twice counts once.
         at: When, in seconds since 1970, UTC.
-        query: What was asked; the first `QUERY_LENGTH` characters are kept.
+        query: The query, of which the first `QUERY_LENGTH` characters are kept.
         mode: How it was ranked.
-        parameters: What else was asked; what JSON does not know is kept as its `str()`.
-        results: The ids of what was found, best first.
+        parameters: Other parameters; values that JSON does not have are kept as their `str()`.
+        results: The ids of the results, best first.
         latency_ms: How long it took.
-        degraded: What was lost on the way, in words; empty when all channels answered.
+        degraded: What was lost, as text; empty if all channels answered.
 
     Raises:
-        UsageError: A time that is negative or not finite.
+        UsageError: A time is negative or not finite.
     """
 
     id: str
@@ -64,17 +64,17 @@ class SearchRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeRecord:
-    """What came of using one tool.
+    """The outcome of using a tool.
 
     Attributes:
         at: When, in seconds since 1970, UTC.
         tool_id: The tool, indexed or not.
         success: Whether the tool worked.
-        latency_ms: How long the call took, if that is known.
-        search_id: The search that the tool was taken from, if that is known.
+        latency_ms: How long the call took, if known.
+        search_id: The search that found the tool, if known.
 
     Raises:
-        UsageError: A time that is negative or not finite.
+        UsageError: A time is negative or not finite.
     """
 
     at: float
@@ -102,9 +102,9 @@ class RemovedRecords:
 
 
 class UsageLog:
-    """Keeps searches and outcomes in the database; nothing of it leaves the machine.
+    """Keeps searches and outcomes in the database; nothing leaves the machine.
 
-    Every method is one transaction: what raises has changed nothing, and can be tried again.
+    Every method is one transaction: one that raises has changed nothing, and can be retried.
 
     Args:
         pool: The database.
@@ -114,7 +114,7 @@ class UsageLog:
         self._pool = pool
 
     def record_searches(self, searches: Iterable[SearchRecord]) -> None:
-        """Write searches down; one whose id is known already is ignored.
+        """Record searches; those with known ids are ignored.
 
         Raises:
             DatabaseError: The database cannot be written.
@@ -129,7 +129,7 @@ class UsageLog:
                 )
 
     def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
-        """Write outcomes down; each counts, so give each once.
+        """Record outcomes; each counts, so pass each only once.
 
         Raises:
             DatabaseError: The database cannot be written.
@@ -144,11 +144,11 @@ class UsageLog:
                 move_on(connection, _OUTCOMES)
 
     def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
-        """Sum the record up.
+        """Summarize the record.
 
         Args:
-            since: Leave out older records, in seconds since 1970; None means all that is kept.
-            top: How many of the queries without results to name.
+            since: Leave out older records, in seconds since 1970; None for all.
+            top: How many queries without results to return.
         """
         with self._pool.read() as connection:
             return compute_statistics(
@@ -158,11 +158,11 @@ class UsageLog:
     def searches(
         self, *, since: float | None = None, found: str | None = None
     ) -> tuple[SearchRecord, ...]:
-        """Return the searches that are kept, oldest first.
+        """Return the recorded searches, oldest first.
 
         Args:
-            since: Leave out older records, in seconds since 1970; None means all that is kept.
-            found: Leave out those that did not find this tool; None means all.
+            since: Leave out older records, in seconds since 1970; None for all.
+            found: Only searches that found this tool; None for all.
 
         Raises:
             DamagedDatabaseError: The record is not as it was written.
@@ -172,7 +172,7 @@ class UsageLog:
                 "SELECT id, at, query, mode, parameters, results, latency_ms, degraded "
                 "FROM searches WHERE at >= ?1 AND (?2 = '' OR instr(results, ?2)) "
                 "ORDER BY at, rowid",
-                # As it is written there, with its quotation marks: no other id contains it.
+                # As written there, with quotation marks, so that no other id contains it.
                 (
                     -math.inf if since is None else since,
                     "" if found is None else json.dumps(_text(found)),
@@ -186,11 +186,11 @@ class UsageLog:
     def outcomes(
         self, *, since: float | None = None, tool_id: str | None = None
     ) -> tuple[OutcomeRecord, ...]:
-        """Return the outcomes that are kept, oldest first.
+        """Return the recorded outcomes, oldest first.
 
         Args:
-            since: Leave out older records, in seconds since 1970; None means all that is kept.
-            tool_id: Leave out those of other tools; None means all.
+            since: Leave out older records, in seconds since 1970; None for all.
+            tool_id: Only outcomes of this tool; None for all.
 
         Raises:
             DamagedDatabaseError: The record is not as it was written.
@@ -210,21 +210,21 @@ class UsageLog:
                 raise DamagedDatabaseError(kept_path(self._pool.path)) from error
 
     def of_tool(self, tool_id: str) -> ToolUsage | None:
-        """Sum up the outcomes of one tool, without those of all others.
+        """Summarize the outcomes of one tool.
 
         Args:
             tool_id: The tool, indexed or not.
 
         Returns:
-            What `statistics().tools` has of it, or None where it has no outcome.
+            Its item in `statistics().tools`, or None if it has no outcome.
         """
         with self._pool.read() as connection:
             return compute_usage(connection, _text(tool_id))
 
     def generation(self) -> int:
-        """Return the counter that moves on whenever outcomes are written or deleted.
+        """Return the counter that changes whenever outcomes are written or deleted.
 
-        An answer that was filtered by success or latency is stale when it has moved on.
+        After a change, answers that were filtered by success or latency are stale.
         """
         with self._pool.read() as connection:
             return usage_generation(connection)
@@ -240,7 +240,7 @@ class UsageLog:
             if not connection.execute(sql).get:
                 return RemovedRecords(searches=0, outcomes=0)
         with self._pool.write() as connection:
-            # Otherwise the words would stay in the file until something is written over them.
+            # Otherwise the texts would stay in the file until they are overwritten.
             connection.execute("PRAGMA secure_delete = ON")
             return _removed(
                 connection,
@@ -249,23 +249,23 @@ class UsageLog:
             )
 
     def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
-        """Delete what is too old, and the oldest of what is too many.
+        """Delete records that are too old, and the oldest if there are too many.
 
-        The clock is not to be trusted, so no deletion rests on it alone:
+        The clock cannot be trusted, so no deletion relies on it alone:
 
         - Age is counted back from now or from the newest record, whichever is earlier. A clock
           that has jumped ahead deletes nothing by itself, and a record dated in the future
           ages no other. So a record that nothing follows is kept; `clear` deletes it.
         - A record dated in the future is as old as any that was written after it, and is
           deleted with the first of those.
-        - What is too many is counted in the order of writing, whatever the dates.
+        - The number of records is limited in the order of writing, whatever the dates.
 
         Args:
-            max_age_days: The age from which records are deleted.
-            max_rows: The most searches, and the most outcomes, that are kept.
+            max_age_days: The maximum age of records.
+            max_rows: The maximum number of searches, and of outcomes.
 
         Raises:
-            UsageError: A number that is negative or not finite.
+            UsageError: A number is negative or not finite.
             DatabaseError: The database cannot be written.
         """
         _check("max_age_days", max_age_days)
@@ -290,13 +290,13 @@ class UsageLog:
 
 
 def usage_generation(connection: apsw.Connection) -> int:
-    """Return the counter that moves on whenever outcomes are written or deleted."""
+    """Return the counter that changes whenever outcomes are written or deleted."""
     return counter(connection, _OUTCOMES)
 
 
 def _retain(connection: apsw.Connection, table: str, values: Mapping[str, float]) -> int:
-    # Rowids follow the order of writing, whatever the clock said. Both statements use the index
-    # on `at`, so a call that finds nothing to delete reads little.
+    # Rowids are in the order of writing, whatever the clock said. Both statements use the index on
+    # `at`, so that a call without anything to delete reads little.
     aged = _delete(
         connection,
         f"DELETE FROM {table} WHERE at < :cutoff OR (at > :now "  # noqa: S608 - a constant
@@ -383,7 +383,7 @@ def to_outcome(
 
 
 def _text(text: str) -> str:
-    r"""Return a text as SQLite can keep it: what is not Unicode is written as `\udcNN`."""
+    r"""Return a text that SQLite can store: invalid Unicode is written as `\udcNN`."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

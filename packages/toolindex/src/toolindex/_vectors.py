@@ -1,4 +1,4 @@
-"""Vectors: checked on entry, kept by text and model, searchable for every model in use."""
+"""Vectors: validated on entry, kept by text and model, searchable for every model in use."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 VEC_TABLE = "entries_vec"
 MAX_DIMENSIONS = 8_192
-"""The longest vectors that sqlite-vec takes."""
+"""The maximum length of vectors in sqlite-vec."""
 _CHUNK_ROWS = 256
-# A chunk is freed when it is empty, so updates here and there leave holes in all of them.
+# A chunk is only freed when it is empty, so scattered updates leave holes in all of them.
 _SPARE_CHUNKS = 8
 _UNUSED_SECONDS = 30 * 24 * 3600.0
-# That a model is in use is noted no more often than this: every start would write otherwise.
+# How often the use of a model is recorded: otherwise every start would write.
 _NOTED_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorTable:
-    """Where the vectors of one model are searched.
+    """The table in which the vectors of a model are searched.
 
     Attributes:
         name: The vec0 table; its rowids are those of `entries`.
@@ -46,26 +46,26 @@ class VectorTable:
 
 
 def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes:
-    """Check a vector, bring it to length 1, and write it as the database keeps it.
+    """Validate and normalize a vector, and convert it to the database's format.
 
     Args:
         vector: One float per dimension.
-        model_id: Who gave it, for the error.
-        dimensions: How many are expected.
+        model_id: The model, for the error message.
+        dimensions: The expected number of dimensions.
 
     Returns:
         Little-endian float32.
 
     Raises:
-        VectorError: The wrong number of dimensions, or too many; a value that is not finite in
-            single precision, or all zeros.
+        VectorError: The number of dimensions is wrong or too large, a value is not finite in single
+            precision, or all are zero.
     """
     if len(vector) != dimensions:
         raise VectorError(
             model_id, f"gave a vector of {len(vector)} dimensions where {dimensions} were expected"
         )
     check_dimensions(model_id, dimensions)
-    # As it is searched: what a double holds may be nothing, or infinite, in single precision.
+    # In single precision, as in searches, a double may become zero or infinite.
     length = math.hypot(*array("f", vector))
     if not math.isfinite(length):
         raise VectorError(model_id, "gave a vector with a value that is not finite")
@@ -75,10 +75,10 @@ def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes
 
 
 def check_dimensions(model_id: str, dimensions: int | None) -> None:
-    """Make sure that vectors of a length can be searched.
+    """Check that vectors of a length can be searched.
 
     Raises:
-        VectorError: They are longer than sqlite-vec takes.
+        VectorError: They are too long for sqlite-vec.
     """
     if dimensions is not None and dimensions > MAX_DIMENSIONS:
         raise VectorError(
@@ -89,7 +89,7 @@ def check_dimensions(model_id: str, dimensions: int | None) -> None:
 
 
 def vector_tables(connection: apsw.Connection) -> list[VectorTable]:
-    """Return the vector tables that there are; none where sqlite-vec cannot be loaded."""
+    """Return the existing vector tables; none if sqlite-vec cannot be loaded."""
     if not has_sqlite_vec(connection):
         return []
     rows = connection.execute(
@@ -99,10 +99,10 @@ def vector_tables(connection: apsw.Connection) -> list[VectorTable]:
 
 
 def writable_tables(connection: apsw.Connection) -> list[VectorTable]:
-    """Return the vector tables that have to follow a change of the entries or the vectors.
+    """Return the vector tables that have to be updated with a change of entries or vectors.
 
-    Without sqlite-vec none can: they are given up, and `use_model` makes new ones where the
-    extension can be loaded.
+    Without sqlite-vec that is impossible: they are abandoned, and `use_model` creates new ones once
+    the extension can be loaded.
     """
     if not has_sqlite_vec(connection):
         connection.execute("UPDATE models SET vec_table = NULL WHERE vec_table IS NOT NULL")
@@ -110,7 +110,7 @@ def writable_tables(connection: apsw.Connection) -> list[VectorTable]:
 
 
 def vector_table(connection: apsw.Connection, model_id: str) -> VectorTable | None:
-    """Return the table in which a model's vectors are searched, or None where there is none."""
+    """Return the table in which a model's vectors are searched, or None if there is none."""
     tables = vector_tables(connection)
     return next((table for table in tables if table.model_id == model_id), None)
 
@@ -125,7 +125,7 @@ def kept_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
 
 
 def is_in_use(connection: apsw.Connection, model_id: str) -> bool:
-    """Return whether a model has its table, if any can, and its use was noted in the last day."""
+    """Return whether a model has a table, if possible, and its use was recorded in the last day."""
     since = time.time() - _NOTED_SECONDS
     sql = "SELECT vec_table IS NOT NULL FROM models WHERE model_id = ? AND used_at > ?"
     has_table = connection.execute(sql, (model_id, since)).get
@@ -133,13 +133,13 @@ def is_in_use(connection: apsw.Connection, model_id: str) -> bool:
 
 
 def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> None:
-    """Put the kept vectors of a model into a table, where one can be made.
+    """Copy the kept vectors of a model to a table, if one can be created.
 
-    Models that nobody has put to use for a month have no table; their vectors are kept, and
-    putting them to use again costs nothing.
+    Models that were not used for a month have no table; their vectors are kept, so using them again
+    needs no embedding.
     """
     now = time.time()
-    # The last use must be the latest, also where the clock has gone back.
+    # The last use must be the latest, even if the clock was set back.
     latest = connection.execute("SELECT max(used_at) FROM models").get or 0.0
     connection.execute(
         "INSERT INTO models (model_id, dimensions, used_at) VALUES (?, ?, ?) "
@@ -163,12 +163,12 @@ def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> No
 
 
 def fill(connection: apsw.Connection, table: VectorTable, ids: Sequence[str] | None = None) -> None:
-    """Make entries searchable by meaning where a vector is kept for their text.
+    """Make entries searchable by meaning if a vector is kept for their text.
 
     Args:
         connection: A connection inside a write transaction.
         table: The table to fill.
-        ids: The entries to look at; None means all.
+        ids: The entries; None for all.
     """
     sql = (
         f"INSERT INTO {table.name} (rowid, embedding) "  # noqa: S608 - our own name
@@ -184,7 +184,7 @@ def fill(connection: apsw.Connection, table: VectorTable, ids: Sequence[str] | N
 
 
 def forget(connection: apsw.Connection, table: VectorTable, ids: Sequence[str]) -> None:
-    """Take the searchable vectors of some entries away; the kept ones stay."""
+    """Remove the searchable vectors of some entries; the kept ones stay."""
     connection.executemany(
         f"DELETE FROM {table.name} WHERE rowid = (SELECT rowid FROM entries WHERE id = ?)",  # noqa: S608
         ((id_,) for id_ in ids),
@@ -192,7 +192,7 @@ def forget(connection: apsw.Connection, table: VectorTable, ids: Sequence[str]) 
 
 
 def forget_superseded(connection: apsw.Connection, table: VectorTable, ids: Sequence[str]) -> None:
-    """Take away the searchable vectors of those entries for whose text another is kept."""
+    """Remove the searchable vectors of entries for whose text another vector is kept."""
     connection.executemany(
         f"DELETE FROM {table.name} WHERE rowid = (SELECT e.rowid FROM entries AS e "  # noqa: S608
         "JOIN embeddings AS v ON v.model_id = ? AND v.text_hash = e.text_hash WHERE e.id = ?)",
@@ -201,9 +201,9 @@ def forget_superseded(connection: apsw.Connection, table: VectorTable, ids: Sequ
 
 
 def close_holes(connection: apsw.Connection, table: VectorTable) -> None:
-    """Put the vectors together, under another name, where they are left far apart.
+    """Compact scattered vectors, into a table with another name.
 
-    Every search reads all chunks, also those in which one vector is left.
+    Every search reads all chunks, even those with a single vector.
     """
     tools = connection.execute("SELECT count(*) FROM entries").get
     chunks = connection.execute(f"SELECT count(*) FROM {table.name}_chunks").get  # noqa: S608
@@ -223,7 +223,7 @@ def close_holes(connection: apsw.Connection, table: VectorTable) -> None:
 def put_vectors(
     connection: apsw.Connection, model_id: str, dimensions: int, blobs: Mapping[str, bytes]
 ) -> None:
-    """Keep vectors by text hash, and make them searchable; what was refused no longer is."""
+    """Keep vectors by text hash, make them searchable, and delete refusals of their texts."""
     kept = kept_id(connection, model_id, dimensions)
     at = max(time.time(), renewed_since(connection, kept))
     connection.executemany(
@@ -245,7 +245,7 @@ def put_vectors(
         "JOIN entries AS e ON e.text_hash = given.value",
         (json.dumps(list(blobs)),),
     ).fetchall()
-    # vec0 has no upsert, and looks at every row unless the one rowid is given.
+    # vec0 has no upsert, and reads every row unless a single rowid is given.
     connection.executemany(
         f"DELETE FROM {table.name} WHERE rowid = ?",  # noqa: S608
         ((rowid,) for rowid, _ in rows),
@@ -264,7 +264,7 @@ def _create(connection: apsw.Connection, table: VectorTable) -> None:
 
 
 def _drop_unused(connection: apsw.Connection) -> None:
-    """Drop the tables of models that are idle, or that a process without sqlite-vec gave up."""
+    """Drop the tables of idle models, and those abandoned by a process without sqlite-vec."""
     unused = connection.execute(
         "SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE % USING vec0%' "
         "AND name NOT IN (SELECT vec_table FROM models WHERE vec_table IS NOT NULL)"

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class ToolIndexError(Exception):
-    """Root of every error raised by toolindex."""
+    """Base class of every error raised by toolindex."""
 
 
 class DatabaseError(ToolIndexError):
@@ -41,7 +41,7 @@ class DatabaseError(ToolIndexError):
 
 
 class DamagedDatabaseError(DatabaseError):
-    """The file is an index, and broken; `ToolIndex.set_aside` makes room for a new one.
+    """The file is a damaged index; `ToolIndex.set_aside` makes room for a new one.
 
     Attributes:
         path: The file.
@@ -66,11 +66,11 @@ class DatabaseBusyError(DatabaseError):
 
 
 class LeaseHeldError(DatabaseBusyError):
-    """Another process is doing the same work on this index, and has not ended yet."""
+    """Another process is still doing the same work on this index."""
 
 
 class ForeignRootError(DatabaseError):
-    """The database is the index of another tree, which is still there.
+    """The database is the index of another tree, which still exists.
 
     Attributes:
         root: The tree that it mirrors.
@@ -85,7 +85,7 @@ class ForeignRootError(DatabaseError):
 
 
 class ForeignDatabaseError(DatabaseError):
-    """The file holds something else than a tool index; it has not been touched."""
+    """The file is not a tool index, and was not changed."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -112,14 +112,14 @@ class NewerSchemaError(DatabaseError):
 
 
 class ReadOnlyIndexError(DatabaseError):
-    """A change was asked of an index that was opened for reading only."""
+    """The index was opened read-only, and cannot be changed."""
 
     def __init__(self, where: Path | str) -> None:
         super().__init__(where, "the index is open read-only")
 
 
 class TooManyFilesError(DatabaseError):
-    """This process, or the machine, has no file descriptor left; nothing is wrong with the file."""
+    """This process or the machine has no file descriptors left; nothing is wrong with the file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -130,10 +130,10 @@ class TooManyFilesError(DatabaseError):
 
 
 class VectorError(ToolIndexError):
-    """An embedding model gave vectors that cannot be stored or searched.
+    """An embedding model returned vectors that cannot be stored or searched.
 
     Attributes:
-        model_id: The model that gave them.
+        model_id: The model.
     """
 
     def __init__(self, model_id: str, message: str) -> None:
@@ -142,10 +142,10 @@ class VectorError(ToolIndexError):
 
 
 class FilterError(ToolIndexError, ValueError):
-    """A filter was asked for something that no tool can be judged by.
+    """An argument of a filter is invalid.
 
     Attributes:
-        argument: The name of the argument that is wrong.
+        argument: The name of the invalid argument.
     """
 
     def __init__(self, argument: str, message: str) -> None:
@@ -154,10 +154,10 @@ class FilterError(ToolIndexError, ValueError):
 
 
 class UsageError(ToolIndexError, ValueError):
-    """A number that the usage record cannot work with.
+    """An invalid number for the usage record.
 
     Attributes:
-        argument: The name of the argument that is wrong.
+        argument: The name of the invalid argument.
     """
 
     def __init__(self, argument: str, value: float) -> None:

@@ -1,4 +1,4 @@
-"""What is asked of others: of stores of tools."""
+"""The protocols for other implementations of a store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WorkLease(Protocol):
     """The right to do one kind of work, held by one process at a time."""
 
     def acquire(self, *, timeout: float) -> bool:
-        """Take it if it can be had in time; 0 tries once. Free when its holder is dead."""
+        """Acquire the lease within a time; 0 tries once. It is free when its holder has died."""
         ...
 
     def release(self) -> None:
@@ -42,12 +42,12 @@ class WorkLease(Protocol):
         ...
 
     def turn(self, *, patience: float) -> AbstractAsyncContextManager[None]:
-        """Hold it for a block, waiting without holding up a thread, or a `LeaseHeldError`."""
+        """Hold the lease for a block, without blocking a thread; or raise `LeaseHeldError`."""
         ...
 
 
 class Candidate(Protocol):
-    """A tool that may be what is searched, with the store's own score; higher is better."""
+    """A candidate for a search, with the store's own score; higher is better."""
 
     @property
     def id(self) -> str:
@@ -56,15 +56,15 @@ class Candidate(Protocol):
 
     @property
     def score(self) -> float:
-        """The score, comparable within one list only."""
+        """The score, which is only comparable within one list."""
         ...
 
 
 class StoreReader(Protocol):
-    """One state of a store, whatever others write meanwhile; good as long as its block.
+    """One state of a store, whatever others write in the meantime; valid within its block.
 
-    Candidates are filtered before they are cut, so a filter that lets few tools through
-    still gets all of them. They come best first, each tool once, equal scores by id.
+    Candidates are filtered before they are cut off, so a filter that few tools pass still finds all
+    of them. They are sorted best first, each tool once, equal scores by id.
     """
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]:
@@ -78,52 +78,52 @@ class StoreReader(Protocol):
         ...
 
     def named(self, query: str, *, where: ToolFilter) -> Sequence[Candidate]:
-        """Return the tools that a query names, by name, category and name, or id.
+        """Return the tools that a query mentions, by name, category and name, or id.
 
-        However a name is spelt: its letters and digits count. A tool whose name the whole query
-        is scores 1, one that it only mentions less.
+        Only the letters and digits of a name count. A tool whose name is the whole query scores 1,
+        one that the query only mentions less.
         """
         ...
 
     def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]:
-        """Return up to `depth` tools with words like those of a query; any string is a query.
+        """Return up to `depth` tools with words similar to those of a query; any string is a query.
 
-        A word of the query may be misspelt or cut short.
+        Words of the query may be misspelt or cut short.
         """
         ...
 
     def corrections(self, query: str) -> Mapping[str, str]:
-        """Return the words of a query that no tool has, with those they are slips of; or none."""
+        """Return the misspelt words of a query, which no tool has, with their corrections."""
         ...
 
     def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        """Return the terms of a query that some tools have, with what each adds in `lexical`.
+        """Return a query's terms that some tools have, with what each adds to `lexical` scores.
 
-        Those that add most are first; a term that is taken for a slip reads "isue→issue". A tool
-        that has none of them may be left out.
+        Those that add most come first; a corrected term is written as "isue→issue". Tools without
+        any of them may be left out.
         """
         ...
 
     def lexical_coverage(self, query: str, ids: Sequence[str]) -> Mapping[str, float]:
-        """Return which share of a query's terms some tools have, in [0, 1], by id.
+        """Return the share of a query's terms that some tools have, in [0, 1], by id.
 
-        Rare terms count most. A tool that has none may be left out.
+        Rare terms count the most. Tools without any may be left out.
         """
         ...
 
     def lexical_scale(self, query: str) -> float:
-        """Return what scores of `lexical` and `fuzzy` are divided by to mean the same.
+        """Return the divisor that makes scores of `lexical` and `fuzzy` comparable between queries.
 
-        About 1 is then a tool that has all the words; 0 where a query has no words.
+        A tool with all the words then scores about 1. It is 0 if a query has no words.
         """
         ...
 
     def entries(self, ids: Sequence[str]) -> Mapping[str, ToolEntry]:
-        """Return the details of some tools; an id that is gone is left out."""
+        """Return the details of some tools; missing ids are left out."""
         ...
 
     def ids(self, where: ToolFilter) -> Sequence[str]:
-        """Return the ids that a filter lets pass, sorted."""
+        """Return the ids that pass a filter, sorted."""
         ...
 
     def changed_at(self) -> float | None:
@@ -131,40 +131,40 @@ class StoreReader(Protocol):
         ...
 
     def categories(self, where: ToolFilter) -> Mapping[tuple[str, str], int]:
-        """Count the tools that a filter lets pass, by source and category; none has no entry."""
+        """Count the tools that pass a filter, by source and category, without zeros."""
         ...
 
     def outcomes(self) -> Mapping[str, ToolOutcomes]:
-        """Return the outcomes of each tool for which any are known."""
+        """Return the outcomes of each tool that has any."""
         ...
 
     def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
-        """Count the tools, and those with a searchable vector of a model, of some length.
+        """Count the tools, and those with a searchable vector of a model, of a certain length.
 
-        None is the length that was put to use last.
+        None is the length used last.
         """
         ...
 
     def with_vectors(
         self, ids: Collection[str], *, model_id: str, dimensions: int | None = None
     ) -> Collection[str]:
-        """Return those of some ids whose vectors of a model, of some length, can be searched."""
+        """Return which of some ids have a searchable vector of a model, of a certain length."""
         ...
 
     def models(self) -> Sequence[str]:
-        """Name the models whose vectors can be searched."""
+        """Return the models whose vectors can be searched."""
         ...
 
     def generation(self) -> int:
-        """Return a number that is another after every change that a search could see."""
+        """Return a number that changes with every change that a search could see."""
         ...
 
     def usage_generation(self) -> int:
-        """Return a number that is another after every change of what is known of outcomes."""
+        """Return a number that changes with every change of outcomes."""
         ...
 
     def is_complete(self) -> bool:
-        """Return whether a whole tree has been synced since the store was made."""
+        """Return whether a whole tree has been synced since the store was created."""
         ...
 
 
@@ -172,35 +172,35 @@ class UsageStore(Protocol):
     """The record of searches and outcomes; `toolindex.UsageLog` documents it in full."""
 
     def record_searches(self, searches: Iterable[SearchRecord]) -> None:
-        """Write searches down, each id once."""
+        """Record searches, each id once."""
         ...
 
     def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
-        """Write outcomes down."""
+        """Record outcomes."""
         ...
 
     def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
-        """Sum the record up."""
+        """Summarize the record."""
         ...
 
     def of_tool(self, tool_id: str) -> ToolUsage | None:
-        """Sum up the outcomes of one tool, as `statistics` does; None where it has none."""
+        """Summarize the outcomes of one tool like `statistics`; return None if it has none."""
         ...
 
     def searches(
         self, *, since: float | None = None, found: str | None = None
     ) -> tuple[SearchRecord, ...]:
-        """Return the searches that are kept, oldest first: all, or those that found a tool."""
+        """Return the recorded searches, oldest first: all, or those that found a tool."""
         ...
 
     def outcomes(
         self, *, since: float | None = None, tool_id: str | None = None
     ) -> tuple[OutcomeRecord, ...]:
-        """Return the outcomes that are kept, oldest first: all, or those of one tool."""
+        """Return the recorded outcomes, oldest first: all, or those of one tool."""
         ...
 
     def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
-        """Delete what is too old, and the oldest of what is too many."""
+        """Delete records that are too old, and the oldest if there are too many."""
         ...
 
     def clear(self) -> RemovedRecords:
@@ -214,23 +214,23 @@ class VectorCache(Protocol):
     def get(
         self, model_id: str, query: str, *, dimensions: int | None = None
     ) -> Sequence[float] | None:
-        """Return the vector that a model gave a query, of length 1, or None."""
+        """Return a model's unit vector for a query, or None."""
         ...
 
     def put(
         self, model_id: str, vectors: Mapping[str, Sequence[float]], *, used: Collection[str] = ()
     ) -> None:
-        """Keep vectors by query, and note which of the kept ones were used."""
+        """Keep vectors by query, and record which of the kept ones were used."""
         ...
 
 
 class ToolStore(Protocol):
-    """A place that mirrors a tree of tools, keeps what was computed for them, and finds them.
+    """A store that mirrors a tree of tools, keeps what was computed for them, and finds them.
 
-    Every change is whole or not at all, also when the process is killed, and is seen by every
-    look that begins after it, in this process and in others. Every call may come from any
-    thread. Failures are a `ToolIndexError`, which leaves the state as it was.
-    `toolindex.testing.check_store` checks an implementation; `ToolIndex` documents each call.
+    Every change is atomic, even if the process is killed, and is visible to every read that begins
+    after it, in this process and in others. Any thread may make any call. Failures raise a
+    `ToolIndexError`, and leave the state unchanged. `toolindex.testing.check_store` checks an
+    implementation; `ToolIndex` documents each call.
     """
 
     @property
@@ -239,22 +239,22 @@ class ToolStore(Protocol):
         ...
 
     def try_writing(self) -> bool:
-        """Write from now on where nothing could be written before; return whether that is so."""
+        """Switch to writing, if the store can be written by now; return whether it can."""
         ...
 
     @property
     def where(self) -> str:
-        """What users are told of where it is: a file, or an address without its password."""
+        """Its location for users: a file, or an address without the password."""
         ...
 
     @property
     def damaged(self) -> Path | None:
-        """The file that was set aside last because it was damaged, or None."""
+        """The damaged file that was last set aside, or None."""
         ...
 
     @property
     def kept_problem(self) -> str:
-        """Why the usage record is left out where nothing can be written, or ""."""
+        """Why the usage record is left out of a read-only store, or an empty string."""
         ...
 
     @property
@@ -264,15 +264,15 @@ class ToolStore(Protocol):
 
     @property
     def query_vectors(self) -> VectorCache:
-        """Vectors of queries, kept for when they are asked again."""
+        """Vectors of queries, kept for repeated queries."""
         ...
 
     def bind(self, root: str) -> None:
-        """Make this the store of one tree; that of another which exists is refused."""
+        """Bind the store to a tree; refuse if it is bound to another that exists."""
         ...
 
     def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
-        """Return what is held of the files."""
+        """Return what is stored about files."""
         ...
 
     def sync(
@@ -283,11 +283,11 @@ class ToolStore(Protocol):
         within: Collection[str] | None = None,
         stored: StoredFiles | None = None,
     ) -> SyncReport:
-        """Make the store equal to a scan; doing it twice is doing it once."""
+        """Bring the store up to date with a scan; repeating it has no effect."""
         ...
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
-        """Make what tools are also found by, by id, equal to a mapping but for some; count them."""
+        """Set the aliases of all tools except some; return how many tools have new ones."""
         ...
 
     def pending(
@@ -295,31 +295,31 @@ class ToolStore(Protocol):
     ) -> Mapping[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        Where hashes are given, only texts among these.
+        If hashes are given, only texts with these.
         """
         ...
 
     def text_hashes(self, ids: Collection[str]) -> Collection[str]:
-        """Return the hashes of the texts that some tools are embedded by."""
+        """Return the hashes of the texts that are embedded for some tools."""
         ...
 
     def count_pending(self, model_id: str) -> int:
-        """Count them; asked once, and only where progress is shown."""
+        """Count the pending texts; only called to show progress."""
         ...
 
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
-        """Keep why a model gave no vector for some texts, by hash: these are not pending.
+        """Record why a model refused some texts, by hash; they are not pending.
 
-        Not forever: they are tried again in a minute, and later each time they are refused.
+        They are pending again after a minute, and later each time they are refused.
         """
         ...
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
-        """Keep vectors by the hash of their text: from now on these are not pending."""
+        """Keep vectors by the hash of their text, which is then no longer pending."""
         ...
 
     def lease(self, purpose: str) -> WorkLease:
-        """Return the lease of one kind of work on this index."""
+        """Return the lease for one kind of work on this index."""
         ...
 
     def refused(self, model_id: str) -> Mapping[str, str]:
@@ -327,41 +327,41 @@ class ToolStore(Protocol):
         ...
 
     def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
-        """Make a model's kept vectors searchable; whether there are any.
+        """Make a model's kept vectors searchable; return whether there are any.
 
-        Vectors of another length than before count as those of another model, and are kept beside
-        the others: from now on texts without one of that length are pending.
+        Vectors of a new length count as those of another model, and are kept in addition to the
+        others: texts without one of that length are then pending.
         """
         ...
 
     def prune(self) -> PruneReport:
-        """Forget the oldest vectors that no tool needs."""
+        """Delete the oldest vectors that no tool needs."""
         ...
 
     def check(self) -> Sequence[str]:
-        """Return what does not fit together, as sentences."""
+        """Return inconsistencies, as sentences."""
         ...
 
     def rebuild(self, *, forget: str | None = None) -> None:
-        """Make all that follows from other data anew, and forget the vectors of a model."""
+        """Rebuild everything that is derived from other data, and forget the vectors of a model."""
         ...
 
     def set_aside(self) -> Path | None:
-        """Put an empty store in the place of one found damaged; return the file that was renamed.
+        """Replace a damaged store with an empty one; return the renamed file.
 
-        None where there was none to rename. A store that raises no `DamagedDatabaseError` is never
-        asked.
+        None if there was none to rename. Not called on a store that never raises
+        `DamagedDatabaseError`.
         """
         ...
 
     def vector_notes(self) -> Sequence[str]:
-        """Return sentences for users about what vector search lacks here."""
+        """Return notes for users about limitations of vector search here."""
         ...
 
     def reading(self) -> AbstractContextManager[StoreReader]:
-        """Look at one state of the store."""
+        """Read one state of the store."""
         ...
 
     def close(self) -> None:
-        """Release everything; the store cannot be used afterwards."""
+        """Release all resources; the store cannot be used afterwards."""
         ...
