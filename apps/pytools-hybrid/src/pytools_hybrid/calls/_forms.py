@@ -50,7 +50,7 @@ def _properties(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int)
     needed = set(cast("list[str]", required)) if isinstance(required, list) else set[str]()
     for name in sorted(named, key=lambda it: it not in needed):
         mark = "" if name in needed else "?"
-        # Whoever leaves something out need not send null.
+        # An optional argument is omitted rather than null.
         kind = _type(named[name], whole, depth)
         yield f"{_name(name)}{mark}: {kind.removesuffix('|null') if mark else kind}"
 

@@ -1,6 +1,6 @@
-"""Opening the store of some trees, whatever lies at its path.
+"""Opening the store of some trees, whatever file is at its path.
 
-That may be the database of freeact's own search, a damaged file, or one that cannot be written.
+The file may be the database of freeact's own search, damaged, or read-only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = logging.getLogger("pytools_hybrid")
 _LEASE_SECONDS = 60.0
 _LOCK_MS = 5_000
 _PAUSE_SECONDS = 0.02
-# Its two tables with those in which they keep their rows.
+# Its two virtual tables and their shadow tables.
 _VECTORS = frozenset(
     f"entries_vec{part}" for part in ("", "_info", "_chunks", "_rowids", "_vector_chunks00")
 )
@@ -72,14 +72,14 @@ def open_store(roots: Roots, settings: Settings) -> ToolStore:
 def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
     """Open the file of some trees, for reading only where nothing can be written.
 
-    The database of freeact's own search, where one lies at the path, is set aside.
+    A database of freeact's own search at the path is renamed.
 
     Args:
         roots: The trees.
-        settings: What name its file, and how much words count in the parts of a tool.
+        settings: The settings, for its location and the weights of words.
 
     Raises:
-        DatabaseError: It can be neither written nor read, or is that of other trees.
+        DatabaseError: It can be neither written nor read, or belongs to other trees.
     """
     database, field_weights = settings.resolved_database(roots), settings.field_weights
     if (aside := set_aside_incumbent(database)) is not None:
@@ -118,15 +118,15 @@ def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLite
     except ForeignDatabaseError:
         if not _is_in_our_cache(database):
             raise
-        # Nobody else has files there. With the second file beside it, an index is recognised as a
-        # damaged one, whatever its header says.
+        # No other program has files there. With the second file beside it, an index counts as
+        # damaged, whatever its header says.
         with suppress(OSError):
             kept_path(database).touch()
         return SQLiteStore(database, field_weights=field_weights)
     except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
         raise
     except DatabaseError as error:
-        # A medium that cannot be written can still be searched.
+        # An index on a read-only medium can still be searched.
         try:
             store = SQLiteStore(database, read_only=True, field_weights=field_weights)
         except DatabaseError:
@@ -143,30 +143,30 @@ def _is_in_our_cache(database: Path) -> bool:
 
 
 def set_aside_incumbent(database: Path) -> Path | None:
-    """Rename the database of freeact's own search, so that ours can be made at its path.
+    """Rename the database of freeact's own search, so that ours can be created at its path.
 
-    It is kept as `search.db.freeact`, whole, with what was committed to its log only. Anything
-    else at the path is left as it is. Its vectors are not taken over: freeact embeds the docstring
-    alone, ours are of another text, and vectors of different texts cannot be compared.
+    It is kept completely as `search.db.freeact`, including the content of its log. Any other file
+    is left as it is. Its vectors are not reused: freeact embeds only docstrings, we embed more, and
+    vectors of different texts cannot be compared.
 
     Args:
         database: Where our database will be.
 
     Returns:
-        Its new path, `search.db.freeact-2` where that name is taken, or None if there was none.
+        Its new path, such as `search.db.freeact-2` if the name is taken; None if there was none.
 
     Raises:
-        DatabaseError: It is one, and is in use or cannot be renamed.
-        LeaseHeldError: Another process has been making a database at the path for a minute.
+        DatabaseError: It is such a database, but is in use or cannot be renamed.
+        LeaseHeldError: Another process has been creating a database at the path for a minute.
     """
     try:
         database = Path(os.path.realpath(database))
-        # Whatever belongs to others is not even given a lock file, and ours costs one short look.
+        # Other programs' files do not even get a lock file, and recognising ours is fast.
         if not is_incumbent(database):
             return None
-    except ValueError:  # This is no path; whoever opens it says so.
+    except ValueError:  # An invalid path, which opening it will report.
         return None
-    # The lease under which databases are made: nobody of ours makes one meanwhile.
+    # The lease for creating databases, so that no other process of ours creates one.
     with Lease(database, "rescue").held(timeout=_LEASE_SECONDS):
         if not is_incumbent(database):
             return None
@@ -184,13 +184,13 @@ def set_aside_incumbent(database: Path) -> Path | None:
 
 
 def is_incumbent(database: Path) -> bool:
-    """Return whether a file is the database of freeact's own search; it is left as it is."""
+    """Return whether a file is the database of freeact's own search; nothing is changed."""
     try:
-        # A pipe would be waited for.
+        # Opening a pipe would block.
         is_unmarked = database.is_file() and application_id(database) == 0
         return is_unmarked and _has_its_tables(database)
     except (OSError, apsw.Error):
-        # It is damaged, locked, or of another kind: opening it as ours says which.
+        # It is damaged, locked or of another kind: opening it as ours will report that.
         return False
 
 
@@ -198,11 +198,11 @@ def _has_its_tables(database: Path) -> bool:
     try:
         with closing(apsw.Connection(str(database), flags=_READ_WRITE)) as connection:
             connection.set_busy_timeout(_LOCK_MS)
-            # Not ours, as far as is known: closing must not move its log into the file.
+            # It may not be ours, so closing must not move its log into the file.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_log(database))
             return _are_its_tables(connection)
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError):
-        # Nothing can be written here, so not even a log can be looked into.
+        # On a read-only medium, not even the log can be read.
         uri = f"{database.as_uri()}?immutable=1"
         with closing(apsw.Connection(uri, flags=_AS_IT_LIES)) as connection:
             return _are_its_tables(connection)
@@ -211,22 +211,23 @@ def _has_its_tables(database: Path) -> bool:
 def _are_its_tables(connection: apsw.Connection) -> bool:
     if connection.pragma("user_version") != 0 or connection.pragma("application_id") != 0:
         return False
-    # What SQLite makes by itself, as an index of a key, has no statement or a name of its own.
+    # Objects that SQLite creates itself, such as the index of a key, have no statement.
     made = connection.execute("SELECT name FROM sqlite_schema WHERE sql NOTNULL")
     names = frozenset(str(name) for (name,) in made if not str(name).startswith("sqlite_"))
-    # A kill may have come before the second was made.
+    # A kill may have prevented the second table.
     return names in (_VECTORS, _VECTORS | _WORDS)
 
 
 def _move_log_into(database: Path) -> None:
-    """Make it one file again, which only the last that has it open can do."""
+    """Move the log into the file, which only its last user can do."""
     patience = time.monotonic() + _LOCK_MS / 1000
     while True:
         with closing(apsw.Connection(str(database), flags=_READ_WRITE)) as connection:
             try:
                 connection.pragma("journal_mode", "delete")
             except apsw.BusyError:
-                # Another of ours may just be looking whose it is; SQLite does not wait for that.
+                # Another process of ours may be checking whose it is, for which SQLite does not
+                # wait.
                 if time.monotonic() > patience:
                     raise
             else:

@@ -1,4 +1,4 @@
-"""The SQLite index as the store that searches run on: toolindex's tables, toolrank's retrievers."""
+"""The SQLite store for searches: toolindex's tables with toolrank's retrievers."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 # Up to 32 MB.
 _FLOATS_IN_MEMORY = 8 << 20
-# A byte for each number, so up to 64 MB; larger tables are read for each search.
+# A byte per number, so up to 64 MB; larger tables are read for each search.
 _BYTES_IN_MEMORY = 64 << 20
-# The import of numpy takes as long as what it saves in twenty searches; a command makes one.
+# Importing numpy takes as long as it saves in twenty searches, and a command makes one.
 _LOOKS_BEFORE_NUMPY = 2
 _NAMED = 50
-# Of ten thousand tools one takes some 500 kB.
+# For ten thousand tools, one takes about 500 kB.
 _FILTERS = 16
 
 
 class SQLiteReader(IndexReader):
-    """One state of the index, with the candidates that a search asks it for.
+    """One state of the index, from which a search gets its candidates.
 
     Args:
-        reader: That state.
-        postings: What was read of the full-text table, by the state that it was read from.
-        filters: What filters let through, by the state that they were asked in.
-        matrices: Vector tables in memory, by the state that they were read from and their name;
-            None for a large one that has been searched once in that state.
-        looks: Counts the states that vectors were searched in: the first ones go without numpy.
+        reader: The reader of that state.
+        postings: Cached postings of the full-text table, by state.
+        filters: Cached results of filters, by state.
+        matrices: Vector tables in memory, by state and name; None for a large table that was only
+            searched once in that state.
+        looks: Counts the states in which vectors were searched: the first ones do without numpy.
         weights: How much words count in each column.
     """
 
@@ -97,18 +97,18 @@ class SQLiteReader(IndexReader):
         return self._words(self._filter(where)).retrieve(Query(text=query), depth=depth)
 
     def named(self, query: str, *, where: ToolFilter) -> list[Hit]:
-        """Return the tools that a query names, those that it is the whole name of first."""
+        """Return the tools that a query mentions, first those whose whole name it is."""
         retriever = NameRetriever(
             self.connection, content=_CONTENT, keys=_KEYS, where=self._filter(where)
         )
         return retriever.retrieve(Query(text=query), depth=_NAMED)
 
     def corrections(self, query: str) -> dict[str, str]:
-        """Return the words of a query that no tool has, with those they are slips of."""
+        """Return the misspelt words of a query, which no tool has, with their corrections."""
         return self._words().corrections(query)
 
     def terms(self, query: str, ids: Sequence[str]) -> dict[str, dict[str, float]]:
-        """Return the terms of a query that some tools have, with what each adds to their scores."""
+        """Return the terms of a query that some tools have, with what each adds to the score."""
         return {
             id_: {
                 match.term
@@ -120,16 +120,16 @@ class SQLiteReader(IndexReader):
         }
 
     def lexical_coverage(self, query: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return which share of a query some tools have, its rare terms counting most."""
+        """Return the share of a query's terms that some tools have; rare terms count the most."""
         return self._words().coverage(query, ids)
 
     def lexical_scale(self, query: str) -> float:
-        """Return what scores by words are divided by to mean the same for every query."""
+        """Return the divisor that makes scores by words comparable between queries."""
         one = lexical_strength(1.0, self._words().statistics(query))
         return 1 / one if one else 0.0
 
     def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
-        """Return the tools whose words are like those of a query, best first; names count most."""
+        """Return the tools with words similar to a query's, best first; names count the most."""
         retriever = FuzzyRetriever(
             self._table(self._weights.fuzzy),
             where=self._filter(where),
@@ -153,7 +153,7 @@ class SQLiteReader(IndexReader):
         return FullTextTable(self.connection, table=FTS_TABLE, weights=weights, content=_CONTENT)
 
     def _filter(self, tools: ToolFilter) -> Filter | None:
-        """Ask once what a filter lets through: every channel and part of a request wants it."""
+        """Compute the result of a filter once, because every channel and part needs it."""
         selection = self.rowids(tools)
         if selection is None:
             return None
@@ -169,12 +169,12 @@ class SQLiteReader(IndexReader):
     def _remembered(self) -> Postings:
         state = self.generation()
         if state not in self._postings:
-            # Past states are not requested again.
+            # Past states are not needed again.
             self._postings.clear()
         return self._postings.setdefault(state, Postings())
 
     def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
-        """Count the tools, and those that can be found by a vector of a model."""
+        """Count the tools, and those with a vector of a model."""
         coverage = super().coverage(model_id, dimensions=dimensions)
         has_table = self.vector_table(model_id, dimensions=dimensions) is not None
         if coverage.vectors and not has_table and not has_numpy():
@@ -186,7 +186,7 @@ class SQLiteReader(IndexReader):
     ) -> list[Hit]:
         """Return the tools whose vectors of a model are nearest to a vector, by cosine.
 
-        Where the model has changed the length of its vectors, only those of the same length count.
+        If the model has changed the length of its vectors, only those of the same length count.
 
         Raises:
             DamagedDatabaseError: The vectors cannot be read.
@@ -194,7 +194,7 @@ class SQLiteReader(IndexReader):
         try:
             return self._nearest(vector, model_id=model_id, where=where, depth=depth)
         except RetrievalError as error:
-            # What the driver's errors are is for the index to tell.
+            # The index translates the driver's errors.
             if isinstance(error.__cause__, ValueError | LookupError):
                 raise DamagedDatabaseError(Path(self.connection.filename)) from error
             raise
@@ -235,7 +235,7 @@ class SQLiteReader(IndexReader):
         is_known = key in self._matrices
         if (matrix := self._matrices.get(key)) is not None:
             return matrix
-        # Past states are not requested again.
+        # Past states are not needed again.
         for past in [other for other in list(self._matrices) if other[0] != key[0]]:
             self._matrices.pop(past, None)
         whole = NumpyVectorRetriever(self.connection, table=source)
@@ -243,8 +243,8 @@ class SQLiteReader(IndexReader):
             matrix = whole.read_matrix()
         elif is_known:
             matrix = whole.read_bytes()
-        # To read a large one costs as much as some searches: it waits for the second, for while
-        # tools are embedded each search finds another state.
+        # Reading a large table takes as long as several searches, so it waits for the second
+        # search: while tools are embedded, each search finds another state.
         self._matrices[key] = matrix
         return matrix
 
@@ -255,8 +255,8 @@ class SQLiteStore(ToolIndex):
     Args:
         path: As for `toolindex.ToolIndex`.
         read_only: As for it.
-        field_weights: How much words count in the parts of a tool that are named here ("name",
-            "description", "parameters", "category", "tags"), in place of the defaults.
+        field_weights: How much words count in parts of a tool ("name", "description", "parameters",
+            "category", "tags"), instead of the defaults.
     """
 
     def __init__(
@@ -274,7 +274,7 @@ class SQLiteStore(ToolIndex):
         self._matrices: _Matrices = {}
 
     def vector_notes(self) -> tuple[str, ...]:
-        """Return sentences about what vector search lacks."""
+        """Return notes on limitations of vector search."""
         if not self.extension_problem:
             return ()
         instead = (
@@ -298,7 +298,7 @@ class SQLiteStore(ToolIndex):
 
 @cache
 def has_numpy() -> bool:
-    """Return whether numpy can be imported, which takes a tenth of a second the first time."""
+    """Return whether numpy can be imported; the first time takes a tenth of a second."""
     try:
         import numpy as _  # noqa: F401
     except ImportError:

@@ -100,7 +100,7 @@ async def found_as(
 
     Raises:
         UnknownToolError: No tool has that name.
-        AmbiguousToolError: Several are.
+        AmbiguousToolError: Several tools have it.
         DatabaseError: The index cannot be read.
     """
     try:

@@ -291,7 +291,7 @@ class ToolSearch:
 
         Raises:
             UnknownToolError: No tool has that name.
-            AmbiguousToolError: Several are.
+            AmbiguousToolError: Several tools have it.
             DatabaseError: The index cannot be read.
         """
         id_ = str((await self.find(name)).id)
@@ -325,7 +325,7 @@ class ToolSearch:
 
         Raises:
             UnknownToolError: No tool has that name.
-            AmbiguousToolError: Several are.
+            AmbiguousToolError: Several tools have it.
             DatabaseError: The index cannot be read.
         """
         entry = await self.find(name)
@@ -396,7 +396,7 @@ class ToolSearch:
 
         Raises:
             UnknownToolError: No tool has that name.
-            AmbiguousToolError: Several are.
+            AmbiguousToolError: Several tools have it.
             DatabaseError: The index cannot be read.
         """
         return await found_as(lambda entry: entry, self.index, name, self.policy)
@@ -412,7 +412,7 @@ class ToolSearch:
 
         Raises:
             UnknownToolError: No tool has that name.
-            AmbiguousToolError: Several are.
+            AmbiguousToolError: Several tools have it.
             DatabaseError: The index cannot be read.
         """
         entry, detail = await self.find(name), DetailLevel(detail)
@@ -450,7 +450,7 @@ class ToolSearch:
         Raises:
             UsageError: A latency that is negative or not finite.
             UnknownToolError: No tool has that name.
-            AmbiguousToolError: Several are.
+            AmbiguousToolError: Several tools have it.
         """
         entry = await self.find(tool_id)
         noted = self.index.recorder.outcome(

@@ -156,7 +156,7 @@ def _renamed(value: JsonValue, path: str, others: Mapping[str, str]) -> JsonValu
     for key, item in value.items():
         here = f"{path}/{key}" if path in {"#", "#/$defs", "#/definitions"} else ""
         if key == "$ref" and isinstance(item, str):
-            # A part of the part has the same beginning.
+            # References to parts of the part have the same prefix.
             start, rest = "/".join(item.split("/")[:3]), item.split("/")[3:]
             if start in others:
                 made[key] = "/".join([*start.split("/")[:2], others[start], *rest])

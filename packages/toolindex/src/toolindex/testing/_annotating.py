@@ -1,4 +1,4 @@
-"""What a store promises of aliases: words that no file of a tool has."""
+"""The promises of a store about aliases."""
 
 from __future__ import annotations
 

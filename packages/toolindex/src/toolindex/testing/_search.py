@@ -1,4 +1,4 @@
-"""What a store promises of its search: words, vectors, filters, details."""
+"""The promises of a store about search: words, vectors, filters, details."""
 
 from __future__ import annotations
 

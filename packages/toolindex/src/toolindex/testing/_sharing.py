@@ -1,4 +1,4 @@
-"""What a store promises to those who use it at once: threads, and other processes."""
+"""The promises of a store about concurrent use by threads and processes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _check_threads(store: ToolStore, patience: float) -> None:
 
 
 def _together(works: Sequence[Callable[[], object]], patience: float, promise: str) -> None:
-    """Do several things at once, each in a thread; raise what the first to fail has raised."""
+    """Run several functions at once, each in a thread; raise the first error."""
     failures: list[BaseException] = []
 
     def recorded(work: Callable[[], object]) -> None:

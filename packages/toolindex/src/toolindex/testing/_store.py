@@ -1,4 +1,4 @@
-"""The contract of `ToolStore`, as checks that any implementation can be put through."""
+"""The contract of `ToolStore`, as checks for any implementation."""
 
 from __future__ import annotations
 
@@ -45,17 +45,16 @@ def check_store(
 ) -> None:
     """Check that a store keeps the promises of the `ToolStore` protocol.
 
-    What happens to it when a process is killed or a disk is full is not checked.
+    Kills and full disks are not tested.
 
     Args:
-        factory: Gives a new, empty store that can be written, each time it is called; it may
-            have been closed when the block ends.
-        reopen: Gives another way into what a store keeps, as another process would have it,
-            also after the store was closed. Left out for a store that keeps nothing.
-        patience: For how many seconds threads may keep each other waiting.
+        factory: Provides a new, empty, writable store each time; it may be closed within the block.
+        reopen: Opens a store's data again, as another process would, even after the store was
+            closed. Left out for a store that is not persistent.
+        patience: How many seconds threads may make each other wait.
 
     Raises:
-        AssertionError: It breaks a promise; the message says which.
+        AssertionError: A promise is broken; the message says which.
     """
     for check in (*_CHECKS, *_search.CHECKS, *_annotating.CHECKS, *_usage.CHECKS):
         with factory() as store, _named(check):
@@ -70,7 +69,7 @@ def check_store(
 
 @contextmanager
 def _named(check: Callable[..., None]) -> Generator[None]:
-    """Let no other error than ours out, so that whatever fails is said to break a promise."""
+    """Turn any other error into a broken promise."""
     try:
         yield
     except AssertionError:

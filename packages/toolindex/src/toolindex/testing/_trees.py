@@ -1,4 +1,4 @@
-"""What the checks of a store work with: small trees of tools, stores filled with them, verdicts."""
+"""Helpers for the checks of a store: small trees of tools, filled stores, verdicts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ READER = "1"
 
 
 def module(description: str, *tags: str) -> str:
-    """Write the module of a tool that is found by its description's words."""
+    """Return the source of a tool that can be found by the words of its description."""
     return f'__tags__ = {list(tags)}\ndef run() -> None:\n    """{description}"""\n'
 
 
@@ -49,7 +49,7 @@ TOOLS: Mapping[str, str] = {
 
 
 def expect(actual: object, expected: object, promise: str) -> None:
-    """Compare; where the two differ, the promise that was broken is the message.
+    """Compare two values; the message of a failure is the broken promise.
 
     Raises:
         AssertionError: They are not equal.
@@ -60,10 +60,10 @@ def expect(actual: object, expected: object, promise: str) -> None:
 
 @contextmanager
 def refused(kind: type[ToolIndexError], promise: str) -> Generator[None]:
-    """Expect an error of a block.
+    """Expect a block to raise an error.
 
     Raises:
-        AssertionError: It ends without one, or with another.
+        AssertionError: It raises nothing, or another error.
     """
     try:
         yield
@@ -81,11 +81,11 @@ def scanned(
 
     Args:
         modules: Their source.
-        unchanged: Paths that are passed over because they look as they are known.
-        written_at: When their files were written; the stamps differ in nothing else.
+        unchanged: Paths that are skipped because their stamps are known.
+        written_at: When their files were written, the only difference in their stamps.
     """
     report = _scanned(tuple(modules.items()))
-    # Files as new as these have no stamp that can be trusted.
+    # The stamps of files as new as these cannot be trusted.
     stamp = FileStamp(size=1, mtime_ns=written_at, ctime_ns=written_at, inode=1)
     records = tuple(replace(record, stamp=stamp) for record in report.records)
     return replace(report, records=records, unchanged=tuple(unchanged))
@@ -109,7 +109,7 @@ def fill(
     within: Collection[str] | None = None,
     stored: StoredFiles | None = None,
 ) -> tuple[int, int, int, int]:
-    """Make a store equal to modules; give how many were added, updated, removed, unchanged."""
+    """Sync a store with modules; return how many were added, updated, removed, unchanged."""
     report = store.sync(
         modules if isinstance(modules, ScanReport) else scanned(modules),
         reader_version=reader_version,
@@ -120,13 +120,13 @@ def fill(
 
 
 def stored_paths(store: ToolStore, *, within: Collection[str] | None = None) -> set[str]:
-    """Return the paths of the files that a store holds."""
+    """Return the paths of the files in a store."""
     held = store.stored(reader_version=READER, within=within)
     return {entry.path for entry in held.entries.values()}
 
 
 def embed(store: ToolStore, angles: Mapping[str, float], *, model_id: str = "m") -> None:
-    """Store vectors of pending texts, of two dimensions and length 2, at an angle by first word."""
+    """Store vectors for pending texts, with two dimensions, length 2 and an angle by first word."""
     vectors = {
         text_hash: [2 * math.cos(angle), 2 * math.sin(angle)]
         for text_hash, text in store.pending(model_id, limit=1_000).items()
@@ -136,7 +136,7 @@ def embed(store: ToolStore, angles: Mapping[str, float], *, model_id: str = "m")
 
 
 def ids(candidates: Sequence[Candidate]) -> list[str]:
-    """Return the ids of candidates, which are checked for what holds of all."""
+    """Check the order of candidates, and return their ids."""
     scored = [(-candidate.score, candidate.id) for candidate in candidates]
     expect(scored, sorted(scored), "candidates come best first, equal scores by id")
     found = [id_ for _, id_ in scored]
@@ -154,5 +154,5 @@ def words(
 def near(
     reader: StoreReader, *, model_id: str = "m", where: ToolFilter = EVERY, depth: int = 10
 ) -> list[str]:
-    """Return the ids of the candidates by their angle from 0."""
+    """Return the ids of candidates near angle 0."""
     return ids(reader.nearest([3.0, 0.0], model_id=model_id, where=where, depth=depth))

@@ -1,4 +1,4 @@
-"""What a store promises of the records it keeps: searches, outcomes, vectors of queries."""
+"""The promises of a store about its records: searches, outcomes, query vectors."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Making clients find their tools through us: their servers become ours, and can go back.
+"""Setting up MCP clients: their servers move to our server, and can be moved back.
 
-- **Clients**: `known_clients` lists where each keeps its servers.
-- **Changing**: a `Change` is what is going to be done to one client's configuration, as a diff; it
-  is made for the servers that were imported, after they were copied into a `ServersFile`.
-- **Undoing**: `Configuration.undo` gives a client its file back.
+- **Clients**: `known_clients` lists the clients and where each keeps its servers.
+- **Changing**: a `Change` is a planned change of one client's configuration, with a diff; it is
+  applied for imported servers, after these were copied to a `ServersFile`.
+- **Undoing**: `Configuration.undo` restores a client's file.
 """
 
 from pytools_hybrid.jobs.setup._change import Change

@@ -1,4 +1,4 @@
-"""What setup is going to change in one client's configuration."""
+"""The planned change of one client's configuration."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change that has not been made yet.
+    """A change that has not been applied yet.
 
     Attributes:
-        client: Whose configuration is changed.
+        client: The client.
         roots: The trees that our server serves.
-        names: The servers that become ours: by their name there, their name in our file.
-        staying: Why other servers stay, by name.
+        names: The servers to move: their names in our file, by their names in the client's file.
+        staying: Why other servers are not moved, by name.
     """
 
     client: Client
@@ -42,9 +42,9 @@ class Change:
     def planned(
         cls, client: Client, ours: ServersFile, roots: Sequence[Path], home: Path
     ) -> Change:
-        """Look at a configuration, and note its servers in our file, which is not written yet.
+        """Plan a change, and add the servers to our file, which is not written yet.
 
-        What a run that was killed has left beside the files is removed.
+        Files left over from a killed run are removed.
 
         Raises:
             SetupError: The configuration cannot be changed.
@@ -60,12 +60,12 @@ class Change:
             except ServerError as error:
                 staying[entry.name] = error.detail
         change = cls(client=client, roots=roots, names=names, staying=staying)
-        # What cannot be written is said before anything is.
+        # Fail before anything is written.
         change.diff()
         return change
 
     def diff(self) -> str:
-        """Return what it changes, without secrets; "" where that is nothing.
+        """Return the diff, without secrets; empty if nothing changes.
 
         Raises:
             SetupError: The configuration cannot be changed.
@@ -81,7 +81,7 @@ class Change:
         return Redactor(secrets).text("\n".join(lines))
 
     def make(self, imported: Collection[str]) -> bool:
-        """Make it for the servers that were imported; return whether that changed the file.
+        """Apply the change for imported servers; return whether that changed the file.
 
         Args:
             imported: Their names in our file.

@@ -1,4 +1,4 @@
-"""The clients that setup knows: where each keeps its servers, and in what form."""
+"""The supported clients: where each keeps its servers, and in which form."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ if TYPE_CHECKING:
 class Client:
     """An MCP client on this machine.
 
-    None of them has a key that switches a server off and is obeyed when the client starts: Claude
-    Code ignores `"disabled": true`, and Cursor and VS Code remember elsewhere what was switched
-    off. So servers are moved under a key that the client ignores.
+    No client has a key that reliably disables a server: Claude Code ignores `"disabled": true`, and
+    Cursor and VS Code store elsewhere which servers are disabled. So servers are moved to a key
+    that the client ignores.
 
     Attributes:
-        name: What it is called on the command line.
-        title: What it calls itself.
-        trace: A folder that is there once it has been used.
-        file: Its configuration for all projects of a user.
-        section: The key of its servers there.
-        reference: How its files refer to an environment variable, `{}` being the name; "" where
+        name: Its name on the command line.
+        title: Its name for people.
+        trace: A folder that exists once it has been used.
+        file: Its configuration file for all projects of a user.
+        section: The key of its servers in the file.
+        reference: How its files refer to an environment variable, with `{}` for the name; empty if
             they cannot.
-        has_inputs: Whether its files can refer to what it asks its user for.
-        moves: Whether its servers become ours. freeact makes Python tools of its servers itself.
-        next_step: What is left for its user to do.
+        has_inputs: Whether its files can refer to inputs that it asks the user for.
+        moves: Whether its servers are moved. freeact generates Python tools from its servers
+            itself.
+        next_step: What its user has to do afterwards.
     """
 
     name: str
@@ -44,24 +45,24 @@ class Client:
 
     @property
     def is_installed(self) -> bool:
-        """Whether it has left a trace on this machine."""
+        """Whether it has been used on this machine."""
         return os.path.lexists(self.file) or self.trace.is_dir()
 
     @property
     def aside(self) -> str:
-        """The key under which servers are kept that it no longer starts itself."""
+        """The key for servers that it no longer starts itself."""
         return f"_{self.section}_before_pytools"
 
     @property
     def backup(self) -> Path:
-        """Where the file lies as it was before setup."""
+        """The path of the backup from before setup."""
         return self.file.with_name(f"{self.file.name}.before-pytools")
 
 
 def known_clients(
     *, system: str, environment: Mapping[str, str], home: Path, folder: Path
 ) -> tuple[Client, ...]:
-    """Return every client that setup knows, whether it is installed or not.
+    """Return every supported client, whether it is installed or not.
 
     Args:
         system: The operating system, as in `sys.platform`.
@@ -85,7 +86,7 @@ def known_clients(
             title="Claude Code",
             trace=Path(claude or home / ".claude"),
             file=Path(claude or home) / ".claude.json",
-            # Without a default it would refuse our entry where the variable is not set.
+            # Without a default it would refuse our entry if the variable is not set.
             reference="${{{}:-}}",
         ),
         Client(

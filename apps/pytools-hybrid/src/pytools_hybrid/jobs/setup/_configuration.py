@@ -1,4 +1,4 @@
-"""A client's configuration: what is in it, what setup makes of it, and the way back."""
+"""A client's configuration: reading, changing and restoring it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class SetupError(PytoolsError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """The configuration of a client as it was read.
+    """The configuration of a client, as read.
 
     Attributes:
         client: The client.
-        data: The bytes of its file; None where there is none.
-        text: The same as text, `{}` where there is nothing.
-        content: The same, parsed.
+        data: The bytes of its file; None if there is none.
+        text: The decoded content, `{}` if it is empty.
+        content: The parsed content.
     """
 
     client: Client
@@ -57,7 +57,7 @@ class Configuration:
 
     @classmethod
     def read(cls, client: Client) -> Configuration:
-        """Read it.
+        """Read the configuration of a client.
 
         Raises:
             SetupError: It cannot be read, is invalid, or must not be written.
@@ -100,14 +100,14 @@ class Configuration:
             raise SetupError(str(error)) from None
 
     def edited(self, moved: Collection[str], entry: dict[str, Any]) -> str:
-        """Return the text with our entry, and with servers moved to where they are not started.
+        """Return the text with our entry, and with servers moved to a key that is ignored.
 
         Args:
-            moved: Their names.
+            moved: The names of the servers to move.
             entry: Our entry.
 
         Raises:
-            SetupError: It cannot be done without losing something; the error shows the entry.
+            SetupError: This is impossible without losing something; the error shows the entry.
         """
         if self._is_toml:
             return self._edited_toml(entry)
@@ -123,7 +123,7 @@ class Configuration:
         text, _ = cut_members(self.text, (aside,), moved)
         text, values = cut_members(text, (section,), gone)
         if self.is_set_up and name not in moved:
-            # It is the one that setup has written.
+            # The entry was written by setup.
             values.pop(name, None)
         if name in gone:
             text = add_members(text, (section,), {name: value_text(entry, text, 2)})
@@ -139,12 +139,12 @@ class Configuration:
         return text
 
     def restored(self) -> bytes | None:
-        """Return the file as it was before setup; None where there was none.
+        """Return the file as it was before setup; None if there was none.
 
-        What has changed in it since stays: then only what setup did is taken back.
+        If it has changed since, other changes are kept, and only those of setup are undone.
 
         Raises:
-            SetupError: What setup did cannot be taken back without losing something.
+            SetupError: Setup cannot be undone without losing something.
         """
         if not self.is_set_up:
             return self.data
@@ -156,7 +156,7 @@ class Configuration:
         return text.encode("utf-8")
 
     def write(self, text: str) -> bool:
-        """Write a new text, the old one beside it; return whether that changed anything.
+        """Write a new text and a backup of the old one; return whether that changed anything.
 
         Raises:
             SetupError: It cannot be written, or somebody else has changed it meanwhile.
@@ -173,7 +173,7 @@ class Configuration:
         return True
 
     def undo(self) -> str:
-        """Take back what setup did; return what became of the file.
+        """Undo setup; return what became of the file.
 
         Raises:
             SetupError: It cannot be written, or somebody else has changed it meanwhile.
@@ -188,7 +188,7 @@ class Configuration:
         if self.is_set_up and before is not None:
             self._replace(self.client.file, before)
         if kept is not None and before == kept:
-            # Also where a run was killed before it changed the file, or after it was given back.
+            # Even if a run was killed before it changed the file, or after it restored it.
             backup.unlink()
             return "as it was before"
         done = "nothing to undo"
@@ -197,7 +197,7 @@ class Configuration:
         return done if kept is None else f"{done}; {backup} is a copy from before setup"
 
     def discard_unfinished(self) -> None:
-        """Remove what a run that was killed has left beside the file."""
+        """Remove files left over from a killed run."""
         discard_unfinished(self.client.file)
         discard_unfinished(self.client.backup)
 
@@ -206,7 +206,7 @@ class Configuration:
         return self.client.file.suffix == ".toml"
 
     def _own_name(self, moved: Collection[str] = ()) -> str:
-        """Return what our entry is called, or is going to be."""
+        """Return the name of our entry, existing or new."""
         there: Mapping[str, Any] = self.content.get(self.client.section, {})
         aside: Mapping[str, Any] = self.content.get(self.client.aside, {})
         other = f"{NAME}-hybrid"
@@ -237,7 +237,7 @@ class Configuration:
         own = self._own_name()
         left = {k: v for k, v in there.items() if k != own or not is_ours(k, v)}
         text, cut = cut_members(text, (section,), there.keys() - left.keys())
-        # What its user has put back is theirs.
+        # Servers that the user has put back are kept.
         text, _ = cut_members(text, (aside,), left)
         text = move_members(text, aside, (section,))
         expected = {k: v for k, v in self.content.items() if k != aside}
@@ -253,7 +253,7 @@ class Configuration:
         return text
 
     def _is_same(self, text: str, before: str) -> bool:
-        """Return whether texts differ in white space and order at most."""
+        """Return whether texts are equal except for white space and order."""
         if self._is_toml:
             return text.strip() == before.strip()
         now, was = (self._comparable(parsed(self.client.file, it)) for it in (text, before))
@@ -269,7 +269,7 @@ class Configuration:
         )
 
     def _put_by(self) -> None:
-        """Keep a backup that is not of this file under another name."""
+        """Rename a backup that is not of this file."""
         names = (self.client.backup.with_name(f"{self.client.backup.name}-{it}") for it in count(2))
         with suppress(FileNotFoundError):
             self.client.backup.rename(next(it for it in names if not os.path.lexists(it)))
@@ -289,7 +289,7 @@ class Configuration:
 
 
 def read_file(path: Path) -> bytes | None:
-    """Read a file that is going to be written; None where there is none.
+    """Read a file that is going to be written; return None if there is none.
 
     Raises:
         SetupError: It cannot be read, or must not be written.
@@ -325,7 +325,7 @@ def decoded(path: Path, data: bytes) -> str:
 
 
 def _text(path: Path, data: bytes) -> str:
-    """Decode a configuration; one of next to nothing has nothing in it."""
+    """Decode a configuration; a blank one counts as empty."""
     text = decoded(path, data)
     return text if text.removeprefix(_MARK).strip() or path.suffix == ".toml" else "{}\n"
 

@@ -1,4 +1,4 @@
-"""Our own entry in a client's configuration, and how it is recognized."""
+"""Creating and recognizing our entry in a client's configuration."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MODULE = "pytools_hybrid"
 
 
 def own_entry(roots: Sequence[Path], env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the entry that starts our server, for clients that run no code of their own.
+    """Return the entry that starts our server, for clients that run no code.
 
     Args:
-        roots: The trees of tools that it serves.
-        env: Variables that the client hands on to it.
+        roots: The trees of tools to serve.
+        env: Variables that the client passes on.
     """
     command, *before = own_command()
     args = [*before, "serve", "--tools", "call"]
@@ -31,7 +31,7 @@ def own_entry(roots: Sequence[Path], env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def freeact_entry() -> dict[str, Any]:
-    """Return the entry for freeact, which fills in where its tools are."""
+    """Return the entry for freeact, which inserts the path of its tools."""
     command, *before = own_command()
     env = {"PYTOOLS_DIR": "${PYTOOLS_DIR}", "PYTOOLS_DB_PATH": "${PYTOOLS_DB_PATH}"}
     env |= {"PYTOOLS_SYNC": "true", "PYTOOLS_WATCH": "true"}
@@ -39,7 +39,7 @@ def freeact_entry() -> dict[str, Any]:
 
 
 def own_command() -> tuple[str, ...]:
-    """Return what starts this copy of the program, whatever the PATH of a client is."""
+    """Return the command that starts this copy of the program, whatever a client's PATH is."""
     beside = Path(sys.executable).with_name(_COMMAND)
     for program in (beside, beside.with_suffix(".exe")):
         if program.is_file():
@@ -48,7 +48,7 @@ def own_command() -> tuple[str, ...]:
 
 
 def merged(entry: dict[str, Any], existing: Mapping[str, Any]) -> dict[str, Any]:
-    """Return our entry with what its user has added to an existing one."""
+    """Return our entry with the user's additions to an existing one."""
     start, before = entry["args"].index("serve") + 1, _texts(existing.get("args"))
     ours, theirs = (
         entry["args"][start:],
@@ -79,7 +79,7 @@ def is_ours(name: str, definition: object) -> bool:
 
 
 def _base(program: object) -> str:
-    # Windows' paths are read on every system.
+    # Windows paths are understood on every system.
     return str(program).replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
 
 

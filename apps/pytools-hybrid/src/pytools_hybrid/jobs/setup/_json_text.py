@@ -1,4 +1,4 @@
-"""Changing members of objects in JSON as text, so that comments and everything else stay."""
+"""Editing members of JSON objects in a text, which preserves comments and formatting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Member:
 
 @dataclass(slots=True, kw_only=True)
 class _Object:
-    """Where an object stands in a text; `end` is its closing bracket's place."""
+    """The position of an object in a text; `end` is that of its closing bracket."""
 
     end: int = 0
     members: list[_Member] = field(default_factory=list[_Member])
@@ -41,15 +41,15 @@ class _Object:
 def cut_members(
     text: str, path: Sequence[str], names: Collection[str]
 ) -> tuple[str, dict[str, str]]:
-    """Cut members out of an object.
+    """Remove members from an object.
 
     Args:
-        text: A document that is valid, comments and trailing commas allowed.
+        text: A valid document, which may have comments and trailing commas.
         path: The keys that lead to the object.
-        names: The members; those that are not there are passed over.
+        names: The members; missing ones are ignored.
 
     Returns:
-        The text without them, and the text of each one's value.
+        The text without them, and the text of each value.
     """
     found = _find(text, path)
     if found is None:
@@ -59,7 +59,7 @@ def cut_members(
     spans = [_span(text, it) for it in cut]
     last = found.members[-1] if found.members else None
     if kept and last in cut and last.comma is None and kept[-1].comma is not None:
-        # The last one that is kept has no comma after it either.
+        # The comma after the last remaining member is removed too.
         spans.append((kept[-1].comma, kept[-1].comma + 1))
     values = {it.key: text[it.value : it.end] for it in cut}
     for start, end in sorted(spans, reverse=True):
@@ -68,12 +68,12 @@ def cut_members(
 
 
 def add_members(text: str, path: Sequence[str], members: Mapping[str, str]) -> str:
-    """Add members at the end of an object, which is made where it is missing.
+    """Add members at the end of an object, which is created if it is missing.
 
     Args:
-        text: A document that is valid, comments and trailing commas allowed.
+        text: A valid document, which may have comments and trailing commas.
         path: The keys that lead to the object.
-        members: The text of each one's value.
+        members: The text of each value, by key.
     """
     if not members:
         return text
@@ -89,12 +89,12 @@ def add_members(text: str, path: Sequence[str], members: Mapping[str, str]) -> s
 
 
 def _with_inner(text: str, path: Sequence[str], added: str, *, has_members: bool = True) -> str:
-    """Add to the text between the brackets of an object, which is there."""
+    """Add to the text between the brackets of an existing object."""
     found = cast("_Object", _find(text, path))
     newline, unit = newline_of(text), _indent_of(text)
     inner = newline + unit * (len(path) + 1)
     content = text[: found.end].rstrip()
-    # On its own line, also after a comment that ends with the line.
+    # On a new line, because a comment may end with the line.
     after = text[len(content) :]
     if not after[: found.end - len(content)].strip(" \t"):
         after = newline + unit * len(path) + text[found.end :]
@@ -105,12 +105,12 @@ def _with_inner(text: str, path: Sequence[str], added: str, *, has_members: bool
 
 
 def move_members(text: str, source: str, path: Sequence[str]) -> str:
-    """Move what a member of the document has to the end of another object, with its comments.
+    """Move the content of a member to the end of another object, with its comments.
 
     Args:
-        text: A document that is valid, comments and trailing commas allowed.
-        source: The key of the member, which is cut.
-        path: The keys that lead to the other object, which is made where it is missing.
+        text: A valid document, which may have comments and trailing commas.
+        source: The key of the member, which is removed.
+        path: The keys that lead to the other object, which is created if it is missing.
     """
     text, values = cut_members(text, (), {source})
     inner = values[source][1:-1]
@@ -128,7 +128,7 @@ def comments_in(text: str) -> list[str]:
 
 
 def value_text(value: object, text: str, depth: int) -> str:
-    """Return a value as JSON that fits into a text at a depth."""
+    """Return a value as JSON, indented for a depth."""
     unit = _indent_of(text)
     made = json.dumps(value, indent=unit, ensure_ascii=False)
     return made.replace("\n", newline_of(text) + unit * depth)
@@ -140,7 +140,7 @@ def _indent_of(text: str) -> str:
 
 
 def _span(text: str, member: _Member) -> tuple[int, int]:
-    """Return what goes with a member: its comma, and its lines where nothing else is on them."""
+    """Return the span of a member with its comma, and whole lines if nothing else is on them."""
     start, end = member.start, member.end if member.comma is None else member.comma + 1
     before = text[:start].rstrip(" \t")
     after = text[end:].lstrip(" \t")

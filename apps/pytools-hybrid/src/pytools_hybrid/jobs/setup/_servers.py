@@ -1,4 +1,4 @@
-"""Copying servers from clients into a file of ours, so that they work wherever they were."""
+"""Copying servers from clients to our own file, so that they work there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ONLY_OWNER = 0o600
 
 
 class ServersFile:
-    """The file that our server starts the servers from; anybody may have written into it.
+    """Our own servers file, which its user may have edited.
 
     Args:
         path: The file, which need not exist.
@@ -49,7 +49,7 @@ class ServersFile:
         self._added: dict[str, Any] = {}
 
     def add(self, definition: Mapping[str, Any], name: str) -> str:
-        """Note a server; return its name here, which is another one if that is taken."""
+        """Add a server; return its name here, which differs if the name is taken."""
         number, free = 1, name
         while (self._known | self._added).get(free, definition) != definition:
             number += 1
@@ -59,7 +59,7 @@ class ServersFile:
         return free
 
     def save(self) -> None:
-        """Write what was noted; a file that is new can be read by its owner alone.
+        """Write the added servers; a new file can only be read by its owner.
 
         Raises:
             SetupError: It cannot be written.
@@ -68,7 +68,7 @@ class ServersFile:
         self._write(add_members(self._text, (self._section,), made), self._known | self._added)
 
     def drop(self, names: Collection[str]) -> None:
-        """Remove those of the servers that were saved which turned out not to work.
+        """Remove saved servers that turned out not to work.
 
         Raises:
             SetupError: It cannot be written.
@@ -97,16 +97,16 @@ class ServersFile:
 
 
 def copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
-    """Return what a client has for a server, so that it means the same in another file.
+    """Return a client's definition of a server, adapted so that it means the same in our file.
 
-    References to variables stay references, so that keys stay where they are.
+    References to variables are kept, so that secrets stay where they are.
 
     Args:
         entry: The server.
-        home: The folder in which the client starts it.
+        home: The folder in which the client starts the server.
 
     Raises:
-        ServerError: It depends on the folder that is open in the client.
+        ServerError: The server depends on the folder that is open in the client.
     """
     if found := next(filter(None, map(_OPEN_FOLDER.search, _texts(entry.definition))), None):
         raise ServerError(entry.name, f"{found[0]} depends on the folder that is open")
@@ -121,7 +121,7 @@ def copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
 
 
 def handed_on(entries: Sequence[ServerEntry], client: Client) -> dict[str, str]:
-    """Return the variables that servers refer to, as references of the client's own form."""
+    """Return the variables that servers refer to, as references in the client's form."""
     needed: dict[str, str] = {}
 
     def note(entry: ServerEntry, text: str, reference: str) -> None:
@@ -139,7 +139,7 @@ def handed_on(entries: Sequence[ServerEntry], client: Client) -> dict[str, str]:
 
 
 def _with_defaults(value: object, entry: ServerEntry) -> object:
-    """Put the defaults of VS Code's inputs, which stand elsewhere in its file, into references."""
+    """Insert the defaults of VS Code's inputs, which are elsewhere in its file, into references."""
     if isinstance(value, dict):
         members = cast("dict[str, object]", value)
         return {key: _with_defaults(it, entry) for key, it in members.items()}

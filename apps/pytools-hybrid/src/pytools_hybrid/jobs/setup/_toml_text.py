@@ -1,4 +1,4 @@
-"""Our entry in freeact's `config.toml`, which is added and removed as text."""
+"""Adding our entry to freeact's `config.toml`, and removing it, as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK = re.compile(rf"\n{_BEGIN}\n.*?{_END}\n", re.DOTALL)
 
 
 def toml_entry(name: str, entry: Mapping[str, Any]) -> str:
-    """Return an entry as tables of TOML."""
+    """Return an entry as TOML tables."""
     table = f"agent.mcp_servers.{name}"
     lines = [f"[{table}]", f"command = {_quoted(entry['command'])}"]
     lines.append(f"args = [{', '.join(map(_quoted, entry['args']))}]")
@@ -30,17 +30,17 @@ def has_block(text: str) -> bool:
 
 
 def with_block(text: str, block: str) -> str:
-    """Add an entry at the end, or replace the one that setup has added."""
+    """Add an entry at the end, or replace the one that setup added."""
     before = without_block(text)
     newline = "" if not before or before.endswith("\n") else "\n"
     return f"{before}{newline}\n{_BEGIN}\n{block}{_END}\n"
 
 
 def without_block(text: str) -> str:
-    """Remove the entry that setup has added."""
+    """Remove the entry that setup added."""
     return _BLOCK.sub("", text)
 
 
 def _quoted(text: str) -> str:
-    # A string of JSON is one of TOML.
+    # JSON strings are valid in TOML.
     return json.dumps(text, ensure_ascii=False)

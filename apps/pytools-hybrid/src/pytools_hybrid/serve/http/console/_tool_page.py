@@ -35,7 +35,7 @@ async def tool_page(request: Request, search: ToolSearch, searches: Searches) ->
     Raises:
         ProblemError: The query of the page is invalid.
         UnknownToolError: No tool has that name.
-        AmbiguousToolError: Several are.
+        AmbiguousToolError: Several tools have it.
         DatabaseError: The index cannot be read.
     """
     asked = read_query(_Asked, request, skip_empty=True)
