@@ -77,15 +77,6 @@ def test_scope_and_limit_are_kept(run, tree):
     assert all(tool["id"].startswith("gentools:") for tool in found)
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "bm25", "vector"])
-def test_scores_descend_within_zero_and_one_in_every_mode(run, tree, mode):
-    result = run("search", "weather tomorrow", "--root", tree, "--mode", mode, "--output", "json")
-
-    scores = [tool["score"] for tool in found_tools(result)]
-    assert scores == sorted(scores, reverse=True)
-    assert all(0 <= score <= 1 for score in scores)
-
-
 def test_no_query_is_an_error(run, tree):
     queries = ['"', "-x", "NEAR(", "a AND", "foo:bar", "C++", "don't", "*", "()", "🛠", "工具"]
     queries += ["a" * 9999, "issue"]

@@ -7,6 +7,6 @@ Other Python tools only run if that is allowed, in a separate process.
 from pytools_hybrid.calls._caller import CallableTool, ToolCaller
 from pytools_hybrid.calls._forms import compact_form
 from pytools_hybrid.calls._python import close_workers
-from pytools_hybrid.calls._trust import is_trusted, trust
+from pytools_hybrid.calls._trust import trust
 
-__all__ = ["CallableTool", "ToolCaller", "close_workers", "compact_form", "is_trusted", "trust"]
+__all__ = ["CallableTool", "ToolCaller", "close_workers", "compact_form", "trust"]

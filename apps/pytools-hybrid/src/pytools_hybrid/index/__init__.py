@@ -16,13 +16,11 @@ from pytools_hybrid.index._index import Index
 from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
 from pytools_hybrid.index._scan import Filling, refresh
 from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
-from pytools_hybrid.index._sync import SYNC_ERRORS
 from pytools_hybrid.index._union import Listing, left_out, scan_roots
 from pytools_hybrid.index._usage import Recorder, Recording
 
 __all__ = [
     "FILE_NAME",
-    "SYNC_ERRORS",
     "Annotator",
     "Capabilities",
     "CapabilitiesError",

@@ -11,16 +11,14 @@ used.
 """
 
 from pytools_hybrid.jobs.doctor._checks import checks
-from pytools_hybrid.jobs.doctor._finding import Check, Finding, Status, Verdict
-from pytools_hybrid.jobs.doctor._models import ModelChoice, model_choices
+from pytools_hybrid.jobs.doctor._finding import Check, Finding, Status
+from pytools_hybrid.jobs.doctor._models import model_choices
 from pytools_hybrid.jobs.doctor._run import diagnose
 
 __all__ = [
     "Check",
     "Finding",
-    "ModelChoice",
     "Status",
-    "Verdict",
     "checks",
     "diagnose",
     "model_choices",

@@ -16,8 +16,7 @@ from pytools_hybrid.jobs.evaluate._evaluator import (
     Evaluator,
     copy_index,
 )
-from pytools_hybrid.jobs.evaluate._figures import DEPTH, Figures, Latency, measure, recall_depths
-from pytools_hybrid.jobs.evaluate._gold import UnknownGold
+from pytools_hybrid.jobs.evaluate._figures import Figures, measure, recall_depths
 from pytools_hybrid.jobs.evaluate._outputs import check_outputs
 from pytools_hybrid.jobs.evaluate._plot import require_plotting, write_plot
 from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery, QueriesFileError, read_queries
@@ -26,16 +25,13 @@ from pytools_hybrid.jobs.evaluate._runs import run_paths, write_runs
 
 __all__ = [
     "BEST_BY",
-    "DEPTH",
     "Best",
     "Configuration",
     "EvaluationQuery",
     "EvaluationReport",
     "Evaluator",
     "Figures",
-    "Latency",
     "QueriesFileError",
-    "UnknownGold",
     "as_json",
     "as_text",
     "best",

@@ -6,6 +6,6 @@ benefit for other requests.
 
 from pytools_hybrid.jobs.tune._fit import fit
 from pytools_hybrid.jobs.tune._recorded import recorded
-from pytools_hybrid.jobs.tune._tune import FEWEST, Outcome, tune
+from pytools_hybrid.jobs.tune._tune import tune
 
-__all__ = ["FEWEST", "Outcome", "fit", "recorded", "tune"]
+__all__ = ["fit", "recorded", "tune"]
