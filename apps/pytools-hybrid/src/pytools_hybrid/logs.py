@@ -1,4 +1,4 @@
-"""What is written to stderr: lines for people, or one JSON object a line for programs."""
+"""Logging to stderr: lines for people, or one JSON object per line for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def are_json() -> bool:
 
 
 def use_format(name: Literal["text", "json"]) -> None:
-    """Write to stderr as it comes from now on, or turn all that is written there into JSON."""
+    """Write plain text to stderr from now on, or turn everything written there into JSON."""
     if isinstance(sys.stderr, _JsonLines):
         if name == "text":
             sys.stderr = sys.stderr.stream
@@ -31,13 +31,13 @@ def use_format(name: Literal["text", "json"]) -> None:
 
 
 def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
-    """Log what is of a level or above to stderr, in the format that this has.
+    """Log records of a level or above to stderr, in its current format.
 
     Args:
-        level: That level.
-        secrets: What JSON never contains, besides the values of variables that name a key.
+        level: The level.
+        secrets: Texts to hide in JSON, in addition to the values of variables named like a key.
     """
-    # Not at once: help needs no log.
+    # Imported here, because help needs no log.
     import logging
 
     if not isinstance(stderr := sys.stderr, _JsonLines):
@@ -45,7 +45,7 @@ def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
         return
 
     class Handler(logging.Handler):
-        """Writes records as objects."""
+        """Writes records as JSON objects."""
 
         def emit(self, record: logging.LogRecord) -> None:
             """Write a record."""
@@ -64,26 +64,26 @@ def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
 
 
 def write_json(level: str, message: str, error: BaseException | None = None) -> None:
-    """Write a line, whatever the level of the log is.
+    """Write a line, whatever the level of the log.
 
     Args:
         level: Its level.
         message: The text.
-        error: What went wrong, for its traceback.
+        error: The error, for its traceback.
     """
     if isinstance(sys.stderr, _JsonLines):
         sys.stderr.put(level, "pytools_hybrid", message, error=error)
 
 
 class _JsonLines(io.TextIOBase):
-    """A stderr of which every line is an object, also what others write there.
+    """A stderr on which every line is an object, even if other code writes it.
 
     Args:
-        stream: The true one.
+        stream: The real stderr.
 
     Attributes:
         stream: The same.
-        secrets: What no line contains.
+        secrets: Texts to hide in all lines.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -94,19 +94,19 @@ class _JsonLines(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As the true one's."""
+        """The encoding of the real stderr."""
         return self.stream.encoding
 
     def writable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def fileno(self) -> int:
-        """Return the descriptor, for processes that inherit it."""
+        """Return the descriptor, for child processes."""
         return self.stream.fileno()
 
     def write(self, text: str) -> int:
-        """Write what is not told through the log, when its line ends."""
+        """Write text that does not come from the log, as complete lines."""
         with self._lock:
             *whole, self._begun = (self._begun + text).split("\n")
             for line in whole:
@@ -115,7 +115,7 @@ class _JsonLines(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Write a line that has no end yet, such as a question."""
+        """Write an unfinished line, such as a question."""
         with self._lock:
             if self._begun:
                 self.write("\n")
@@ -133,10 +133,10 @@ class _JsonLines(io.TextIOBase):
 
         Args:
             level: Its level.
-            logger: Where it is from.
-            message: What it says.
-            error: What went wrong, for its traceback.
-            at: When that was; None for now.
+            logger: Its source.
+            message: The message.
+            error: The error, for its traceback.
+            at: The time; None for now.
         """
         when = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
         line = {
@@ -150,7 +150,8 @@ class _JsonLines(io.TextIOBase):
 
             line["traceback"] = self._hidden("".join(format_exception(error))).rstrip()
         with self._lock:
-            # In ASCII, so that it is JSON in any encoding, and at once, so that lines stay whole.
+            # In ASCII, so that it is valid in any encoding, and in one write, so that lines stay
+            # whole.
             self.stream.write(json.dumps(line) + "\n")
             self.stream.flush()
 
@@ -160,7 +161,7 @@ class _JsonLines(io.TextIOBase):
         text = without_keys(text)
         for secret in self.secrets:
             text = text.replace(secret, "[secret]")
-        # Half of a surrogate pair is no JSON to others.
+        # Other programs refuse lone surrogates in JSON.
         return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -24,9 +24,9 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
   $ pytools-hybrid console
   $ pytools-hybrid console --root .freeact/generated --port 8000
 
-Only you can use the server: it listens to this machine alone, and wants a token that is made for
-it. The browser is opened at an address that logs in once. It is printed where no browser can be
-opened; the variable BROWSER names one."""
+Only you can use the server: it only listens on this machine, and requires a token made for it.
+The browser is opened at an address that logs in once. If no browser can be opened, the address is
+printed; the variable BROWSER names a browser."""
 )
 def console(
     *,
@@ -64,7 +64,7 @@ def console(
 
 
 def _open(address: str) -> None:
-    """Open an address in the user's browser, in a thread: some browsers are waited for."""
+    """Open an address in the user's browser, in a thread because some browsers block."""
     from threading import Thread
 
     def open_it() -> None:
@@ -79,7 +79,7 @@ def _open(address: str) -> None:
 def _is_opened(address: str) -> bool:
     import webbrowser
 
-    # Without a screen a browser in the terminal would be taken, and would not go away.
+    # Without a screen, a browser in the terminal would be opened, and would not go away.
     if sys.platform == "linux" and not any(os.environ.get(name) for name in _DISPLAYS):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Opening an index that many hosts share: a PostgreSQL database, and this host's copy of it."""
+"""Opening an index shared by many hosts: a PostgreSQL database, and this host's copy of it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PACKAGE = "toolindex_postgres"
 
 
 def open_shared(roots: Roots, settings: Settings) -> ToolStore:
-    """Open the index of some trees on the server that settings name.
+    """Open the index of some trees on the server in the settings.
 
     Args:
-        roots: The trees, which need not exist where the index is only read.
-        settings: What name it.
+        roots: The trees, which need not exist if the index is only read.
+        settings: The settings.
 
     Raises:
-        SettingsError: What it needs is not installed, or nothing says which tree it is.
+        SettingsError: A required package is not installed, or nothing says which tree it is.
     """
     server = settings.resolved_server(roots)
     name = settings.origins.get("database", "database")

@@ -1,4 +1,4 @@
-"""The address of a PostgreSQL server that an index is on; what is shown of it has no password."""
+"""The address of an index on a PostgreSQL server, shown without its password."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _COPY, _ENGINE = "copy", "engine"
 _LONGEST_TREE = 200
 _SCHEME = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):(?P<slashes>//?)(?!\\)", re.IGNORECASE)
 _SCHEMES = frozenset({"postgres", "postgresql"})
-# Strictly: of a text that is none of these, no part is known to be anything but a password.
+# Strict, because any part of other text might be a password.
 _HOST = r"(?:\[[^\]@/?#\s]*\]|[^\[\]:,@/?#\s]*)(?::\d*)?"
 _ADDRESS = re.compile(
     r"(?:(?P<user>[^:@/?#\s]*)(?::(?P<password>[^@/?#\s]*))?@)?"
     rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/[^/?#\s]*)?)(?:\?(?P<query>[^#\s]*))?"
 )
-# libpq's parameters that are keys to something.
+# libpq's parameters with secrets.
 _SECRET = re.compile("password|secret|scram_", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A PostgreSQL database that holds an index, and the name of the tree in it.
+    """A PostgreSQL database with an index, and the name of the tree in it.
 
-    Its text is shown to people and in logs; it has no password.
+    As text, for people and logs, it has no password.
 
     Attributes:
-        url: What libpq takes, with the password if it was given.
-        shown: The same, without any password.
-        tree: The name of the tree; empty where the address has none.
+        url: The address for libpq, including any password.
+        shown: The address without passwords.
+        tree: The name of the tree; empty if the address has none.
     """
 
     url: str = field(repr=False)
@@ -44,13 +44,13 @@ class Server:
 
     @classmethod
     def parse(cls, text: str) -> Server:
-        """Read an address.
+        """Parse an address.
 
         Args:
-            text: As `postgresql://user@host/db?tree=NAME`.
+            text: Such as `postgresql://user@host/db?tree=NAME`.
 
         Raises:
-            ValueError: It is no address; the message repeats nothing of it.
+            ValueError: It is not an address; the message does not quote it.
         """
         scheme, _, rest = text.partition("://")
         match = _ADDRESS.fullmatch(rest)
@@ -91,10 +91,10 @@ class Server:
 
 
 def parsed_database(value: object) -> object:
-    """Return what the setting `database` names: a path, a server, or what is neither as it is.
+    """Return a server for an address, and any other value of the setting `database` unchanged.
 
     Raises:
-        ValueError: It looks like an address, and no index can be there.
+        ValueError: It looks like an address, but no index can be there.
     """
     if not isinstance(value, str | Path):
         return value
@@ -103,7 +103,7 @@ def parsed_database(value: object) -> object:
     if match is None:
         return value
     if match["scheme"].lower() in _SCHEMES:
-        # pathlib makes one slash of two.
+        # pathlib merges two slashes.
         return Server.parse(re.sub(":/+", "://", text, count=1))
     if match["slashes"] == "/":
         return value
@@ -116,7 +116,7 @@ def parsed_database(value: object) -> object:
 
 
 def is_address(value: str | os.PathLike[str]) -> bool:
-    """Return whether a value of the setting is an address, and so no path."""
+    """Return whether a value of the setting is an address rather than a path."""
     match = _SCHEME.match(str(value))
     return match is not None and (match["slashes"] == "//" or match["scheme"].lower() in _SCHEMES)
 

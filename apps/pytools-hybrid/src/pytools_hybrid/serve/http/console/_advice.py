@@ -1,4 +1,4 @@
-"""What makes a tool hard to find, as far as its text tells."""
+"""Advice on what makes a tool hard to find, judged by its text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def advice(entry: ToolEntry, similar: Iterable[FoundTool]) -> list[str]:
-    """Return what would make a tool easier to find, in sentences; nothing where all is well.
+    """Return what would make a tool easier to find, in sentences; nothing if all is well.
 
     Args:
         entry: The tool.
-        similar: Tools that do about the same.
+        similar: Similar tools.
     """
     found: list[str] = []
     name = _words(" ".join(split_identifier(entry.id.name)))

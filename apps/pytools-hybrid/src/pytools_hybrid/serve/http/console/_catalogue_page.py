@@ -38,7 +38,7 @@ async def catalogue_page(
 
     Raises:
         ProblemError: The query of the page is invalid.
-        UnknownCategoryError: No tool is in a category that was asked for.
+        UnknownCategoryError: A requested category does not exist.
         DatabaseError: The index cannot be read.
     """
     asked = read_query(_Asked, request, skip_empty=True)
@@ -67,6 +67,6 @@ async def catalogue_page(
 def _left_out(search: ToolSearch) -> list[ScanIssue]:
     report = search.index.sync.report
     if report is None or search.policy != ToolFilter():
-        # A file that is no tool has no id, and may be one of those that are not to be seen.
+        # A file that is not a tool has no id, and may be one that the policy hides.
         return []
     return [issue for issue in report.issues if issue.reason is not Reason.PRIVATE]

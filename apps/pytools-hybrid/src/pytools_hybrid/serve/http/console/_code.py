@@ -1,4 +1,4 @@
-"""The code that an agent would write to call a tool, made from what the index knows of it."""
+"""The code that an agent would write to call a tool, made from its entry in the index."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DEFINITION = re.compile(
 
 
 def calling_code(found: FoundTool) -> str:
-    """Return an import and a call with the parameters that must be given; "" where none is known.
+    """Return an import and a call with the required parameters; empty if they are unknown.
 
-    A file whose path is no name of a module cannot be imported so: then there is no code either.
+    There is no code either for a file whose path is not a valid module name.
     """
     defined = _DEFINITION.match(found.signature)
     module = module_name(found.path.relative_to(found.root))

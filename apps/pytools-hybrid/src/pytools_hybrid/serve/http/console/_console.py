@@ -1,4 +1,4 @@
-"""The console's place in the application: which paths are its own, and who has logged in."""
+"""The console in the application: its paths, and who has logged in."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Console:
     """The pages of a server.
 
     Args:
-        search: What searches.
-        searches: What answers the searches of the JSON API, and counts them.
+        search: The search.
+        searches: Runs the searches of the JSON API.
         document: The OpenAPI document of the JSON API.
-        token: What people must log in with, or None where all may ask.
+        token: The token to log in with; None if everybody may use the pages.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Console:
         return Site(self._search, self._searches, self._document, token=self._token)
 
     def invitation(self) -> str:
-        """Return the path of an address that logs in whoever opens it first."""
+        """Return a path that logs in the first person to open it."""
         return f"/console/enter?code={self._site.sessions.invite()}"
 
     def routes(self) -> list[Route]:
-        """Return its routes; `owns` is true of the path of each."""
+        """Return the routes; `owns` is true for the path of each."""
 
         async def search(request: Request) -> Response:
             return await self._site.search(request)
@@ -109,7 +109,7 @@ class Console:
 
     @staticmethod
     def owns(path: str) -> bool:
-        """Return whether a path leads to a page, or to what pages are made of."""
+        """Return whether a path belongs to a page or its static files."""
         return path in {"/", "/docs"} or path.startswith("/console/")
 
     def is_logged_in(self, scope: Scope) -> bool:

@@ -1,4 +1,4 @@
-"""The page of the JSON API: what the OpenAPI document says, for people, with commands to copy."""
+"""The documentation page of the JSON API: its OpenAPI document, with commands to copy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BOUNDS = {
 
 
 class _Field(NamedTuple):
-    """A parameter, or a value of a JSON object."""
+    """A parameter, or a property of a JSON object."""
 
     name: str
     where: str
@@ -39,7 +39,7 @@ def docs_page(request: Request, document: Mapping[str, Any]) -> Mapping[str, Any
     """Return the values of the page.
 
     Args:
-        request: The request; commands go to the address that it came to.
+        request: The request, whose address is used in commands.
         document: The OpenAPI document.
 
     Raises:
@@ -80,7 +80,7 @@ def docs_page(request: Request, document: Mapping[str, Any]) -> Mapping[str, Any
 
 
 def _schema_of(content: Mapping[str, Any] | None) -> str:
-    """Return the name of the schema of a body, "" where it has none."""
+    """Return the name of the schema of a body; empty if it has none."""
     if content is None:
         return ""
     (media,) = content["content"].values()
@@ -117,7 +117,7 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Return a schema in few words; one that has a name is named."""
+    """Return a short description of a schema, or its name."""
     if name := _name(schema):
         return name
     for key in ("anyOf", "oneOf", "allOf"):
@@ -156,13 +156,13 @@ def _curl(
         parts.append(("--data", json.dumps(example)))
     lines = [shlex.join(part) for part in parts]
     if has_token:
-        # Quoted so that the shell puts the token in.
+        # Quoted so that the shell inserts the token.
         lines.append('--header "Authorization: Bearer $PYTOOLS_TOKEN"')
     return " \\\n  ".join(lines)
 
 
 def _example(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a body that has what it must."""
+    """Return a body with all required properties."""
     properties = schema.get("properties", {})
     return {name: _example_of(name, properties[name]) for name in schema.get("required", ())}
 

@@ -1,4 +1,4 @@
-"""The page of health: how fresh the index is, what it is made of, and what does not work."""
+"""The health page: whether the index is up to date, what it contains, and what does not work."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class HealthPage:
     """Shows the state of a server and its index.
 
     Args:
-        search: What searches.
+        search: The search.
 
     Attributes:
-        live: The part of it that is kept up to date on the page.
+        live: The part that is updated on the page.
     """
 
     def __init__(self, search: ToolSearch) -> None:
@@ -51,7 +51,7 @@ class HealthPage:
 
         Args:
             request: The request.
-            findings: The results of all checks; None for those that are quick.
+            findings: The results of all checks; None to run only the quick ones.
 
         Raises:
             ProblemError: The query of the page is invalid.
@@ -62,7 +62,7 @@ class HealthPage:
         settings = search.settings
         live = await self.live.values()
         if findings is None and self._quick is None:
-            # What is installed stays as it is while the server runs.
+            # Installed packages do not change while the server runs.
             self._quick = await asyncio.to_thread(self._diagnosed, quick=True)
         roots, servers, size = await asyncio.to_thread(self._looked_at)
         visible = {it.category for it in await search.categories()}
@@ -86,10 +86,10 @@ class HealthPage:
         }
 
     async def check_all(self, request: Request) -> Mapping[str, Any]:
-        """Run all checks of doctor, which takes seconds, and return the values of the page.
+        """Run all checks of `doctor`, which takes seconds, and return the values of the page.
 
         Raises:
-            ProblemError: They are being run.
+            ProblemError: They are already running.
             DatabaseError: The index cannot be read.
         """
         if self._checking.locked():
@@ -107,18 +107,18 @@ class HealthPage:
         return tuple(diagnose(it for it in checks(settings) if it.is_quick or not quick))
 
     def _looked_at(self) -> tuple[list[tuple[str, bool]], list[ImportedServer], int]:
-        """Look at what is on the disk: the roots, the servers imported into them, the index."""
+        """Inspect the disk: the roots, the servers imported into them, the index."""
         roots = self._search.roots
         servers = [server for root in roots for server in imported_servers(root)]
         try:
-            # An index on a server is at an address, which is no file.
+            # An index on a server has an address rather than a file.
             size = Path(self._search.index.store.where).stat().st_size
         except OSError:
             size = 0
         return [(str(root), is_folder(root)) for root in roots], servers, size
 
     async def _last_change(self, state: str) -> str:
-        # Every tool is looked at for it, so once for each state of the index.
+        # This reads every tool, so only once for each state of the index.
         if self._changed[0] != state:
             self._changed = state, moment(await self._search.index.changed_at())
         return self._changed[1]

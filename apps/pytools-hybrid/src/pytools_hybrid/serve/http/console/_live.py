@@ -1,4 +1,4 @@
-"""What the page of health shows live, and the stream of server-sent events that carries it."""
+"""The live part of the health page, and its stream of server-sent events."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 MOST_STREAMS = 32
 
 _SECONDS = 1.0
-# Proxies cut what is silent for long; a browser opens a stream again that has ended.
+# Proxies close streams that are silent for long; browsers reopen a stream that has ended.
 _SILENCE = 15.0
 _LONGEST = 600.0
 
 
 class LiveState:
-    """The state of an index in words, one look a second for all who watch.
+    """The state of an index as text, read once a second for all watching pages.
 
     Args:
-        search: What searches it.
+        search: The search.
 
     Attributes:
-        streams: How many watch.
+        streams: The number of watching pages.
     """
 
     def __init__(self, search: ToolSearch) -> None:
@@ -41,9 +41,9 @@ class LiveState:
         self._looked = float("-inf")
 
     async def values(self) -> Mapping[str, Any]:
-        """Return the texts of the page by name, and how much of the work is done, from 0 to 1.
+        """Return the texts of the page by name, and the progress of current work, from 0 to 1.
 
-        `progress` is None where nothing is being done.
+        `progress` is None if there is no work.
         """
         async with self._lock:
             if time.monotonic() >= self._looked + _SECONDS / 2:
@@ -52,10 +52,10 @@ class LiveState:
             return self._values
 
     async def events(self, may_watch: Callable[[], bool]) -> AsyncGenerator[str]:
-        """Yield an event for each change, until it is time to ask again.
+        """Yield an event for each change, until the browser has to reconnect.
 
         Args:
-            may_watch: Whether who watches is still allowed to.
+            may_watch: Returns whether the client is still allowed to watch.
         """
         self.streams += 1
         try:
@@ -124,5 +124,5 @@ def _texts(
 
 
 def moment(at: float | None) -> str:
-    """Return a moment in words."""
+    """Format a time for people."""
     return "not yet" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"

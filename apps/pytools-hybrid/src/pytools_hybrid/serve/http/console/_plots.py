@@ -1,7 +1,7 @@
-"""Plots as values of SVG: bars and lines in a box of 100 by 100, one slot a day.
+"""Plots as SVG values: bars and lines in a box of 100 by 100, with a slot for each day.
 
-Their text is HTML beside them, so it stays readable where a plot is small. Nothing is told by
-colour alone: bars are filled or hollow, lines are whole or dashed.
+Their text is HTML beside them, so it stays readable if a plot is small. Nothing is shown by colour
+alone: bars are filled or hollow, lines are solid or dashed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _BAR = 0.8
 
 
 class Bar(NamedTuple):
-    """A part of the bar of one day.
+    """A part of a day's bar.
 
     Attributes:
         kind: The class of its style, "whole" or "hollow".
-        x: Where it begins.
-        y: Where it ends at the top.
-        width: How wide it is.
-        height: How high it is.
-        title: What it says.
+        x: The left edge.
+        y: The top edge.
+        width: The width.
+        height: The height.
+        title: Its tooltip.
     """
 
     kind: str
@@ -55,8 +55,8 @@ class Plot:
 
     Attributes:
         title: What it shows.
-        keys: What each kind of bar or line stands for.
-        top: What the upper edge stands for.
+        keys: The legend: what each kind of bar or line stands for.
+        top: The value at the upper edge.
         first: The first day.
         last: The last day.
         bars: Its bars.
@@ -73,16 +73,16 @@ class Plot:
 
 
 def last_days(count: int) -> list[date]:
-    """Return the last days up to now, UTC, the first of them first."""
+    """Return the last days up to today in UTC, oldest first."""
     today = datetime.now(UTC).date()
     return [today - timedelta(days=ago) for ago in reversed(range(count))]
 
 
 def bars(values: Sequence[Sequence[tuple[str, float, str]]], *, top: float) -> list[Bar]:
-    """Return the bars of days.
+    """Return the bars of some days.
 
     Args:
-        values: The parts of the bar of each day from below, each a kind, a value and a title.
+        values: The parts of each day's bar from the bottom, each with a kind, a value and a title.
         top: The value at the upper edge.
     """
     slot = 100 / max(len(values), 1)
@@ -98,7 +98,7 @@ def bars(values: Sequence[Sequence[tuple[str, float, str]]], *, top: float) -> l
 
 
 def line(kind: str, values: Sequence[float | None], *, top: float) -> Line:
-    """Return a line with a step for each day; days without a value are a gap."""
+    """Return a line with a step for each day, and gaps for days without a value."""
     slot = 100 / max(len(values), 1)
     parts: list[str] = []
     before: float | None = None
@@ -112,7 +112,7 @@ def line(kind: str, values: Sequence[float | None], *, top: float) -> Line:
 
 
 def rounded_up(value: float) -> float:
-    """Return the next of 1, 2, 5, 10, 20, 50 and so on."""
+    """Round up to the next of 1, 2, 5, 10, 20, 50 and so on."""
     step = 1.0
     while True:
         for factor in (1, 2, 5):

@@ -1,4 +1,4 @@
-"""The search page: the form, and what an agent with this request would get."""
+"""The search page: the form, and what an agent would get for the request."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
 _UNKNOWN = 500
-# search.js sends it with what somebody is still typing.
+# search.js sends it with requests that are still being typed.
 _TYPING = "pytools-typing"
-# A tree may have thousands, and a page is to stay small.
+# A tree may have thousands, and the page should stay small.
 _OFFERED_CATEGORIES = 300
 _CHANNELS = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
 _MODES = {
@@ -66,7 +66,7 @@ async def search_page(
     state = await search.index.state()
     categories = await search.categories()
     values: dict[str, Any] = {
-        # As it was typed, also where that cannot be asked.
+        # As typed, even if the request is invalid.
         "form": {name: request.query_params.get(name, "") for name in _Asked.model_fields},
         "filtered": any(
             request.query_params.get(name, usual) != usual for name, usual in _USUAL.items()
@@ -98,7 +98,7 @@ async def search_page(
             record=_TYPING not in request.headers,
         )
     except Exception as error:
-        # The form stays, so that the request can be put right.
+        # The form stays, so that the request can be corrected.
         problem = problem_of(request, error)
         if problem.status == _UNKNOWN:
             raise

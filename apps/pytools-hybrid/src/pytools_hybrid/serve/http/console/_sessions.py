@@ -1,4 +1,4 @@
-"""Who has logged in: sessions that a cookie names, kept in memory alone."""
+"""Who has logged in: sessions identified by a cookie, only kept in memory."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ _MOST = 1_000
 
 
 class Sessions:
-    """Opens a session for whoever has the token, or was invited.
+    """Opens sessions for people who have the token or an invitation.
 
-    It ends after twelve hours, or with the server.
+    A session ends after twelve hours, or with the server.
 
     Args:
-        token: The token, or None where nobody needs one.
-        clock: Seconds that only grow.
+        token: The token, or None if nobody needs one.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(self, token: str | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._token = token.encode() if token is not None else None
         self._clock = clock
-        # The oldest comes first.
+        # Oldest first.
         self._ends: dict[str, float] = {}
         self._invitations: set[str] = set()
 
     def invite(self) -> str:
-        """Return a code that opens one session, once."""
+        """Return a code that opens a single session."""
         code = secrets.token_urlsafe(32)
         self._invitations.add(code)
         return code
 
     def accept(self, code: str) -> str | None:
-        """Return the name of a new session, or None where the code is none, or was used."""
+        """Return the name of a new session, or None if the code is invalid or used."""
         if code not in self._invitations:
             return None
         self._invitations.remove(code)
         return self._new()
 
     def open(self, token: str) -> str | None:
-        """Return the name of a new session, or None where the token is another."""
+        """Return the name of a new session, or None if the token is wrong."""
         if self._token is None or not hmac.compare_digest(token.encode(), self._token):
             return None
         return self._new()
@@ -75,7 +75,7 @@ class Sessions:
 
     @staticmethod
     def cookie(scope: Scope) -> str:
-        """Return the name of the cookie, another for each port: cookies are of a host's ports."""
+        """Return the name of the cookie for a port, because all ports of a host share cookies."""
         _, port = scope.get("server") or ("", None)
         return f"pytools-session-{port or 'local'}"
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.http._searches import Searches
 
-# Text that strangers wrote is on every page; whatever it is, nothing of it may run, be loaded or
-# be sent, and our own scripts cannot make HTML of it. A referrer is sent within the server alone;
-# without one, forms would have no origin.
+# Every page has untrusted text: none of it may run, load or send anything, and our own scripts
+# cannot turn it into HTML. A referrer is only sent to this server; without one, forms would have no
+# origin.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
     "script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; "
@@ -55,10 +55,10 @@ class Site:
     """Answers the requests of browsers.
 
     Args:
-        search: What searches.
-        searches: What answers searches, and counts them.
+        search: The search.
+        searches: Runs searches, and counts them.
         document: The OpenAPI document of the JSON API.
-        token: What people must log in with, or None where all may ask.
+        token: The token to log in with; None if everybody may use the pages.
 
     Attributes:
         sessions: Who has logged in.
@@ -86,7 +86,7 @@ class Site:
             auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
-            # Escaping alone would let text turn its direction, or hide from its reader.
+            # Escaping alone would let text change its direction, or hide from its reader.
             finalize=_readable,
         )
         self._templates.filters["tool_path"] = tool_path
@@ -129,10 +129,10 @@ class Site:
         return await self._page(request, "health.html", partial(self._health.check_all, request))
 
     def events(self, request: Request) -> Response:
-        """Answer `GET /console/health/events`: a stream of what changes on the page of health.
+        """Answer `GET /console/health/events`: a stream of changes to the health page.
 
         Raises:
-            ProblemError: Too many watch, or whoever asks is not logged in.
+            ProblemError: Too many pages are watching, or the client is not logged in.
         """
         scope = request.scope
         read_query(NoQuery, request)
@@ -147,7 +147,7 @@ class Site:
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
     async def log_in(self, request: Request) -> Response:
-        """Answer `POST /console/login`: open a session, and lead back to where it was needed."""
+        """Answer `POST /console/login`: open a session, and redirect to where it was needed."""
         if (foreign := _foreign(request)) is not None:
             return self._problem(foreign)
         form = parse_qs((await request.body()).decode("latin-1"), errors="replace")
@@ -155,12 +155,12 @@ class Site:
         name = self.sessions.open(form.get("token", [""])[0])
         if name is None:
             return self._login(back, "That is not the token of this server.")
-        # A proxy may speak TLS for us: the browser knows.
+        # A proxy may provide TLS, which the browser knows.
         is_secure = request.headers["origin"].startswith("https:")
         return self._logged_in(request, name, back, is_secure=is_secure)
 
     async def enter(self, request: Request) -> Response:
-        """Answer `GET /console/enter`: open a session for whoever was invited and comes first."""
+        """Answer `GET /console/enter`: open a session for the first user of an invitation."""
         is_asked = request.method == "GET" and request.scope.get(PUBLIC)
         code = request.query_params.get("code", "")
         name = self.sessions.accept(code) if is_asked else None
@@ -193,7 +193,7 @@ class Site:
         return response
 
     async def static(self, request: Request) -> Response:
-        """Answer `GET /console/static/{name}`: the same for everybody, so nobody need log in."""
+        """Answer `GET /console/static/{name}`, for which nobody needs to log in."""
         name = request.path_params["name"]
         folder = files(__package__).joinpath("static")
         file = next((it for it in folder.iterdir() if it.name == name), None)
@@ -247,12 +247,12 @@ class Site:
 
 
 def _readable(value: object) -> object:
-    # Markup is a string too, and was made from readable text.
+    # Markup is a string too, but was made from readable text.
     return readable(value) if type(value) is str else value
 
 
 def _foreign(request: Request) -> ProblemError | None:
-    """Return what is wrong with a form that lies on a page of another server, or on none."""
+    """Return what is wrong with a form that does not come from a page of this server."""
     host = NetworkLocation.parse(request.headers.get("host", ""))
     origin = request.headers.get("origin", "")
     if host is not None and is_same_origin(origin, host):
@@ -261,7 +261,7 @@ def _foreign(request: Request) -> ProblemError | None:
 
 
 def _own_path(target: str) -> str:
-    """Return a path of the console with its query; where it leads elsewhere, the first page's."""
+    """Return a path of the console with its query; for other addresses, that of the first page."""
     try:
         parts = urlsplit(target)
     except ValueError:

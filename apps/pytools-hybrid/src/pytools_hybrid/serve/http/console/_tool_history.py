@@ -1,4 +1,4 @@
-"""What became of a tool day by day, and the requests that found it."""
+"""The outcomes of a tool by day, and the requests that found it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DAY = 86_400.0
 
 
 async def tool_history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
-    """Return the values of a tool's page that come from the usage record of the last days.
+    """Return the values of a tool's page from the usage record of the last days.
 
     Raises:
         DatabaseError: The index cannot be read.

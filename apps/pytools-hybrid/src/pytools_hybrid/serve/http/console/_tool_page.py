@@ -1,4 +1,4 @@
-"""The page of a tool: what is known of it, and whether a request finds it."""
+"""The page of a tool: what is known about it, and whether a request finds it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.http._searches import Searches
 
-# Some servers' schemas fill a book.
+# Some servers' schemas are as long as a book.
 _SHOWN_CHARACTERS = 20_000
 _SHOWN_PARAMETERS = 100
 

@@ -1,4 +1,4 @@
-"""The page of use: what was searched, how long that took, and what was not found."""
+"""The usage page: searches, their latency, and what was not found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _DAY = 86_400.0
 _SHOWN_TOOLS = 15
-# A record may have 100,000 searches: whoever reloads the page does not have them all read again.
+# A record may have 100,000 searches, which should not be read at each reload.
 _REST = 20.0
 _PERIODS = ("7", "30", "90")
 
@@ -37,13 +37,13 @@ class UsePage:
     """Shows the usage record.
 
     Args:
-        search: Whose record.
+        search: The search.
     """
 
     def __init__(self, search: ToolSearch) -> None:
         self._search = search
         self._lock = asyncio.Lock()
-        # By the number of days: the figures, and until when they are not made anew.
+        # The figures and when they expire, by the number of days.
         self._reports: dict[int, tuple[UsageReport, float]] = {}
 
     async def values(self, request: Request) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Values as the templates show them: links, highlighted words, bars."""
+"""Values for the templates: links, highlighted words, bars."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def tool_path(id_: str) -> str:
 
 
 def query_links(queries: Iterable[tuple[str, int]]) -> list[tuple[str, str, int]]:
-    """Return queries with the address of their search, or "" where that would be a page long."""
+    """Return queries with the address of their search, or an empty string if that is too long."""
     links = [(query, "/?" + urlencode({"q": query}, errors="replace"), n) for query, n in queries]
     return [(query, link if len(link) <= _LONGEST_LINK else "", n) for query, link, n in links]
 
 
 def highlighted(text: str, terms: Iterable[str]) -> Markup:
-    """Return a text as HTML in which the words are marked that a request has in some form.
+    """Return a text as HTML, with the words of a request marked in any form.
 
     Args:
         text: The text.
@@ -51,13 +51,13 @@ def highlighted(text: str, terms: Iterable[str]) -> Markup:
 
 
 def stacked(shares: Iterable[float]) -> list[tuple[float, float]]:
-    """Return where each of several shares begins in a bar of length 100, and how long it is."""
+    """Return the start and the length of several shares in a bar of length 100."""
     lengths = [round(100 * share, 2) for share in shares]
     return [(round(sum(lengths[:at]), 2), length) for at, length in enumerate(lengths)]
 
 
 def _is_form_of(word: str, term: str) -> bool:
-    """Return whether a word and a term differ in their endings alone, as 'merging' and 'merge'."""
+    """Return whether a word and a term differ only in their endings, like 'merging' and 'merge'."""
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, term, strict=False)))
     shorter, longer = sorted([len(word), len(term)])
     if longer - shorter > _LONGEST_ENDING:
