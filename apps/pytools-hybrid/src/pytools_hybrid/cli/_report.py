@@ -11,7 +11,7 @@ import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Root
-from pytools_hybrid.cli._run import settings_from
+from pytools_hybrid.cli._run import say_tree, settings_from
 from pytools_hybrid.errors import PytoolsError, SettingsError
 from pytools_hybrid.terminal import is_terminal, print_json, print_lines, say
 
@@ -144,6 +144,9 @@ def _database(settings: Settings) -> Path:
     roots, note = settings.resolved_root()
     if note:
         say(note)
+    if settings.server is not None:
+        # What this host has of the record; the server is not asked.
+        say_tree(settings, roots)
     return settings.resolved_database(roots)
 
 

@@ -113,7 +113,7 @@ def settings_from(
 
 
 def existing_roots(settings: Settings) -> Roots:
-    """Return the trees in the settings.
+    """Return the trees in the settings; they need not exist if a shared index is only read.
 
     Raises:
         SettingsError: One does not exist, or is not a folder.
@@ -121,10 +121,23 @@ def existing_roots(settings: Settings) -> Roots:
     from pytools_hybrid.settings import check_roots
 
     roots, note = settings.resolved_root()
-    check_roots(roots, settings.origins.get("root", "--root"))
+    if not settings.only_reads:
+        check_roots(roots, settings.origins.get("root", "--root"))
     if note:
         say(note)
+    say_tree(settings, roots)
     return roots
+
+
+def say_tree(settings: Settings, roots: Roots) -> None:
+    """Say which tree of a shared index is used, where nobody has named one.
+
+    Raises:
+        SettingsError: Nothing says which it is.
+    """
+    server = settings.resolved_server(roots)
+    if server is not None and server != settings.server:
+        say(f"using the tree {server.tree} of the shared index (its address has no tree=NAME)")
 
 
 @asynccontextmanager

@@ -9,14 +9,14 @@ import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Alpha, Database, Exclude, Include, Model, Rerank, Root
-from pytools_hybrid.cli._run import settings_from
+from pytools_hybrid.cli._run import say_tree, settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytools_hybrid.settings import Settings
+    from pytools_hybrid.settings import Roots, Settings
 
 
 @app.command(
@@ -165,20 +165,30 @@ def serve_settings(settings: Settings, *, invite: Callable[[str], None] | None =
         invite: Called with an address that opens the console of a server over HTTP, and works
             once.
     """
+    from pytools_hybrid.index import check_installed
     from pytools_hybrid.serve.http import check_exposure
-    from pytools_hybrid.settings import is_folder, missing, without_tools
 
     check_exposure(settings)
     tools, note = settings.resolved_root()
     if note:
         say(note)
-    absent = [root for root in tools if not is_folder(root)]
-    for root in absent:
-        say(f"{missing(root)} Its tools will be found once it exists")
-    if not absent and (nothing := without_tools(tools)):
-        say(nothing)
+    if settings.server is not None:
+        check_installed(settings)
+        say_tree(settings, tools)
+    if not settings.only_reads:
+        _say_absent(tools)
     from pytools_hybrid.serve import mcp as server
 
     if settings.transport == "stdio" and sys.stdin.isatty():
         say("speaking MCP over stdin and stdout, for a client that starts this command")
     server.serve(settings, tools, invite=invite)
+
+
+def _say_absent(tools: Roots) -> None:
+    from pytools_hybrid.settings import is_folder, missing, without_tools
+
+    absent = [root for root in tools if not is_folder(root)]
+    for root in absent:
+        say(f"{missing(root)} Its tools will be found once it exists")
+    if not absent and (nothing := without_tools(tools)):
+        say(nothing)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -65,7 +64,11 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
-        database = Path(tools.index.store.where)
+        # Of a shared index, the copy of this host.
+        database = settings.resolved_database(roots)
+        server = settings.resolved_server(roots)
+        where = str(server or tools.index.store.where)
+        away = await tools.index.away()
         read_only = tools.index.store.read_only
         size = sum(
             file.stat().st_size
@@ -85,11 +88,12 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     model = settings.embedding_model
     from pytools_hybrid.settings import without_tools
 
-    nothing = None if coverage.tools else await asyncio.to_thread(without_tools, roots)
-    notes = (*filter(None, [nothing]), *await _limit_notes(settings, roots), *probe.notes)
+    is_here = not settings.only_reads and not coverage.tools
+    nothing = await asyncio.to_thread(without_tools, roots) if is_here else None
+    notes = (*filter(None, [away, nothing]), *await _limit_notes(settings, roots), *probe.notes)
     values = {
         "roots": [str(root) for root in roots],
-        "database": str(database),
+        "database": where,
         "bytes": size,
         "read_only": read_only,
         "model": model,
@@ -108,8 +112,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         "latency_p95_ms": usage.latency_p95_ms,
     }
     rows = [
-        ("root", str(roots)),
-        ("database", f"{database} ({_size(size)}{', read-only' * read_only})"),
+        ("tree", server.tree) if server and settings.only_reads else ("root", str(roots)),
+        ("database", f"{where} ({_size(size)}{_kind(settings, read_only=read_only)})"),
         ("tools", f"{coverage.tools} in {len(categories)} categories"),
     ]
     if categories:
@@ -145,6 +149,12 @@ def _largest(categories: tuple[CategoryCount, ...]) -> str:
     shown = [f"{it.category} {it.tools}" for it in largest[:_SHOWN_CATEGORIES]]
     more = len(largest) - len(shown)
     return ", ".join([*shown, f"… {more} more"] if more > 0 else shown)
+
+
+def _kind(settings: Settings, *, read_only: bool) -> str:
+    if settings.server is None:
+        return ", read-only" * read_only
+    return " in this host's copy" + ", which others write" * settings.only_reads
 
 
 def _size(size: int) -> str:

@@ -15,6 +15,7 @@ from pytools_hybrid.index._follow import Follower
 from pytools_hybrid.index._index import Index
 from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
 from pytools_hybrid.index._scan import Filling, refresh
+from pytools_hybrid.index._shared import SharedIndex, check_installed
 from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
 from pytools_hybrid.index._union import Listing, left_out, scan_roots
 from pytools_hybrid.index._usage import Recorder, Recording
@@ -35,6 +36,8 @@ __all__ = [
     "Recording",
     "SQLiteReader",
     "SQLiteStore",
+    "SharedIndex",
+    "check_installed",
     "configured_embedder",
     "has_numpy",
     "is_incumbent",

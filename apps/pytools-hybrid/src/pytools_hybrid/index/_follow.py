@@ -90,7 +90,7 @@ class Follower(FirstSync):
         else:
             self._embedded.set()
         await self._tell_of_idle_patterns()
-        if not settings.watch:
+        if not settings.watch or settings.only_reads:
             return
         from toolwatch import ToolWatchError, awatch_tools
 

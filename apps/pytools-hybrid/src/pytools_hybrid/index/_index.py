@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from toolindex import ToolFilter, ToolIndexError, remove_index
+from toolindex import DatabaseError, ToolFilter, ToolIndexError, remove_index
 
 from pytools_hybrid.index._catch_up import CatchUp, IndexState, catch_up, stop
 from pytools_hybrid.index._embed import VectorWork, configured_embedder
 from pytools_hybrid.index._opening import open_store
+from pytools_hybrid.index._shared import SharedIndex, away_note
 from pytools_hybrid.index._sync import TreeSync
 from pytools_hybrid.index._usage import Recorder
 from pytools_hybrid.settings import Roots, Settings, check_roots
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from toolembed import LimitedEmbedder
     from toolindex import Coverage, StoreReader, SyncReport, ToolStore, UsageStatistics
     from toolindex.protocols import UsageStore
+    from toolscan import ToolRecord
 
     from pytools_hybrid.settings import RootsLike
 
@@ -132,7 +134,9 @@ class Index:
             recorder=Recorder(store, keeps_searches=settings.usage_log, repair=sync.repair),
         )
         try:
-            if settings.deletes_usage and settings.follows_files and not store.read_only:
+            # What many hosts have recorded is not one host's to delete.
+            is_own = settings.deletes_usage and settings.server is None
+            if is_own and settings.follows_files and not store.read_only:
                 with suppress(ToolIndexError):
                     await asyncio.to_thread(store.usage.clear)
             self._background = await self._start()
@@ -189,7 +193,8 @@ class Index:
             await parts.recorder.aclose()
         finally:
             # A store that the caller opened is the caller's to remove.
-            is_left = self._open_store is not open_store or not await self._is_empty()
+            is_own = self._open_store is open_store and self.settings.server is None
+            is_left = not is_own or not await self._is_empty()
             parts.store.close()
             if not is_left:
                 await asyncio.to_thread(_remove_empty, Path(parts.store.where))
@@ -377,6 +382,25 @@ class Index:
         """
         return await self.look(lambda reader: reader.changed_at())
 
+    def stored_record(self, tool_id: str) -> ToolRecord:
+        """Return what a shared index has of a tool's file; call it from a thread.
+
+        Raises:
+            DatabaseError: The server is away, or has no such tool.
+        """
+        store = self.store
+        found = store.records([tool_id]) if isinstance(store, SharedIndex) else ()
+        if not found:
+            raise DatabaseError(store.where, f"the tool {tool_id} is gone")
+        return found[0]
+
+    async def away(self) -> str:
+        """Return what answers say while the server of a shared index is away, or ""."""
+        store = self.store
+        if not isinstance(store, SharedIndex):
+            return ""
+        return away_note(await asyncio.to_thread(store.freshness))
+
     async def state(self) -> IndexState:
         """Return the generation and the coverage of the index, from the same moment.
 
@@ -443,7 +467,7 @@ class Index:
         usage = self.store.usage
         if self.settings.usage_log:
             await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
-        elif self.settings.deletes_usage:
+        elif self.settings.deletes_usage and self.settings.server is None:
             await asyncio.to_thread(usage.clear)
 
     async def look(self, at: Callable[[StoreReader], T]) -> T:

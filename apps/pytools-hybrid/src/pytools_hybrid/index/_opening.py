@@ -60,7 +60,7 @@ def open_store(roots: Roots, settings: Settings) -> ToolStore:
 
     Raises:
         SettingsError: What a shared one needs is not installed, or nothing says which tree it is.
-        DatabaseError: As for `open_file`; or the server cannot be reached, and there is no copy.
+        DatabaseError: As for `open_file`; or the server has no index.
     """
     if settings.server is None:
         return open_file(roots, settings)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from toolindex import DatabaseBusyError
 from toolscan import ScanReport
 
+from pytools_hybrid.index._shared import SharedIndex
 from pytools_hybrid.index._union import Listing, scan_roots
 from pytools_hybrid.settings import Roots
 
@@ -101,6 +102,8 @@ def refresh(
             relative, beyond = listing.first(max_tools), listing.beyond(max_tools)
         if filling is not None and is_filling:
             progress = _telling(filling, len(listing) - len(beyond), progress)
+    # Hosts without the files describe tools by what is stored of them.
+    is_shared = isinstance(store, SharedIndex)
     union = scan_roots(
         roots,
         relative,
@@ -108,6 +111,7 @@ def refresh(
         known=stored.stamps if trusts_stamps else {},
         hashes=stored.hashes,
         outside_links=outside_links,
+        definitions=is_shared,
         progress=progress,
         # Entries written by another version are all read again and replaced together.
         found=portions if stored.is_current else None,
@@ -123,7 +127,13 @@ def refresh(
         paths = roots.stored_everywhere(relative)
         stored = store.stored(reader_version=roots.reader_version, within=paths)
         union = scan_roots(
-            roots, relative, stored=stored, known={}, hashes={}, outside_links=outside_links
+            roots,
+            relative,
+            stored=stored,
+            known={},
+            hashes={},
+            outside_links=outside_links,
+            definitions=is_shared,
         )
         unreadable += union.unreadable
         again = store.sync(union.scanned, reader_version=roots.reader_version, within=paths)

@@ -1,23 +1,68 @@
-"""Opening an index shared by many hosts: a PostgreSQL database, and this host's copy of it."""
+"""Opening an index shared by many hosts: a PostgreSQL database, and this host's copy of a tree in it.
+
+All processes of a host that use the same tree share one copy, and take turns to bring it up to
+date: the first that searches after a change fetches it, for all of them. A copy for each process
+would be fetched, and kept on disk, as often as there are processes; and a command that runs for a
+second could not answer from a copy while the server is away.
+"""
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.index._store import SQLiteStore
 from pytools_hybrid.installation import install_command
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from toolindex import ToolStore
+    from toolscan import ToolRecord
 
     from pytools_hybrid.settings import Roots, Settings
 
+__all__ = ["Freshness", "SharedIndex", "away_note", "check_installed", "open_shared"]
+
 _PACKAGE = "toolindex_postgres"
+_EXTRA = "pytools-hybrid[postgres]"
+
+
+class Freshness(Protocol):
+    """How old the answers of a shared index are."""
+
+    @property
+    def as_of(self) -> float | None:
+        """When the copy was last known to be up to date, in seconds since 1970, if ever."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why it is not known to be up to date now, or ""."""
+        ...
+
+
+@runtime_checkable
+class SharedIndex(Protocol):
+    """What a store that hosts share does beside `toolindex.ToolStore`."""
+
+    def freshness(self) -> Freshness:
+        """Bring the copy up to date if the server can be reached, and return how old it is."""
+        ...
+
+    def records(self, ids: Collection[str]) -> Sequence[ToolRecord]:
+        """Return the whole records of some tools, for hosts without their files."""
+        ...
 
 
 def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     """Open the index of some trees on the server in the settings.
+
+    While the server cannot be reached, that is the copy which was made when it could be; an empty
+    one, if this host had none.
 
     Args:
         roots: The trees, which need not exist if the index is only read.
@@ -25,10 +70,47 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
 
     Raises:
         SettingsError: A required package is not installed, or nothing says which tree it is.
+        DatabaseError: The server has no index, or one of a later version.
     """
     server = settings.resolved_server(roots)
-    name = settings.origins.get("database", "database")
+    assert server is not None  # noqa: S101 - who calls this has looked
+    check_installed(settings)
+    from toolindex_postgres import SharedStore
+
+    copy = SQLiteStore(settings.resolved_database(roots), field_weights=settings.field_weights)
+    try:
+        store = SharedStore(copy, server.url, tree=server.tree, read_only=settings.only_reads)
+    except BaseException:
+        copy.close()
+        raise
+    try:
+        name = os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
+        # Where files are never looked at, the copy belongs to none.
+        store.bind(str(server) if settings.only_reads else name)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def check_installed(settings: Settings) -> None:
+    """Check that a server can be talked to.
+
+    Raises:
+        SettingsError: What it needs is not installed.
+    """
     if find_spec(_PACKAGE) is None:
-        remedy = install_command("pytools-hybrid[postgres]")
-        raise SettingsError(name, f"{server} needs the extra postgres: {remedy}")
-    raise SettingsError(name, "an index cannot be on a PostgreSQL server yet; give a path")
+        raise SettingsError(
+            settings.origins.get("database", "database"),
+            f"{settings.server} needs the extra postgres: {install_command(_EXTRA)}",
+        )
+
+
+def away_note(freshness: Freshness) -> str:
+    """Return what answers say while the server is away, or an empty string."""
+    if not freshness.problem:
+        return ""
+    when = "from this host's copy, of the time when the server was last reached"
+    if freshness.as_of is not None:
+        when = f"as of {datetime.fromtimestamp(freshness.as_of, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"this answer is {when}: {freshness.problem}"

@@ -56,6 +56,7 @@ def scan_roots(
     known: Mapping[str, FileStamp],
     hashes: Mapping[str, str],
     outside_links: bool,
+    definitions: bool = False,
     progress: Callable[[int], object] | None = None,
     found: Callable[[ToolRecord], object] | None = None,
 ) -> UnionReport:
@@ -71,6 +72,7 @@ def scan_roots(
         known: The stamps, by path in the index, of files that need not be read again.
         hashes: The hashes, by path in the index, of files that need not be parsed again.
         outside_links: Whether to follow symbolic links that lead out of a tree.
+        definitions: Whether records have what schemas are made from.
         progress: Called with the number of files scanned so far.
         found: Called with each record that counts, as soon as it is read.
 
@@ -81,6 +83,7 @@ def scan_roots(
         None if within is None else tuple(within),
         layouts=roots.layouts,
         outside_links=outside_links,
+        definitions=definitions,
         progress=progress,
     )
     if len(roots) == 1:
@@ -184,11 +187,13 @@ class _Looks:
         *,
         layouts: tuple[Layout, ...],
         outside_links: bool,
+        definitions: bool,
         progress: Callable[[int], object] | None,
     ) -> None:
         self._within = within
         self._layouts = layouts
         self._outside_links = outside_links
+        self._definitions = definitions
         self._progress = progress
         self._before = self._files = 0
 
@@ -208,7 +213,7 @@ class _Looks:
                 known=known,
                 hashes=hashes,
                 outside_links=self._outside_links,
-                definitions=False,
+                definitions=self._definitions,
                 progress=self._count,
                 found=found,
             )

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import toolscan
 from pydantic import BaseModel
+from toolindex import ToolIndexError
 
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import JsonValue
     from toolindex import ToolEntry, ToolUsage
     from toolscan import ToolRecord
@@ -81,6 +84,7 @@ def describe(
     detail: DetailLevel,
     usage: ToolUsage | None = None,
     outside_links: bool = False,
+    stored: Callable[[str], ToolRecord] | None = None,
 ) -> ToolDescription:
     """Describe a tool.
 
@@ -93,6 +97,7 @@ def describe(
         detail: How much to return.
         usage: The statistics of its use.
         outside_links: Whether the file may be outside its root, behind a symbolic link.
+        stored: Returns the record that a shared index has, if the files are on other hosts.
     """
     source, category, name = entry.id.source, entry.id.category, entry.id.name
     described = ToolDescription(
@@ -103,7 +108,10 @@ def describe(
     )
     if detail is DetailLevel.SUMMARY:
         return described
-    record, problem = _read(entry, roots, outside_links=outside_links)
+    if stored is None:
+        record, problem = _read(entry, roots, outside_links=outside_links)
+    else:
+        record, problem = _fetched(entry, stored)
     if problem == _OUTSIDE:
         return described.model_copy(update={"notes": [problem]})
     parameters = record.parameters if record else entry.parameters
@@ -130,7 +138,7 @@ def describe(
             "examples": list(toolscan.docstring_examples(description)),
             "tags": list(record.tags if record else entry.tags),
             "stub": readable(toolscan.stub(record)) if record else None,
-            "path": roots.shown(entry.path),
+            "path": roots.shown(entry.path) if stored is None else entry.path,
             "usage": _usage(usage),
         }
     )
@@ -167,6 +175,16 @@ def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolR
             return None, _OUTSIDE
         return None, f"its file cannot be read now, so this is from the index: {error}"
     return record, ""
+
+
+def _fetched(
+    entry: ToolEntry, stored: Callable[[str], ToolRecord]
+) -> tuple[ToolRecord | None, str]:
+    """Return what an index that hosts share has of a tool's file, or say why it has nothing."""
+    try:
+        return stored(str(entry.id)), ""
+    except ToolIndexError as error:
+        return None, f"its source cannot be had now, so this is from this host's copy: {error}"
 
 
 def _readable(schema: JsonValue) -> JsonValue:

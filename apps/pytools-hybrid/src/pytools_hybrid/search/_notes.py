@@ -44,17 +44,23 @@ def unknown(response: SearchResponse, where: ToolFilter) -> str:
     )
 
 
-def stale(index: Index, response: SearchResponse) -> tuple[str, ...]:
-    """Return notes on why an answer may be out of date, and on tools that are left out."""
+def stale(index: Index, response: SearchResponse, away: str = "") -> tuple[str, ...]:
+    """Return notes on why an answer may be out of date, and on tools that are left out.
+
+    Args:
+        index: The index.
+        response: The answer.
+        away: Why the server of a shared index does not say more, which is told instead.
+    """
     most, count = index.settings.max_tools, index.sync.over_limit
     limit = () if most is None or not count else (left_out(count, most),)
-    return (*_out_of_date(index, response), *limit)
+    return (*((away,) if away else _out_of_date(index, response)), *limit)
 
 
 def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
     if index.sync.failure is not None:
         return (f"the index may be out of date ({index.sync.failure})",)
-    if index.store.read_only:
+    if index.store.read_only and not index.settings.only_reads:
         note = "the index may be out of date: it cannot be written"
         problem = index.store.kept_problem
         return (note, f"the usage record is left out: {problem}") if problem else (note,)
@@ -75,6 +81,8 @@ def why_empty(
     root: Roots,
     count: int,
     syncs: bool,
+    only_reads: bool,
+    away: str,
     fails: bool,
     filling: Filling | None,
     is_filtered: bool,
@@ -87,6 +95,8 @@ def why_empty(
         root: The trees.
         count: How many tools can be found at all.
         syncs: Whether the index follows the files.
+        only_reads: Whether the files are on other hosts.
+        away: Why the server of a shared index is away, or an empty string.
         fails: Whether the last sync failed, which another note reports.
         filling: The progress of an index that is being filled, if known.
         is_filtered: Whether the caller set a filter.
@@ -98,6 +108,13 @@ def why_empty(
         return f"the tools of {root} are still being indexed{far}: try again in a moment"
     if response.tool_count and not count:
         return "no tool can be found: the settings include and exclude leave none"
+    if count == 0 and away:
+        return "this host has no copy of the tree yet: it is made when the server can be reached"
+    if count == 0 and only_reads:
+        return (
+            "the shared index has no tools yet: run pytools-hybrid index on a host that has them, "
+            "with the same PYTOOLS_DATABASE"
+        )
     if count == 0:
         remedy = "" if syncs else "; syncing is off: run pytools-hybrid index"
         return f"{no_tools(root)}{remedy}"

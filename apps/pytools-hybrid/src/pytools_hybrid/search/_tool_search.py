@@ -216,7 +216,8 @@ class ToolSearch:
             self.index.sync.changed.set()
         if reranking is not None:
             response = _without_keys(await reranking.rerank(request, response))
-        notes = stale(self.index, response)
+        away = await self.index.away()
+        notes = stale(self.index, response, away)
         early = ""
         if not response.tools:
             is_failing = self.index.sync.failure is not None
@@ -227,6 +228,8 @@ class ToolSearch:
                 root=self.roots,
                 count=await self._findable(response),
                 syncs=self.settings.sync,
+                only_reads=self.settings.only_reads,
+                away=away,
                 fails=is_failing,
                 filling=self.index.sync.filling,
                 is_filtered=request.where != under_policy(self.policy, None),
@@ -426,6 +429,7 @@ class ToolSearch:
             detail=detail,
             usage=usage,
             outside_links=self.settings.outside_links,
+            stored=self.index.stored_record if self.settings.only_reads else None,
         )
 
     async def record_outcome(

@@ -143,7 +143,8 @@ class Settings(SettingFields):
             return self.db_path
         roots = Roots.of(root, self.resolved_layouts)
         if (server := self.resolved_server(roots)) is not None:
-            return _cached_copy(server)
+            # The stamps in it are those of the files of these roots.
+            return _cached_copy(server, "" if self.only_reads else _identity(roots))
         first, *others = roots
         is_freeacts = Path(os.path.abspath(first)).parts[-2:] == FREEACT_ROOT.parts  # noqa: PTH100
         if is_freeacts and not others:
@@ -152,9 +153,7 @@ class Settings(SettingFields):
 
         from platformdirs import user_cache_path
 
-        # In one index, processes with different layouts would undo each other's work.
-        identity = f"{roots.full_names}{roots.other_layouts}"
-        key = sha256(os.fsencode(identity)).hexdigest()[:12]
+        key = sha256(os.fsencode(_identity(roots))).hexdigest()[:12]
         name = Path(os.path.realpath(first)).name.encode("ascii", "replace").decode()
         more = f"+{len(others)}" if others else ""
         return user_cache_path("pytools-hybrid") / f"{name.replace('?', '_')}{more}-{key}.db"
@@ -280,12 +279,17 @@ class Settings(SettingFields):
         return self._origins
 
 
-def _cached_copy(server: Server) -> Path:
+def _identity(roots: Roots) -> str:
+    # In one index, processes with different layouts would undo each other's work.
+    return f"{roots.full_names}{roots.other_layouts}"
+
+
+def _cached_copy(server: Server, files: str) -> Path:
     from hashlib import sha256
 
     from platformdirs import user_cache_path
 
-    key = sha256(str(server).encode()).hexdigest()[:12]
+    key = sha256(os.fsencode(f"{server}\n{files}")).hexdigest()[:12]
     name = "".join(char if char.isascii() and char.isalnum() else "_" for char in server.tree)
     return user_cache_path("pytools-hybrid") / f"{name[:_MOST_OF_NAME]}-{key}.shared.db"
 

@@ -15,6 +15,7 @@ from pytools_hybrid.jobs.doctor._finding import Check
 from pytools_hybrid.jobs.doctor._roots import look_at_no_root, look_at_root
 from pytools_hybrid.jobs.doctor._server import look_at_server
 from pytools_hybrid.jobs.doctor._settings import look_at_settings
+from pytools_hybrid.jobs.doctor._shared import look_at_shared
 from pytools_hybrid.jobs.doctor._watcher import look_at_watching
 
 if TYPE_CHECKING:
@@ -43,29 +44,40 @@ def checks(
         return
     try:
         roots, note = settings.resolved_root()
+        database = settings.resolved_database(roots)
     except SettingsError as error:
         yield Check("root", partial(look_at_no_root, error))
         yield Check("embedder", partial(look_at_embedder, settings, None, None), 120.0)
         yield Check("watcher", partial(look_at_watching, None, is_wanted=settings.watch), 20.0)
         return
-    yield from _of_roots(settings, roots, note, settings_file)
+    yield from _of_roots(settings, roots, note, database, settings_file)
 
 
 def _of_roots(
-    settings: Settings, roots: Roots, note: str | None, settings_file: Path | None
+    settings: Settings,
+    roots: Roots,
+    note: str | None,
+    database: Path,
+    settings_file: Path | None,
 ) -> Iterator[Check]:
     commands = Commands(settings, roots)
-    database = settings.resolved_database(roots)
-    for number in range(len(roots)):
+    # Other hosts have the files of an index that is only read.
+    for number in range(0 if settings.only_reads else len(roots)):
         name = "root" if len(roots) == 1 else f"root {number + 1}"
         look = partial(look_at_root, settings, roots, number, database, commands, note=note)
         yield Check(name, look, 60.0)
-    yield Check("database", partial(look_at_database, database, roots, commands), 60.0)
+    looking = (
+        partial(look_at_database, database, roots, commands)
+        if settings.server is None
+        else partial(look_at_shared, settings, roots, commands)
+    )
+    yield Check("database", looking, 60.0)
     yield Check("embedder", partial(look_at_embedder, settings, database, commands), 120.0)
     if settings.rerank_model is not None:
         yield Check("reranking", partial(look_at_reranking, settings.rerank_model), 60.0)
-    watching = partial(look_at_watching, roots, is_wanted=settings.watch, database=database)
-    yield Check("watcher", watching, 30.0)
+    if not settings.only_reads:
+        watching = partial(look_at_watching, roots, is_wanted=settings.watch, database=database)
+        yield Check("watcher", watching, 30.0)
     serving = partial(look_at_server, settings, roots, database, settings_file=settings_file)
     yield Check("MCP server", serving, 60.0)
     yield Check("import", look_at_importing, is_quick=True)

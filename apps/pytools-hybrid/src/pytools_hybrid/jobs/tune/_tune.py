@@ -129,6 +129,8 @@ async def tune(
         raise SettingsError(
             "--queries", f"{len(requests)} requests are too few to learn from; give {FEWEST}"
         )
+    if settings.server is not None:
+        raise SettingsError("--database", "is a server; tune learns from an index in a file")
     database = settings.resolved_database(roots)
     untuned = Configuration(
         name="untuned",

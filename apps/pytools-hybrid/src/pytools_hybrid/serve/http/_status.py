@@ -62,10 +62,12 @@ class Status:
         state = await index_state(search)
         has_vectors = search.uses_vectors(SearchMode.HYBRID) and state["coverage"]["vectors"] > 0
         failure = search.index.sync.failure
+        away = await search.index.away()
+        stale = away or (failure and f"the index may be out of date ({failure})")
         status = "starting" if search.index.sync.is_first_look else "ok"
         return {
-            "status": status if failure is None else "stale",
+            "status": "stale" if stale else status,
             **state,
             "channels": ["bm25", *(["vector"] if has_vectors else []), "fuzzy"],
-            "notes": [] if failure is None else [f"the index may be out of date ({failure})"],
+            "notes": [stale] if stale else [],
         }

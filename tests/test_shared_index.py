@@ -1,0 +1,187 @@
+# pyright: basic
+"""An index on a PostgreSQL server, by the command and over MCP, from hosts with a home each."""
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import pytest
+
+from tests.postgres import SECRET, serving
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server is reached by a socket")
+REFUND = 'def run(invoice: str) -> str:\n    """Refund a customer for an invoice."""\n'
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving() as started:
+        yield started
+
+
+_DATABASES = count(1)
+
+
+@pytest.fixture
+def database(server):
+    """The name of a database with the schema of an index."""
+    from toolindex_postgres import Database
+
+    name = f"d{next(_DATABASES)}"
+    server.execute(f"CREATE DATABASE {name} STRATEGY file_copy")
+    with Database(server.address(name)) as made:
+        made.init()
+    return name
+
+
+@pytest.fixture
+def host(run, tmp_path, server, database):
+    """Run commands as on a host of its own, `host("a", "search", "…")`; none shows the password."""
+
+    def on(name, *arguments, user="postgres", tree="team", **variables):
+        home = tmp_path / name
+        (home / "work").mkdir(parents=True, exist_ok=True)
+        variables = {
+            "HOME": str(home),
+            "USERPROFILE": str(home),
+            "LOCALAPPDATA": str(home),
+            "PYTOOLS_DATABASE": server.address(database, user=user, tree=tree),
+        } | variables
+        done = run(*arguments, cwd=home / "work", **variables)
+        assert SECRET not in done.stdout + done.stderr
+        return done
+
+    return on
+
+
+def answer(done):
+    """Return the answer of one search."""
+    return json.loads(done.stdout)[0]
+
+
+def found(done):
+    """Return the ids that a search has found."""
+    return [it["id"] for it in answer(done)["tools"]]
+
+
+def search(host, name, query="merge two pdf files", **variables):
+    return host(name, "search", query, "--output", "json", "--limit", "1", **variables)
+
+
+READS = {"PYTOOLS_SYNC": "false"}
+
+
+def test_a_host_without_files_finds_what_another_has_indexed(host, tree, server, database):
+    indexed = host("writer", "index", "--root", tree)
+    assert indexed.returncode == 0, indexed.stderr
+    assert "119 embedded" in indexed.stderr
+    first = search(host, "reader", **READS)
+    assert found(first) == ["mcptools:pdf:merge_pdfs"]
+    assert first.stderr == ""
+    assert answer(first)["model"] == "static:tools2"
+
+    file = tree / "mcptools" / "billing" / "refund_invoice.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(REFUND, encoding="utf-8")
+    host("writer", "index", "--root", tree)
+    assert found(search(host, "reader", "refund an invoice", **READS)) == [
+        "mcptools:billing:refund_invoice"
+    ]
+    described = host("reader", "describe", "refund_invoice", **READS).stdout
+    assert "def run(invoice: str) -> str:" in described
+    assert "mcptools/billing/refund_invoice.py" in described
+
+    status = host("reader", "status", **READS).stdout
+    assert f"postgresql://postgres@/{database}?host={server.folder}&tree=team" in status
+    assert "in this host's copy, which others write" in status
+    assert "120 of 120 tools have vectors" in status
+
+
+def test_a_writer_with_the_same_files_embeds_nothing_again(host, tree):
+    assert "119 embedded" in host("one", "index", "--root", tree).stderr
+    again = host("two", "index", "--root", tree).stderr
+    assert "0 added, 0 updated, 0 removed, 0 embedded" in again
+
+
+def test_while_the_server_is_away_searches_go_on_and_say_so(host, tree, server):
+    host("writer", "index", "--root", tree)
+    search(host, "reader", **READS)
+    server.stop()
+    try:
+        away = search(host, "reader", **READS)
+        assert found(away) == ["mcptools:pdf:merge_pdfs"]
+        assert "from this host's copy" in " ".join(answer(away)["notes"])
+        written = search(host, "writer", PYTOOLS_DIR=str(tree))
+        assert found(written) == ["mcptools:pdf:merge_pdfs"]
+        described = host("reader", "describe", "merge_pdfs", **READS)
+        assert described.returncode == 0
+        assert "from this host's copy" in described.stdout
+        fresh = search(host, "newcomer", **READS)
+        assert fresh.returncode == 1
+        assert "this host has no copy of the tree yet" in fresh.stdout
+        checked = host("reader", "doctor", "--output", "json", **READS)
+        (database,) = [it for it in json.loads(checked.stdout) if it["check"] == "database"]
+        assert database["status"] == "failed"
+        assert database["remedy"].startswith("psql ")
+    finally:
+        server.start()
+    assert not answer(search(host, "reader", **READS))["notes"]
+    assert found(search(host, "newcomer", **READS)) == ["mcptools:pdf:merge_pdfs"]
+
+
+def test_processes_of_one_host_share_its_copy(host, tree, tmp_path):
+    host("writer", "index", "--root", tree)
+    with ThreadPoolExecutor() as threads:
+        searches = [threads.submit(search, host, "reader", **READS) for _ in range(4)]
+    for each in searches:
+        assert found(each.result()) == ["mcptools:pdf:merge_pdfs"]
+        assert not answer(each.result())["notes"]
+    copies = list((tmp_path / "reader").rglob("*.shared.db"))
+    assert [it.name.partition("-")[0] for it in copies] == ["team"]
+
+
+def test_without_a_schema_the_command_that_makes_it_is_named(host, server, tree):
+    server.execute("CREATE DATABASE nothing STRATEGY file_copy")
+    address = server.address("nothing", tree="team")
+    done = host("writer", "index", "--root", tree, PYTOOLS_DATABASE=address)
+
+    assert done.returncode == 1
+    assert "pytools-hybrid database init" in done.stderr
+
+
+def test_a_reader_that_names_no_tree_is_told_how_to_find_one(host):
+    done = host("reader", "search", "anything", tree="", **READS)
+
+    assert done.returncode == 2
+    assert "PYTOOLS_DATABASE: the address has no tree=NAME" in done.stderr
+
+
+@pytest.mark.anyio
+async def test_a_server_without_files_follows_the_index_of_others(
+    host, tree, connect, server, database
+):
+    host("writer", "index", "--root", tree)
+    address = server.address(database, tree="team")
+    async with connect(PYTOOLS_DATABASE=address, **READS) as client:
+
+        async def ask(query):
+            answer = await client.call_tool("search_tools", {"query": query, "limit": 1})
+            return [it["id"] for it in answer.structured_content["result"]], answer.meta
+
+        assert (await ask("merge two pdf files"))[0] == ["mcptools:pdf:merge_pdfs"]
+        file = tree / "mcptools" / "billing" / "refund_invoice.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(REFUND, encoding="utf-8")
+        host("writer", "index", "--root", tree)
+        assert (await ask("refund an invoice"))[0] == ["mcptools:billing:refund_invoice"]
+        described = await client.call_tool("describe_tool", {"id": "refund_invoice"})
+        assert described.structured_content["input_schema"]["required"] == ["invoice"]
+        server.stop()
+        try:
+            ids, meta = await ask("merge two pdf files")
+            assert ids == ["mcptools:pdf:merge_pdfs"]
+            assert "this answer is as of 2" in str(meta)
+            assert SECRET not in str(meta)
+        finally:
+            server.start()
