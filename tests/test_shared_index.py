@@ -52,6 +52,7 @@ def host(run, tmp_path, server, database):
         assert SECRET not in done.stdout + done.stderr
         return done
 
+    on.address = server.address(database, tree="team")
     return on
 
 
@@ -155,6 +156,43 @@ def test_a_reader_that_names_no_tree_is_told_how_to_find_one(host):
 
     assert done.returncode == 2
     assert "PYTOOLS_DATABASE: the address has no tree=NAME" in done.stderr
+
+
+def test_the_commands_make_a_shared_index_and_say_who_may_use_it(host, server, tree):
+    server.execute("CREATE DATABASE made STRATEGY file_copy")
+    server.execute("CREATE ROLE agents LOGIN")
+    own = {"PYTOOLS_DATABASE": server.address("made", tree="team")}
+    assert "no index yet" in host("a", "database", "status", **own).stdout
+    assert "has schema" in host("a", "database", "init", **own).stderr
+    assert "is up to date" in host("a", "database", "init", **own).stderr
+    host("a", "index", "--root", tree, **own)
+    theirs = {"PYTOOLS_DATABASE": server.address("made", user="agents", tree="team")}
+    assert search(host, "b", **READS, **theirs).returncode == 1
+    granted = host("a", "database", "grant", "agents", **own)
+    assert granted.stderr == "agents may read team\n"
+    assert found(search(host, "b", **READS, **theirs)) == ["mcptools:pdf:merge_pdfs"]
+    (trees,) = json.loads(host("b", "database", "status", "--output", "json", **theirs).stdout)[
+        "trees"
+    ]
+    assert (trees["name"], trees["entries"]) == ("team", 119)
+    assert host("a", "database", "drop", "other", "--yes", **own).returncode == 2
+    assert host("a", "database", "drop", "team", "--yes", **own).stderr == "team is deleted\n"
+    assert "no trees" in host("a", "database", "status", **own).stderr
+
+
+def test_an_index_is_taken_to_a_server_and_back_with_vectors_and_usage(host, tree, tmp_path):
+    file, back, address = tmp_path / "search.db", tmp_path / "back.db", host.address
+    search(host, "a", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(file))
+    moved = host("a", "migrate", file, address, "--root", tree).stderr
+    assert "has 119 tools; taken along: 119 vectors, 1 searches, 0 outcomes" in moved
+    again = host("a", "migrate", file, address, "--root", tree).stderr
+    assert "has 119 tools; taken along: 0 vectors, 0 searches, 0 outcomes" in again
+    host("b", "migrate", address, back)
+    there = search(host, "b", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(back))
+    assert found(there) == ["mcptools:pdf:merge_pdfs"]
+    assert "indexed" not in there.stderr
+    assert "exists already" in host("b", "migrate", address, back).stderr
+    assert "give a file and a server" in host("b", "migrate", file, back).stderr
 
 
 @pytest.mark.anyio

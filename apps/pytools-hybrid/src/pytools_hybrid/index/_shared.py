@@ -1,4 +1,4 @@
-"""Opening an index shared by many hosts: a PostgreSQL database, and this host's copy of a tree in it.
+"""Opening an index shared by many hosts: a PostgreSQL database, and this host's copy of a tree.
 
 All processes of a host that use the same tree share one copy, and take turns to bring it up to
 date: the first that searches after a change fetches it, for all of them. A copy for each process

@@ -14,6 +14,7 @@ from pytools_hybrid.jobs.evaluate._configurations import (
 from pytools_hybrid.jobs.evaluate._evaluator import (
     EvaluationReport,
     Evaluator,
+    copy_files,
     copy_index,
 )
 from pytools_hybrid.jobs.evaluate._figures import Figures, measure, recall_depths
@@ -37,6 +38,7 @@ __all__ = [
     "best",
     "check_outputs",
     "configurations",
+    "copy_files",
     "copy_index",
     "measure",
     "of_models",

@@ -228,10 +228,21 @@ def _look_up(
 
 def copy_index(tools: ToolSearch, target: Path) -> None:
     """Copy the index in its current state, even if others write to it."""
-    # On a read-only medium nothing changes, and no lock can be taken.
-    options = "mode=ro&immutable=1" if tools.index.store.read_only else "mode=ro"
+    store = tools.index.store
+    copy_files(Path(store.where), target, is_fixed=store.read_only)
+
+
+def copy_files(database: Path, target: Path, *, is_fixed: bool = False) -> None:
+    """Copy the files of an index in their current state.
+
+    Args:
+        database: The index.
+        target: Where the copy is to be.
+        is_fixed: Whether it is on a read-only medium.
+    """
+    # There nothing changes, and no lock can be taken.
+    options = "mode=ro&immutable=1" if is_fixed else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    database = Path(tools.index.store.where)
     for path, copied in (
         (database, target),
         (kept_path(database), kept_path(target)),

@@ -1,0 +1,5 @@
+"""Taking an index from a file to a server that hosts share, and back."""
+
+from pytools_hybrid.jobs.migrate._migrate import Moved, to_file, to_server
+
+__all__ = ["Moved", "to_file", "to_server"]

@@ -1,0 +1,176 @@
+"""Both directions: through the files and with the vectors, or as a copy of this host's copy."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolindex import ToolIndex, finish_in_thread, kept_path
+
+from pytools_hybrid.errors import PytoolsError, SettingsError
+from pytools_hybrid.index import SharedIndex, open_store
+from pytools_hybrid.jobs.evaluate import copy_files
+from pytools_hybrid.search import ToolSearch
+from pytools_hybrid.settings import check_roots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from toolindex import ToolStore
+
+    from pytools_hybrid.settings import Roots, Settings
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What an index has after it was taken to another place.
+
+    Attributes:
+        where: The place.
+        tools: How many tools it has.
+        vectors: How many vectors were taken along this time.
+        searches: How many recorded searches were taken along.
+        outcomes: How many recorded outcomes were.
+    """
+
+    where: str
+    tools: int
+    vectors: int
+    searches: int
+    outcomes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where} has {self.tools} tools; taken along: {self.vectors} vectors, "
+            f"{self.searches} searches, {self.outcomes} outcomes"
+        )
+
+
+async def to_server(
+    given: Settings, wanted: Settings, progress: Callable[[str, int, int | None], object]
+) -> Moved:
+    """Take an index from a file to a server. Doing it again only adds what is missing.
+
+    Args:
+        given: The settings that name the file.
+        wanted: The settings that name the server and the trees.
+        progress: Called with what is being done, how much of it is done, and of how much.
+
+    Raises:
+        SettingsError: There is no such file, or a root does not exist.
+        ToolIndexError: The file cannot be read, or the server not be written.
+    """
+    source = given.db_path
+    if source is None or not source.is_file():
+        raise SettingsError("FROM", f"{source} does not exist; pytools-hybrid cache lists indexes")
+    roots, _ = wanted.resolved_root()
+    check_roots(roots, wanted.origins.get("root", "--root"))
+    async with ToolSearch(roots, wanted, refresh=False) as tools:
+        done = await tools.index.bring_up_to_date(vectors=False, progress=progress)
+        if done.files_error is not None:
+            raise done.files_error
+        copy, store = wanted.resolved_database(roots), tools.index.store
+        with closing(ToolIndex(source, read_only=True)) as old:
+            vectors = await finish_in_thread(_add_vectors, old, store, progress)
+            searches, outcomes = await finish_in_thread(_add_usage, old, store, copy)
+        count = (await tools.index.state()).coverage.tools
+    where = str(wanted.resolved_server(roots))
+    return Moved(where=where, tools=count, vectors=vectors, searches=searches, outcomes=outcomes)
+
+
+async def to_file(given: Settings, wanted: Settings) -> Moved:
+    """Take a tree from a server to a new file, which is there as a whole or not at all.
+
+    Args:
+        given: The settings that name the server and its tree.
+        wanted: The settings that name the file.
+
+    Raises:
+        SettingsError: The file exists, or nothing says which tree it is.
+        PytoolsError: The server cannot be reached.
+        ToolIndexError: The server refuses, or the file cannot be written.
+    """
+    target = wanted.db_path
+    if target is None or target.exists():
+        raise SettingsError("TO", f"{target} exists already; give the path of a new file")
+    given, roots = _readable(given)
+
+    def take() -> Moved:
+        with closing(open_store(roots, given)) as store:
+            if isinstance(store, SharedIndex) and (problem := store.freshness().problem):
+                raise PytoolsError(problem)
+            _copy_whole(given.resolved_database(roots), target)
+        with closing(ToolIndex(target, read_only=True)) as index, index.reading() as reader:
+            return Moved(
+                where=str(target),
+                tools=reader.coverage("").tools,
+                vectors=sum(reader.coverage(model).vectors for model in reader.models()),
+                searches=len(index.usage.searches()),
+                outcomes=len(index.usage.outcomes()),
+            )
+
+    return await asyncio.to_thread(take)
+
+
+def _readable(given: Settings) -> tuple[Settings, Roots]:
+    """Return settings for which the files need not be here, where they are not."""
+    with suppress(SettingsError):
+        roots, _ = given.resolved_root()
+        check_roots(roots, "root")
+        return given, roots
+    given = given.model_copy(update={"sync": False})
+    return given, given.resolved_root()[0]
+
+
+def _copy_whole(database: Path, target: Path) -> None:
+    partial = target.with_name(f"{target.name}.partial")
+    for part in (partial, kept_path(partial)):
+        # Of a run that was interrupted.
+        part.unlink(missing_ok=True)
+    copy_files(database, partial)
+    if kept_path(partial).exists():
+        kept_path(partial).replace(kept_path(target))
+    partial.replace(target)
+
+
+def _add_vectors(
+    old: ToolIndex, store: ToolStore, progress: Callable[[str, int, int | None], object]
+) -> int:
+    added = 0
+    with old.reading() as reader:
+        given = {model: reader.vectors(model) for model in reader.models()}
+    for model, by_id in given.items():
+        floats = {id_: array("f", vector) for id_, vector in by_id.items()}
+        lengths = {len(vector) for vector in floats.values()}
+        if len(lengths) != 1:
+            continue
+        store.use_model(model, dimensions=lengths.pop())
+        with store.reading() as new:
+            held = frozenset(new.with_vectors(floats, model_id=model))
+        missing = [id_ for id_ in floats if id_ not in held]
+        for start in range(0, len(missing), _BATCH):
+            progress("copying vectors", start, len(missing))
+            by_hash: dict[str, array[float]] = {}
+            for id_ in missing[start : start + _BATCH]:
+                # A file that has changed since has another text.
+                same = set(old.text_hashes([id_])) & set(store.text_hashes([id_]))
+                by_hash |= dict.fromkeys(same, floats[id_])
+            store.put_vectors(model, by_hash)
+            added += len(by_hash)
+    return added
+
+
+def _add_usage(old: ToolIndex, store: ToolStore, copy: Path) -> tuple[int, int]:
+    with closing(ToolIndex(copy, read_only=True)) as now:
+        known = {it.id for it in now.usage.searches()}, set(now.usage.outcomes())
+    searches = [it for it in old.usage.searches() if it.id not in known[0]]
+    outcomes = [it for it in old.usage.outcomes() if it not in known[1]]
+    store.usage.record_searches(searches)
+    store.usage.record_outcomes(outcomes)
+    return len(searches), len(outcomes)
