@@ -42,7 +42,7 @@ def initial_for_pytools(entry: ServerEntry, about: str) -> str:
 
     Args:
         entry: The server.
-        about: The description of the server, by itself.
+        about: The server's description of itself.
     """
     return _OURS.format(about=_about(about), server=repr(entry.name), file=repr(str(entry.file)))
 
@@ -52,9 +52,7 @@ def initial_for_mcpygen(entry: ServerEntry, about: str) -> tuple[str, tuple[str,
 
     Args:
         entry: The server.
-        about: The description of the server, by itself.
-
-    Returns:
+        about: The server's description of itself. Returns:
         The source, and the variables that the tool server needs.
 
     Raises:

@@ -15,7 +15,7 @@ _WITHOUT_MAIL = {path: source for path, source in TOOLS.items() if "mail" not in
 
 
 def _check_aliases(store: ToolStore) -> None:
-    """Tools are found by their aliases, which are those that were given last."""
+    """Tools are found by their aliases, as last set."""
     fill(store, TOOLS)
     generations: list[object] = []
     odd = [text for text in ODD_TEXTS if text]
@@ -25,20 +25,20 @@ def _check_aliases(store: ToolStore) -> None:
         ({_SEND: ["carrier pigeon"], _MERGE: odd, _READ: []}, 3),
         ({_SEND: ["carrier pigeon"], _READ: ["ring a bell"]}, 2),
     ):
-        promise = f"the tools are counted whose aliases are others after {aliases}"
+        promise = f"tools with changed aliases are counted {aliases}"
         expect(store.annotate(aliases), changed, promise)
         with store.reading() as reader:
             generations.append(reader.generation())
-    promise = "the generation is another after a change of aliases, and only then"
+    promise = "the generation changes with aliases, and only then"
     expect(len(set(generations)), 3, promise)
     expect(generations[0], generations[1], promise)
     _expect_aliases(store, {_SEND: ["pigeon"], _READ: ["bell"]}, gone=["dispatch", "peruse"])
     with store.reading() as reader:
         held = {id_: tuple(entry.aliases) for id_, entry in reader.entries([_SEND, _MERGE]).items()}
-    promise = "the aliases of a tool are those that it was given"
+    promise = "the aliases of a tool are those that were set"
     expect(held, {_SEND: ("carrier pigeon",), _MERGE: ()}, promise)
     kept = store.annotate({_SEND: ["semaphore"], _READ: ["semaphore"]}, keep=[_SEND, "gone"])
-    expect(kept, 1, "tools whose aliases are to stay are not counted")
+    expect(kept, 1, "tools whose aliases are kept are not counted")
     _expect_aliases(store, {_SEND: ["pigeon"], _READ: ["semaphore"]}, gone=["bell"])
     fill(store, _CHANGED)
     _expect_aliases(store, {_SEND: ["pigeon", "letter"], _READ: ["semaphore"]}, gone=["somebody"])

@@ -41,7 +41,7 @@ _BULK = {
 
 
 def _check_outcomes(store: ToolStore) -> None:
-    """What came of using a tool is counted, and nothing is said of tools without a record."""
+    """The outcomes of tools are counted, and tools without outcomes are left out."""
     fill(store, TOOLS)
     outcomes = [
         *((_SEND, True, None), (_SEND, True, 30.0), (_SEND, False, 90.0)),
@@ -55,12 +55,12 @@ def _check_outcomes(store: ToolStore) -> None:
         expect(
             dict(reader.outcomes()),
             {_SEND: (2, 1, 1, 30.0), _READ: (0, 1, 0, None)},
-            "successes, failures and latencies are summed up for each tool that has any",
+            "successes, failures and latencies are summarized for each tool that has any",
         )
 
 
 def _check_names(store: ToolStore) -> None:
-    """A tool is found by its name, however that is spelt, before anything else is asked."""
+    """A tool is found by its name, in any spelling."""
     fill(store, TOOLS)
     with store.reading() as reader:
         promise = "a tool is found by its name, its category and name, or its id"
@@ -74,14 +74,14 @@ def _check_names(store: ToolStore) -> None:
             reader.corrections(text)
             found = [it.id for it in reader.lexical(text, where=ToolFilter(), depth=3)]
             terms = reader.terms(text, found)
-            expect(set(terms) <= set(found), True, "terms are given of the tools asked for")
-            expect(all(terms.get(id_) for id_ in found), True, "what words found has some")
+            expect(set(terms) <= set(found), True, "terms are returned for the requested tools")
+            expect(all(terms.get(id_) for id_ in found), True, "tools found by words have some")
             shares = reader.lexical_coverage(text, found)
-            expect(set(shares) <= set(found), True, "shares are given of the tools asked for")
+            expect(set(shares) <= set(found), True, "shares are returned for the requested tools")
             expect(
                 all(0 < shares.get(id_, 0.0) <= 1 for id_ in found),
                 True,
-                "what words found has a share of them",
+                "tools found by words have a share of them",
             )
             expect(reader.lexical_scale(text) >= 0, True, "a scale is zero or more")
 
@@ -125,7 +125,7 @@ def _check_fuzzy(store: ToolStore) -> None:
 
 
 def _check_entries(store: ToolStore) -> None:
-    """Details are those of the scan."""
+    """Details are as in the scan."""
     scan = scanned(TOOLS)
     fill(store, scan)
     with store.reading() as reader:
@@ -141,15 +141,15 @@ def _check_entries(store: ToolStore) -> None:
 
 
 def _check_pending(store: ToolStore) -> None:
-    """A text is pending for a model until its vector is put, and it is put once for all tools."""
+    """A text is pending for a model until its vector is stored, once for all tools."""
     twins = {path: module("Join it.") for path in ("mcptools/a/join.py", "gentools/a/join/api.py")}
     fill(store, {**TOOLS, **twins})
     pending = store.pending("m", limit=99)
     expect(len(pending), 5, "a text that two tools share is pending once")
     expect(store.count_pending("m"), 5, "texts that are pending are counted")
-    expect(len(store.pending("m", limit=3)), 3, "no more texts are given than asked for")
+    expect(len(store.pending("m", limit=3)), 3, "no more texts are returned than requested")
     some = [*pending][:2]
-    promise = "no other texts are pending than those asked for"
+    promise = "only requested texts are pending"
     expect(set(store.pending("m", limit=99, among=[*some, "gone"])), set(some), promise)
     embed(store, {"join": 0.0})
     with store.reading() as reader:
@@ -160,11 +160,11 @@ def _check_pending(store: ToolStore) -> None:
         counts = coverage.tools, coverage.vectors, coverage.dimensions
         expect(counts, (6, 2, 2), "coverage counts tools, and those with a vector")
         asked = ["gentools:a:join", "mcptools:a:join", _SEND, "gone", "\ud800"]
-        promise = "tools with a vector of a model are told from those without"
+        promise = "tools with a vector of a model are distinguished from those without"
         expect(set(reader.with_vectors(asked, model_id="m")), set(asked[:2]), promise)
         expect(len(reader.with_vectors(asked, model_id="other")), 0, promise)
     expect(store.count_pending("m"), 4, "a text with a vector is not pending")
-    expect(store.count_pending("other"), 5, "what is pending for one model says nothing of another")
+    expect(store.count_pending("other"), 5, "texts are pending for each model separately")
 
 
 def _check_refused(store: ToolStore) -> None:
@@ -178,7 +178,7 @@ def _check_refused(store: ToolStore) -> None:
     promise = "a text that was refused is not pending"
     expect(set(store.pending("m", limit=99)), set(pending) - set(reasons), promise)
     expect(store.count_pending("m"), 4, "a text that was refused is not counted as pending")
-    promise = "a refusal by one model says nothing of another"
+    promise = "texts are refused for each model separately"
     others = (store.count_pending("other"), len(store.refused("other")))
     expect(others, (5, 0), promise)
     named = dict.fromkeys(("gentools:a:join", "mcptools:a:join"), "too odd")
@@ -197,7 +197,7 @@ def _check_nearest(store: ToolStore) -> None:
         expect(
             near(reader),
             [_SEND, _READ, _MERGE, _SPLIT],
-            "tools come by the cosine of their vectors",
+            "tools are sorted by the cosine of their vectors",
         )
         expect(near(reader, depth=2), [_SEND, _READ], "the nearest tools are those that are kept")
         expect(near(reader, model_id="other")[0], _SPLIT, "models do not disturb each other")
@@ -212,7 +212,7 @@ def _check_nearest(store: ToolStore) -> None:
 
 
 def _check_kept_vectors(store: ToolStore) -> None:
-    """A vector is kept by its text, whatever becomes of the tool."""
+    """A vector is kept by its text, even if the tool is removed."""
     fill(store, TOOLS)
     with store.reading() as reader:
         generations = [reader.generation()]
@@ -220,7 +220,7 @@ def _check_kept_vectors(store: ToolStore) -> None:
     fill(store, {})
     store.put_vectors("m", late)
     fill(store, TOOLS)
-    expect(store.count_pending("m"), 0, "the vector of a tool that was gone meanwhile is kept")
+    expect(store.count_pending("m"), 0, "the vector of a tool that was removed is kept")
     fill(store, {})
     fill(store, TOOLS)
     expect(store.count_pending("m"), 0, "a tool that comes back has its vector")
@@ -238,7 +238,7 @@ def _check_kept_vectors(store: ToolStore) -> None:
     embed(store, _ANGLES)
     with store.reading() as reader:
         generations.append(reader.generation())
-    expect(len(set(generations)), 3, "the generation is another after vectors were put")
+    expect(len(set(generations)), 3, "the generation changes when vectors are stored")
 
 
 def _check_bad_vectors(store: ToolStore) -> None:
@@ -249,12 +249,12 @@ def _check_bad_vectors(store: ToolStore) -> None:
     for bad in (*infinite, [0.0, 0.0], [1e-320, 0.0], [1.0], []):
         with refused(VectorError, f"a batch with the vector {bad} is refused"):
             store.put_vectors("m", {first: [1.0, 0.0], second: bad})
-        expect(store.count_pending("m"), 4, "a batch that is refused leaves nothing behind")
+        expect(store.count_pending("m"), 4, "nothing of a refused batch is stored")
     store.put_vectors("m", {})
 
 
 def _check_lengths(store: ToolStore) -> None:
-    """A model that changes the length of its vectors is another model, beside the one it was."""
+    """A model that changes the length of its vectors counts as another model."""
     fill(store, TOOLS)
     embed(store, _ANGLES)
     store.use_model("m", dimensions=3)
@@ -276,7 +276,7 @@ def _check_lengths(store: ToolStore) -> None:
 
 
 def _check_filters(store: ToolStore) -> None:
-    """A filter lets the same tools through in every channel, and starves no result."""
+    """A filter passes the same tools in every channel, and finds all of them."""
     deep = {"mcptools/pdfs/scan.py": module("Scan a file.", "post")}
     fill(store, {**_BULK, **TOOLS, **deep})
     far = {"send": 3.0, "read": 2.9, "merge": 3.1, "split": 2.8, "scan": 2.7}
@@ -296,7 +296,7 @@ def _check_filters(store: ToolStore) -> None:
 
 
 def _check_patterns(store: ToolStore) -> None:
-    """A filter by patterns of ids lets the same tools through in every channel."""
+    """A filter by id patterns passes the same tools in every channel."""
     odd = {"mcptools/pdf/[m]erge.py": module("Merge no file.")}
     fill(store, {**_BULK, **TOOLS, **odd})
     angles = {"send": 3.0, "read": 2.9, "merge": 3.1, "split": 2.8, "m": 2.7}
@@ -318,7 +318,7 @@ def _check_patterns(store: ToolStore) -> None:
 
 
 def _check_categories(store: ToolStore) -> None:
-    """Tools are counted by source and category, those that a filter lets through."""
+    """Tools that pass a filter are counted by source and category."""
     fill(store, TOOLS)
     mail, pdf, made = ("mcptools", "mail"), ("mcptools", "pdf"), ("gentools", "pdf")
     with store.reading() as reader:
@@ -333,7 +333,7 @@ def _check_categories(store: ToolStore) -> None:
             promise = f"only tools that {where} lets through are counted"
             expect(dict(reader.categories(where)), expected, promise)
             expect(len(reader.ids(where)), sum(expected.values()), "and no others are listed")
-        expect(list(reader.ids(EVERY)), sorted(reader.ids(EVERY)), "ids are given in order")
+        expect(list(reader.ids(EVERY)), sorted(reader.ids(EVERY)), "ids are sorted")
         promise = "the last change of a tool has a time"
         expect(reader.changed_at() is not None, True, promise)
 
@@ -371,7 +371,7 @@ def _check_usage_filters(store: ToolStore) -> None:
 
 
 def _expect_through(store: ToolStore, where: ToolFilter, expected: set[str]) -> None:
-    """Ask for fewer tools than are in the way of those that the filter lets through."""
+    """Request fewer tools than precede those that pass the filter."""
     with store.reading() as reader:
         by_meaning = set(near(reader, where=where, depth=5))
         expect(by_meaning, expected, f"{where} lets all of its tools through, by meaning")

@@ -21,27 +21,27 @@ _WRITERS = 2
 
 
 def _check_states(store: ToolStore, patience: float) -> None:
-    """A look sees one state of the store, and every look after a change sees the change."""
+    """A reader sees one state of the store, and every later reader sees each change."""
     fill(store, TOOLS)
     embed(store, _ANGLES)
-    promise = "a look sees one state of the store, whatever others write meanwhile"
+    promise = "a reader sees one state of the store, whatever others write in the meantime"
     with store.reading() as reader:
         generation = reader.generation()
-        _together([lambda: fill(store, {})], patience, "a look keeps nobody from writing")
+        _together([lambda: fill(store, {})], patience, "a reader keeps nobody from writing")
         expect(reader.coverage("m").tools, 4, promise)
         expect(list(reader.entries([_READ])), [_READ], promise)
         expect(words(reader, "mailbox"), [_READ], promise)
         expect(len(near(reader)), 4, promise)
         expect(reader.generation(), generation, promise)
     with store.reading() as reader:
-        expect(reader.coverage("m").tools, 0, "a look sees every change that ended before it")
+        expect(reader.coverage("m").tools, 0, "a reader sees every change that ended before it")
 
 
 def _check_threads(store: ToolStore, patience: float) -> None:
     """Every call may come from any thread."""
     every, fewer = scanned(TOOLS), scanned(_FEWER)
     fill(store, every)
-    promise = "a look sees changes whole, or not at all"
+    promise = "a reader sees changes completely, or not at all"
 
     ended: list[bool] = []
     stopped = threading.Event()
@@ -94,13 +94,13 @@ def _together(works: Sequence[Callable[[], object]], patience: float, promise: s
 def _check_leases(store: ToolStore, _patience: float) -> None:
     """A lease is held once."""
     first, second = store.lease("files"), store.lease("files")
-    expect(first.acquire(timeout=0), True, "a lease that nobody holds can be had")
+    expect(first.acquire(timeout=0), True, "a free lease can be acquired")
     expect(second.acquire(timeout=0.01), False, "a lease is held once")
     other = store.lease("another kind of work")
     expect(other.acquire(timeout=0), True, "a lease does not wait for that of other work")
     other.release()
     first.release()
-    expect(second.acquire(timeout=0), True, "a lease that was given back is free")
+    expect(second.acquire(timeout=0), True, "a released lease is free")
     second.release()
 
 
@@ -108,7 +108,7 @@ def check_handles(
     store: _Store, reopen: Callable[[_Store], AbstractContextManager[ToolStore]]
 ) -> None:
     """What is written through one handle is seen through every other."""
-    promise = "a change is seen by every look after it, in other processes too"
+    promise = "a change is seen by every later reader, in other processes too"
     with reopen(store) as other:
         with other.reading() as reader:
             before = reader.generation()
@@ -123,7 +123,7 @@ def check_handles(
         fill(other, _FEWER)
         expect(stored_paths(store), set(_FEWER), promise)
         mine, theirs = store.lease("files"), other.lease("files")
-        expect(mine.acquire(timeout=0), True, "a lease that nobody holds can be had")
+        expect(mine.acquire(timeout=0), True, "a free lease can be acquired")
         expect(theirs.acquire(timeout=0), False, "a lease is held once, among processes too")
         mine.release()
         store.close()

@@ -99,15 +99,15 @@ def _check_sync(store: ToolStore) -> None:
         ({}, (0, 0, 4, 0)),
         (TOOLS, (4, 0, 0, 0)),
     ):
-        promise = "a sync counts what it added, updated, removed and left as it was"
+        promise = "a sync counts added, updated, removed and unchanged tools"
         expect(fill(store, modules), counts, promise)
         expect(stored_paths(store), set(modules), "a store holds what was scanned")
         with store.reading() as reader:
-            expect(reader.is_complete(), True, "a store that was synced holds a whole tree")
+            expect(reader.is_complete(), True, "a synced store has a whole tree")
             generations.append(reader.generation())
         again = fill(store, modules)
-        expect(again, (0, 0, 0, len(modules)), "a sync done twice is done once")
-    expect(len(set(generations)), 4, "the generation is another after every change")
+        expect(again, (0, 0, 0, len(modules)), "repeating a sync changes nothing")
+    expect(len(set(generations)), 4, "the generation changes with every change")
 
 
 def _check_parts(store: ToolStore) -> None:
@@ -138,31 +138,31 @@ def _check_parts(store: ToolStore) -> None:
 
 
 def _check_passed_over(store: ToolStore) -> None:
-    """A file that the scan passed over as known keeps its entry."""
+    """A file that the scan skipped as known keeps its entry."""
     scan = scanned(TOOLS)
     fill(store, scan)
     stamps = {record.path: record.stamp for record in scan.records}
     known = store.stored(reader_version=READER)
-    expect(known.stamps, stamps, "what is held of a file has its stamp")
+    expect(known.stamps, stamps, "a stored file has its stamp")
     hashes = {str(record.id): record.file_hash for record in scan.records}
     held = {id_: entry.file_hash for id_, entry in known.entries.items()}
-    expect(held, hashes, "what is held of a file has the hash of its bytes")
+    expect(held, hashes, "a stored file has the hash of its content")
     counts = fill(store, scanned({}, unchanged=TOOLS))
-    expect(counts, (0, 0, 0, 4), "a file that was passed over keeps its entry")
+    expect(counts, (0, 0, 0, 4), "a skipped file keeps its entry")
     counts = fill(store, scanned(TOOLS, written_at=2))
     expect(counts, (0, 0, 0, 4), "a file written anew with the same bytes is unchanged")
     times = {stamp.mtime_ns for stamp in store.stored(reader_version=READER).stamps.values()}
     expect(times, {2}, "a file written anew has its new stamp")
     later = FileStamp(size=1, mtime_ns=3, ctime_ns=3, inode=1)
     touched = replace(scanned({}, unchanged=TOOLS), touched={_SEND: later, _MERGE: None})
-    promise = "a file that was passed over for its bytes has its new stamp"
+    promise = "a file that was skipped for its content has its new stamp"
     expect(fill(store, touched), (0, 0, 0, 4), promise)
     after = store.stored(reader_version=READER).stamps
     expect((after[_SEND], _MERGE in after), (later, False), promise)
 
 
 def _check_snapshots(store: ToolStore) -> None:
-    """What was held before a scan is used by its sync only if it is still true."""
+    """A sync uses what was stored before its scan only if it is still valid."""
     fill(store, TOOLS)
     fresh = store.stored(reader_version=READER)
     counts = fill(store, scanned({}, unchanged=TOOLS), stored=fresh)
@@ -178,7 +178,7 @@ def _check_snapshots(store: ToolStore) -> None:
 
 
 def _check_readers(store: ToolStore) -> None:
-    """What another reader made of a file is read again, and keeps its vector."""
+    """Files read by another version are read again, and keep their vectors."""
     fill(store, TOOLS)
     embed(store, {"send": 0.0, "read": 0.5, "merge": 1.0, "split": 1.5})
     promise = "what another reader made is not known"
@@ -186,7 +186,7 @@ def _check_readers(store: ToolStore) -> None:
     part = {_SEND: TOOLS[_SEND], _READ: TOOLS[_READ]}
     counts = fill(store, part, reader_version="2", within=["mcptools/mail"])
     expect(counts, (0, 2, 0, 0), "a file that another reader has read is updated")
-    promise = "a part that was read anew does not stand for the whole tree"
+    promise = "reading a part again does not count for the whole tree"
     expect(dict(store.stored(reader_version="2").stamps), {}, promise)
     fill(store, TOOLS, reader_version="2")
     held = store.stored(reader_version="2")
@@ -198,7 +198,7 @@ def _check_readers(store: ToolStore) -> None:
 
 
 def _check_roots(store: ToolStore) -> None:
-    """A store is that of one tree, until that is gone."""
+    """A store is bound to one tree until that is gone."""
     promise = "the store of a tree that exists does not become that of another"
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         store.bind(one)

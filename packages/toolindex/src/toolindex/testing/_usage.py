@@ -29,7 +29,7 @@ def _generation(store: ToolStore) -> int:
 
 
 def _check_usage(store: ToolStore) -> None:
-    """Searches and outcomes are summed up."""
+    """Searches and outcomes are summarized."""
     generations = [_generation(store)]
     expect(store.usage.statistics().searches, 0, "a new store has no searches")
     store.usage.record_searches([_search("a"), _search("a"), _search("b", at=5.0)])
@@ -54,10 +54,10 @@ def _check_usage(store: ToolStore) -> None:
     latencies = [tool.latency_p50_ms for tool in found.tools]
     expect(latencies, [10.0, None], "latencies are those of successes")
     for tool in found.tools:
-        promise = "what is known of one tool is what is known of it among all"
+        promise = "the usage of one tool is the same as in the statistics of all"
         expect(store.usage.of_tool(tool.tool_id), tool, promise)
-    expect(store.usage.of_tool("other"), None, "nothing is known of a tool without outcomes")
-    expect(store.usage.statistics(since=4.5).searches, 1, "what is older is left out")
+    expect(store.usage.of_tool("other"), None, "a tool without outcomes has no usage")
+    expect(store.usage.statistics(since=4.5).searches, 1, "older records are left out")
     expect(
         store.usage.statistics(top=0).queries_without_results, (), "no more queries than asked for"
     )
@@ -73,12 +73,10 @@ def _check_usage(store: ToolStore) -> None:
     removed = store.usage.clear()
     expect((removed.searches, removed.outcomes), (3, 4), "what is deleted is counted")
     expect(store.usage.statistics().searches, 0, "a record that was cleared is empty")
-    promise = "a record that was cleared is empty of every tool"
+    promise = "a cleared record has no tools"
     expect(store.usage.of_tool(_GOOD), None, promise)
     generations.append(_generation(store))
-    expect(
-        len(set(generations)), 3, "the usage generation is another after every change of outcomes"
-    )
+    expect(len(set(generations)), 3, "the usage generation changes with every change of outcomes")
 
 
 def _check_odd_records(store: ToolStore) -> None:
@@ -95,7 +93,7 @@ def _check_odd_records(store: ToolStore) -> None:
 
 
 def _check_retention(store: ToolStore) -> None:
-    """What is too old is deleted, and the oldest of what is too many."""
+    """Old records are deleted, and the oldest if there are too many."""
     now = time.time()
     ages = [20, 10, 3, 2, 1]
     store.usage.record_searches(_search(f"{age}", at=now - age * _DAY) for age in ages)
@@ -104,22 +102,28 @@ def _check_retention(store: ToolStore) -> None:
     )
     before = _generation(store)
     kept = store.usage.retain(max_age_days=30, max_rows=9)
-    expect((kept.searches, kept.outcomes), (0, 0), "what is neither too old nor too many is kept")
+    expect((kept.searches, kept.outcomes), (0, 0), "other records are kept")
     removed = store.usage.retain(max_age_days=5, max_rows=9)
-    expect((removed.searches, removed.outcomes), (2, 2), "what is too old is deleted")
+    expect((removed.searches, removed.outcomes), (2, 2), "records that are too old are deleted")
     expect(
         _generation(store) != before, True, "the usage generation moves when outcomes are deleted"
     )
     removed = store.usage.retain(max_age_days=5, max_rows=1)
     expect(
-        (removed.searches, removed.outcomes), (2, 2), "of what is too many the oldest are deleted"
+        (removed.searches, removed.outcomes),
+        (2, 2),
+        "the oldest surplus records are deleted",
     )
     newest = store.usage.statistics(since=now - 1.5 * _DAY)
-    expect((newest.searches, len(newest.tools)), (1, 1), "of what is too many the newest are kept")
+    expect(
+        (newest.searches, len(newest.tools)),
+        (1, 1),
+        "the newest records are kept",
+    )
 
 
 def _check_query_vectors(store: ToolStore) -> None:
-    """Vectors of queries are kept by model and query."""
+    """Query vectors are kept by model and query."""
     kept = store.query_vectors
     expect(kept.get("m", "merge"), None, "a query that was not asked has no vector")
     for query in ("merge", *ODD_TEXTS):
@@ -128,10 +132,14 @@ def _check_query_vectors(store: ToolStore) -> None:
         alike = len(values) == 2 and math.isclose(values[0], 0.6, rel_tol=1e-6)
         promise = "the vector of a query is kept, at length 1"
         expect(alike, True, f"{promise} ({query[:20]!r} has {values})")
-    expect(kept.get("other", "merge"), None, "the vectors of one model are not another's")
-    expect(kept.get("m", "merge", dimensions=3), None, "a vector of another length is not given")
-    expect(kept.get("m", "merge", dimensions=2) is None, False, "a vector of that length is given")
-    with refused(VectorError, "vectors of queries that have no direction are refused"):
+    expect(kept.get("other", "merge"), None, "models have separate vectors")
+    expect(kept.get("m", "merge", dimensions=3), None, "a vector of another length is not returned")
+    expect(
+        kept.get("m", "merge", dimensions=2) is None,
+        False,
+        "a vector of its own length is returned",
+    )
+    with refused(VectorError, "query vectors of zeros are refused"):
         kept.put("m", {"zero": [0.0, 0.0]})
 
 
