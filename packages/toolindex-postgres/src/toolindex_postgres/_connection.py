@@ -253,7 +253,10 @@ class Connections:
         except psycopg.Error as error:
             # Its message may have a part of the password.
             raise AddressError(self.where) from error.with_traceback(None)
-        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "toolindex"}
+        defaults: dict[str, Any] = {
+            "connect_timeout": _CONNECT_SECONDS,
+            "application_name": "toolindex",
+        }
         return make_conninfo("", **(defaults | _NETWORK | given))
 
     def _give_back(self, connection: Connection) -> None:

@@ -98,6 +98,7 @@ class SharedStore:
         self._notes = Notes(copy.where, read_only=copy.read_only)
         self._lock = RLock()
         self._seen: Note | None = None
+        self._polled: State | None = None
         self._as_of: float | None = None
         self._problem = ""
         self._lengths: dict[str, int] = {}
@@ -180,13 +181,13 @@ class SharedStore:
         self._check_writable()
         self._refresh()
         with self._alone():
-            if not self._plan(scanned, reader_version, within)[1]:
+            if not self._plan(scanned, reader_version, within, self._polled)[1]:
                 return self._copy.sync(
                     scanned, reader_version=reader_version, within=within, stored=stored
                 )
             with self._connections.writing() as connection:
                 now = self._locked(connection)
-                plan, _, is_whole = self._plan(scanned, reader_version, within)
+                plan, _, is_whole = self._plan(scanned, reader_version, within, now)
                 generation = tree_.push(connection, now, plan)
                 if is_whole is not None:
                     tree_.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
@@ -219,12 +220,15 @@ class SharedStore:
     ) -> Mapping[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        What another tree has a vector for is taken from there first.
+        What another tree has a vector for is taken from there first. While the server cannot be
+        reached there is none, for what is paid for could not be kept.
         """
         self._refresh()
         texts = self._copy.pending(model_id, limit=limit, among=among)
         if self.read_only:
             return texts
+        if self._problem:
+            return {}
         with suppress(DatabaseError):
             while texts and (taken := self._take(model_id, texts)):
                 texts = self._copy.pending(model_id, limit=limit, among=among)
@@ -363,7 +367,8 @@ class SharedStore:
             return
         try:
             asked = time.time()
-            if not self._is_at(tree_.poll(self._connections, self.tree, patient=patient)):
+            self._polled = tree_.poll(self._connections, self.tree, patient=patient)
+            if not self._is_at(self._polled):
                 with self._alone(), self._connections.reading() as connection:
                     self._catch_up(connection, self._state(connection))
         except DatabaseError as error:
@@ -436,7 +441,11 @@ class SharedStore:
                 self._notes.write(self._seen)
 
     def _plan(
-        self, scanned: ScanReport, reader_version: str, within: Collection[str] | None
+        self,
+        scanned: ScanReport,
+        reader_version: str,
+        within: Collection[str] | None,
+        now: State | None,
     ) -> tuple[SyncPlan, bool, bool | None]:
         """Return what a sync is to change, and what is then known of the tree's reader.
 
@@ -447,10 +456,13 @@ class SharedStore:
         held = self._copy.stored(reader_version=reader_version, within=within)
         reread = not held.is_current
         plan = plan_sync(held.entries, scanned, within=within, reread=reread)
+        # A copy is complete once and for all; its tree may have been dropped, and made again.
+        is_complete = held.is_complete if now is None else now.is_complete
+        is_other = now is not None and now.reader_version != reader_version
         is_whole: bool | None = None
-        if within is None and not plan.rescan and (reread or not held.is_complete):
+        if within is None and not plan.rescan and (reread or is_other or not is_complete):
             is_whole = True
-        elif not reread and not held.is_complete:
+        elif not reread and not is_complete:
             is_whole = False
         is_news = plan.added or plan.updated or plan.reread or plan.removed
         return plan, bool(is_news) or bool(is_whole), is_whole
