@@ -86,7 +86,7 @@ def test_health_follows_the_index_without_being_loaded_again(visit, serve, tmp_p
         (root / f"mcptools/mail/send_{number}.py").write_text("def run(to: str): 'Send mail.'\n")
     with serve(root) as address:
         page = visit(f"{address}/console/health", refused=True)
-        expect(page.locator("[data-live=tools]")).to_contain_text("2 (")
+        expect(page.locator("[data-live=tools]")).to_have_text("2")
         (root / "mcptools/mail/send_3.py").write_text("def run(to: str): 'Send more mail.'\n")
-        expect(page.locator("[data-live=tools]")).to_contain_text("3 (")
+        expect(page.locator("[data-live=tools]")).to_have_text("3")
         expect(page.locator("[data-live=watching]")).to_be_hidden()

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from toolindex._meta import counter, move_on
@@ -348,6 +349,12 @@ def _outcome_row(outcome: OutcomeRecord) -> tuple[str | float | None, ...]:
     )
 
 
+@lru_cache(1_024)
+def _loaded(text: str) -> Any:  # noqa: ANN401 - any JSON
+    # Most searches are asked alike, and this is most of what reading a large record takes.
+    return json.loads(text)
+
+
 def to_search(
     id_: str,
     at: float,
@@ -363,10 +370,10 @@ def to_search(
         at=at,
         query=query,
         mode=mode,
-        parameters=dict(json.loads(parameters)),
-        results=tuple(json.loads(results)),
+        parameters=dict(_loaded(parameters)),
+        results=tuple(_loaded(results)),
         latency_ms=latency_ms,
-        degraded=tuple(json.loads(degraded)),
+        degraded=tuple(_loaded(degraded)),
     )
 
 

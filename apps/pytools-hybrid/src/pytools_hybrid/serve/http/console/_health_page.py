@@ -70,7 +70,7 @@ class HealthPage:
         report = search.index.sync.report
         return {
             "live": live,
-            "changed": await self._last_change(live["tools"]),
+            "changed": await self._last_change(live.get("generation", "")),
             "left_out": 0 if report is None else len(report.issues),
             "over_limit": search.index.sync.over_limit,
             "roots": roots,

@@ -103,8 +103,9 @@ class LiveState:
             vectors = f"{coverage.vectors:,} of {coverage.tools:,} tools have vectors"
             if index.vectors.failure:
                 vectors += f"; {index.vectors.failure}"
-        found = f"{coverage.tools:,} (generation {state.generation})"
-        return _texts(status, progress, found, vectors, sync.synced_at)
+        found = f"{coverage.tools:,}"
+        texts = _texts(status, progress, found, vectors, sync.synced_at)
+        return {**texts, "generation": str(state.generation)}
 
 
 def _texts(

@@ -78,6 +78,11 @@ def last_days(count: int) -> list[date]:
     return [today - timedelta(days=ago) for ago in reversed(range(count))]
 
 
+def midnight(day: date) -> float:
+    """Return when a day began, UTC, in seconds since 1970."""
+    return datetime.combine(day, datetime.min.time(), UTC).timestamp()
+
+
 def bars(values: Sequence[Sequence[tuple[str, float, str]]], *, top: float) -> list[Bar]:
     """Return the bars of some days.
 
@@ -112,10 +117,10 @@ def line(kind: str, values: Sequence[float | None], *, top: float) -> Line:
 
 
 def rounded_up(value: float) -> float:
-    """Round up to the next of 1, 2, 5, 10, 20, 50 and so on."""
+    """Round up to the next of 1, 2, 3, 4, 5, 6, 8, 10, 20, 30 and so on."""
     step = 1.0
     while True:
-        for factor in (1, 2, 5):
+        for factor in (1, 2, 3, 4, 5, 6, 8):
             if step * factor >= value:
                 return step * factor
         step *= 10

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.jobs.usage_report import outcome_days, usage_report
-from pytools_hybrid.serve.http.console._plots import Plot, bars, last_days, line, rounded_up
+from pytools_hybrid.serve.http.console._plots import (
+    Plot,
+    bars,
+    last_days,
+    line,
+    midnight,
+    rounded_up,
+)
 from pytools_hybrid.serve.http.console._values import query_links
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import date
 
     from toolindex import OutcomeRecord, SearchRecord
     from toolindex.protocols import UsageStore
@@ -20,7 +27,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
 
 _DAYS = 30
-_DAY = 86_400.0
 
 
 async def tool_history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
@@ -29,7 +35,8 @@ async def tool_history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
     Raises:
         DatabaseError: The index cannot be read.
     """
-    since = time.time() - _DAYS * _DAY
+    days = last_days(_DAYS)
+    since = midnight(days[0])
 
     def read(usage: UsageStore) -> tuple[Sequence[SearchRecord], Sequence[OutcomeRecord]]:
         return (
@@ -44,12 +51,12 @@ async def tool_history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
         "queries": query_links(usage_report(searches, ()).queries),
         "searches": len(searches),
         "days": by_day,
-        "plots": _plots([by_day.get(day) for day in last_days(_DAYS)]) if by_day else (),
+        "plots": _plots(days, by_day) if not by_day.keys().isdisjoint(days) else (),
     }
 
 
-def _plots(figures: Sequence[ToolFigures | None]) -> list[Plot]:
-    days = last_days(_DAYS)
+def _plots(days: Sequence[date], by_day: Mapping[date, ToolFigures]) -> list[Plot]:
+    figures = [by_day.get(day) for day in days]
     plot = partial(Plot, first=days[0], last=days[-1])
     top = rounded_up(max(it.outcomes for it in figures if it is not None))
     plots = [

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytools_hybrid.jobs.usage_report import usage_report
 from pytools_hybrid.serve.http._parameters import Query, read_query
-from pytools_hybrid.serve.http.console._plots import Plot, bars, last_days, line, rounded_up
+from pytools_hybrid.serve.http.console._plots import (
+    Plot,
+    bars,
+    last_days,
+    line,
+    midnight,
+    rounded_up,
+)
 from pytools_hybrid.serve.http.console._values import query_links
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import date
 
     from starlette.requests import Request
@@ -22,7 +29,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.usage_report import DayFigures, UsageReport
     from pytools_hybrid.search import ToolSearch
 
-_DAY = 86_400.0
 _SHOWN_TOOLS = 15
 # A record may have 100,000 searches, which should not be read at each reload.
 _REST = 20.0
@@ -55,8 +61,8 @@ class UsePage:
         """
         asked = read_query(_Asked, request)
         count = int(asked.days)
-        report = await self._report(count)
         days = last_days(count)
+        report = await self._report(days)
         by_day = {figures.day: figures for figures in report.days}
         shown = [tool for tool in report.tools if self._search.policy.passes_id(tool.tool_id)]
         return {
@@ -74,19 +80,19 @@ class UsePage:
             "more_tools": len(shown[_SHOWN_TOOLS:]),
         }
 
-    async def _report(self, days: int) -> UsageReport:
+    async def _report(self, days: Sequence[date]) -> UsageReport:
+        since = midnight(days[0])
         async with self._lock:
-            report, until = self._reports.get(days, (None, 0.0))
+            report, until = self._reports.get(len(days), (None, 0.0))
             started = time.monotonic()
             if report is None or started >= until:
-                since = time.time() - days * _DAY
 
                 def made(usage: UsageStore) -> UsageReport:
                     return usage_report(usage.searches(since=since), usage.outcomes(since=since))
 
                 report = await self._search.index.recorded(made)
                 ended = time.monotonic()
-                self._reports[days] = report, ended + _REST * (ended - started)
+                self._reports[len(days)] = report, ended + _REST * (ended - started)
             return report
 
 
@@ -104,8 +110,8 @@ def _plots(days: list[date], by_day: Mapping[date | None, DayFigures]) -> list[P
             bars=bars([_counts(it) for it in figures], top=top),
         ),
         plot(
-            title="Share without an answer",
-            keys={},
+            title="Share of searches",
+            keys={"hollow": "without an answer"},
             top="100 %",
             bars=bars([_share(it) for it in figures], top=1),
         ),
