@@ -223,13 +223,16 @@ async def test_a_tool_is_shown_with_what_makes_its_text_hard_to_find(browse, too
 
 
 async def test_health_shows_the_state_of_the_index_its_roots_and_what_is_installed(browse, toolbox):
-    async with browse(embedding_model="static", exclude=("*:pdf:*",)) as browser:
+    (toolbox / "mcptools/pdf/broken.py").write_text("def run(:\n")
+    (toolbox / "mcptools/pdf/_private.py").write_text("def run(): 'Private.'\n")
+    async with browse(embedding_model="static") as browser:
         health = Page(await browser.get("/console/health"))
 
     live = {it["data-live"] for _, it in health.elements if "data-live" in it}
     assert live == {"status", "progress", "synced", "tools", "vectors", "watching"}
     assert "up to date" in health.text
     assert "27 of 27 tools have vectors" in health.text
+    assert "1 file: the catalogue says why" in health.text
     assert str(toolbox) in health.text
     assert "Imported servers" not in health.text
     assert [it["src"] for it in health.all("script")][-1] == "/console/static/live.js"

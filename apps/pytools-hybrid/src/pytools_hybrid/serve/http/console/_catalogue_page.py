@@ -49,7 +49,7 @@ async def catalogue_page(
             check_categories(asked.category, {it.category for it in categories})
             source = None if asked.scope is Scope.ALL else asked.scope.value
             listed = await search.entries(ToolFilter(categories=asked.category, source=source))
-    issues = _left_out(search)
+    issues = left_out(search)
     first = _ON_A_PAGE * (asked.page - 1)
     return {
         "category": ", ".join(asked.category or ()),
@@ -64,7 +64,8 @@ async def catalogue_page(
     }
 
 
-def _left_out(search: ToolSearch) -> list[ScanIssue]:
+def left_out(search: ToolSearch) -> list[ScanIssue]:
+    """Return what the last look at the files left out; nothing where tools are hidden."""
     report = search.index.sync.report
     if report is None or search.policy != ToolFilter():
         # A file that is not a tool has no id, and may be one that the policy hides.

@@ -12,6 +12,7 @@ from toolimport.runtime import imported_servers
 from pytools_hybrid.jobs.doctor import checks, diagnose
 from pytools_hybrid.serve.http._parameters import NoQuery, read_query
 from pytools_hybrid.serve.http._problems import ProblemError
+from pytools_hybrid.serve.http.console._catalogue_page import left_out
 from pytools_hybrid.serve.http.console._live import LiveState, moment
 from pytools_hybrid.settings import is_folder
 
@@ -67,11 +68,10 @@ class HealthPage:
         roots, servers, size = await asyncio.to_thread(self._looked_at)
         visible = {it.category for it in await search.categories()}
         servers = [it for it in servers if it.category in visible]
-        report = search.index.sync.report
         return {
             "live": live,
             "changed": await self._last_change(live.get("generation", "")),
-            "left_out": 0 if report is None else len(report.issues),
+            "left_out": len(left_out(search)),
             "over_limit": search.index.sync.over_limit,
             "roots": roots,
             "database": search.index.store.where,
