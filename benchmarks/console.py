@@ -33,7 +33,7 @@ OUTCOMES = 3_000
 
 async def measure(folder: Path, tools: int) -> None:
     write_tree(folder / "tools", tools)
-    settings = Settings(db_path=folder / "index.db", watch=False)
+    settings = Settings.from_flags({"database": folder / "index.db", "watch": False})
     root, embedder = folder / "tools", StaticEmbedder()
     async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
         await search.index.refresh()
@@ -70,7 +70,8 @@ async def measure(folder: Path, tools: int) -> None:
             for kind, paths in kinds.items():
                 if len(paths) > 1:
                     await client.get(paths[0])
-                times, sizes = [], []
+                times: list[float] = []
+                sizes: list[float] = []
                 for path in paths:
                     started = time.process_time()
                     answer = await client.get(path)
