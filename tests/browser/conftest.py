@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "tools"
 PATIENCE = 60
+TOKEN = "s3cr3t-t0ken"
 # Names of other servers that lead to this machine, as an attacker's name server would have it.
 REBOUND = "--host-resolver-rules=MAP *.example 127.0.0.1"
 
@@ -65,9 +67,40 @@ def serving(root: Path, folder: Path, **variables: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server over the example tools."""
+    """The address of a server over the example tools, whose index is whole."""
     with serving(EXAMPLES, tmp_path_factory.mktemp("site")) as address:
+        deadline = time.monotonic() + PATIENCE
+        while (coverage := told(address, "/search?q=tool")["metadata"]["coverage"]) and (
+            coverage["vectors"] < coverage["tools"]
+        ):
+            assert time.monotonic() < deadline, coverage
+            time.sleep(0.05)
         yield address
+
+
+@pytest.fixture(scope="session")
+def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server that has a token writes what it logs."""
+    return tmp_path_factory.mktemp("locked")
+
+
+@pytest.fixture(scope="session")
+def locked(locked_folder: Path) -> Iterator[str]:
+    """The address of a server with a token."""
+    with serving(EXAMPLES, locked_folder, PYTOOLS_TOKEN=TOKEN) as address:
+        yield address
+
+
+def told(address: str, path: str) -> Any:
+    """Return what the JSON API of a server says to who has the token."""
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    return httpx2.get(address + path, headers=headers, trust_env=False, timeout=PATIENCE).json()
+
+
+@pytest.fixture
+def searches() -> Callable[[str], int]:
+    """Count the searches that a server has recorded."""
+    return lambda address: told(address, "/api/v1/stats")["searches"]
 
 
 @pytest.fixture
@@ -80,9 +113,9 @@ def serve(tmp_path: Path) -> Callable[..., Any]:
     return start
 
 
-@pytest.fixture
-def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Open a page in a new window, with cookies and settings of its own.
+@contextmanager
+def visiting(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Open pages, each in a new window with cookies and settings of its own.
 
     Whatever happens there, nothing may be reported to its log, as a policy that was violated is,
     and nothing may be loaded from elsewhere.
@@ -117,3 +150,17 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
     for window in windows:
         window.close()
     assert reported == []
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Open a page in a new window: `visit(address)`."""
+    with visiting(browser) as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="module")
+def visit_once(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Open a page that the tests of a module look at."""
+    with visiting(browser) as open_page:
+        yield open_page

@@ -24,42 +24,33 @@ PHONE = {"width": 360, "height": 740}
 SERIOUS = {"serious", "critical"}
 
 
-@pytest.fixture(params=PAGES.values(), ids=PAGES.keys())
-def path(request):
-    return request.param
+@pytest.fixture(params=PAGES.values(), ids=PAGES.keys(), scope="module")
+def page(request, visit_once, site):
+    opened = visit_once(site + request.param, refused=True)
+    yield opened
+    opened.close()
 
 
-def test_nobody_is_shut_out(visit, site, path):
-    page = visit(site + path, refused=True)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        found = Axe().run(page).response["violations"]
-        serious = [it for it in found if it["impact"] in SERIOUS]
-        assert not serious, json.dumps(serious, indent=1)
-    page.keyboard.press("Tab")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nobody_is_shut_out(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    found = Axe().run(page).response["violations"]
+
+    serious = [it for it in found if it["impact"] in SERIOUS]
+    assert not serious, json.dumps(serious, indent=1)
     expect(page.locator("h1")).to_have_count(1)
 
 
-def test_a_phone_shows_a_page_without_scrolling_aside(visit, site, path):
-    page = visit(site + path, refused=True, viewport=PHONE, device_scale_factor=2)
+def test_a_phone_shows_a_page_without_scrolling_aside(page):
+    usual = page.viewport_size
+    page.set_viewport_size(PHONE)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    page.set_viewport_size(usual)
 
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-
-
-def test_a_page_is_whole_without_javascript(visit, site, path):
-    plain = visit(site + path, refused=True, java_script_enabled=False)
-    scripted = visit(site + path, refused=True)
-
-    def text(page):
-        return [line for line in page.locator("main").inner_text().split("\n") if " ms" not in line]
-
-    assert text(plain) == text(scripted)
-    expect(plain.get_by_role("navigation", name="Pages").get_by_role("link")).not_to_have_count(0)
+    assert width <= PHONE["width"]
 
 
-def test_a_page_is_dark_at_night_and_light_by_day(visit, site, path):
-    page = visit(site + path, refused=True)
-
+def test_a_page_is_dark_at_night_and_light_by_day(page):
     def brightness(of):
         colour = page.evaluate(f"getComputedStyle(document.body).{of}")
         return sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(",")))
@@ -70,13 +61,25 @@ def test_a_page_is_dark_at_night_and_light_by_day(visit, site, path):
     assert brightness("backgroundColor") < 300 < 600 < brightness("color")
 
 
+def test_a_page_is_whole_without_javascript(page, visit_once):
+    plain = visit_once(page.url, refused=True, java_script_enabled=False)
+
+    def text(shown):
+        lines = shown.locator("main").inner_text().split("\n")
+        return [line for line in lines if " ms" not in line]
+
+    assert text(plain) == text(page)
+    expect(plain.get_by_role("navigation", name="Pages").get_by_role("link")).not_to_have_count(0)
+    plain.close()
+
+
 def test_the_skip_link_leads_to_the_content(visit, site):
     page = visit(f"{site}/console/tools")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip")).to_be_in_viewport()
     page.keyboard.press("Enter")
 
-    assert page.url.endswith("#main")
+    expect(page).to_have_url(f"{site}/console/tools#main")
 
 
 def test_health_follows_the_index_without_being_loaded_again(visit, serve, tmp_path):

@@ -90,6 +90,8 @@ class Gate:
             return ProblemError(
                 403, "that Origin is not allowed; allow its host with --allowed-host"
             )
+        if not origins and _is_embedded(scope):
+            return ProblemError(403, "pages of other servers may link to this one, no more")
         if self._token is None or self._has_token(scope):
             return None
         console = self._console
@@ -114,6 +116,15 @@ class Gate:
         scheme, _, token = given[0].partition(" ")
         is_right = hmac.compare_digest(token.strip().encode("latin-1"), self._token)
         return is_right and scheme.lower() == "bearer"
+
+
+def _is_embedded(scope: Scope) -> bool:
+    """Return whether a browser asks for a page elsewhere, as for an image of it or a frame in it.
+
+    It would hide the answer from that page; but what was asked would be in the usage record.
+    """
+    is_foreign = not {"cross-site", "same-site"}.isdisjoint(_values(scope, b"sec-fetch-site"))
+    return is_foreign and _values(scope, b"sec-fetch-dest") != ["document"]
 
 
 def _nobody_waits() -> None:
