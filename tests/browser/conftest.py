@@ -23,6 +23,10 @@ TOKEN = "s3cr3t-t0ken"
 REBOUND = "--host-resolver-rules=MAP *.example 127.0.0.1"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write", action="store_true", help="write the pictures of the guide")
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     chromium = os.environ.get("CHROMIUM")
@@ -47,10 +51,12 @@ def serving(root: Path, folder: Path, **variables: str) -> Iterator[str]:
         subprocess.Popen(
             [
                 *(command, "serve", "--transport", "http", "--port", "0"),
-                *("--root", str(root), "--db", str(folder / "index.db")),
+                # As it is named here, pages name it.
+                *("--root", root.name, "--db", str(folder / "index.db")),
             ],
             stdin=subprocess.DEVNULL,
             stderr=stderr,
+            cwd=root.parent,
             env=kept | ours | variables,
         ) as process,
     ):

@@ -115,6 +115,28 @@ async def test_filters_narrow_a_search_and_empty_fields_of_the_form_ask_for_noth
     assert "0 results" in sure.text
 
 
+async def test_a_tool_that_was_expected_is_explained_by_whatever_name_it_is_called(browse):
+    async with browse() as browser:
+        form = "q=merge+pdfs&tool="
+        answers = {
+            name: await browser.get(f"/console/why?{form}{quote(name)}", follow_redirects=True)
+            for name in (
+                "rotate_pages",
+                "mcptools:pdf:merge_pdfs",
+                "merge_pdf",
+                "//evil.example",
+                "",
+            )
+        }
+
+    texts = {name: Page(answer).text for name, answer in answers.items()}
+    assert "It is number" in texts["rotate_pages"]
+    assert "Yes. It is number 1, with" in texts["mcptools:pdf:merge_pdfs"]
+    assert "/console/tools/mcptools%3Apdf%3Amerge_pdfs?q=merge+pdfs" in answers["merge_pdf"].text
+    assert {it.url.host for it in answers.values()} == {"127.0.0.1"}
+    assert {answers[it].status_code for it in ("merge_pdf", "//evil.example", "")} == {404}
+
+
 async def test_half_a_request_is_answered_and_not_recorded(browse, toolbox):
     async with browse() as browser:
         typed = await browser.get("/?q=merge+pd", headers={"pytools-typing": "1"})

@@ -80,6 +80,9 @@ class Console:
         async def events(request: Request) -> Response:
             return self._site.events(request)
 
+        async def why(request: Request) -> Response:
+            return await self._site.why(request)
+
         async def login(request: Request) -> Response:
             return await self._site.log_in(request)
 
@@ -101,6 +104,7 @@ class Console:
             Route("/console/health", health),
             Route("/console/health/checks", checks, methods=["POST"]),
             Route("/console/health/events", events),
+            Route("/console/why", why),
             Route("/console/login", login, methods=["POST"]),
             Route("/console/enter", enter),
             Route("/console/logout", logout, methods=["POST"]),

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit, urlunsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
@@ -105,6 +105,13 @@ class Site:
         """Answer `GET /console/tools/{id}`."""
         make = partial(tool_page, request, self._search, self._searches)
         return await self._page(request, "tool.html", make)
+
+    async def why(self, request: Request) -> Response:
+        """Answer `GET /console/why`: lead to what the page of a tool says of a request."""
+        asked = request.query_params
+        there = tool_path(asked.get("tool", "").strip())
+        query = urlencode({"q": asked.get("q", "")}, errors="replace")
+        return RedirectResponse(f"{there}?{query}", HTTPStatus.SEE_OTHER, headers=_HEADERS)
 
     async def use(self, request: Request) -> Response:
         """Answer `GET /console/use`."""
@@ -216,14 +223,13 @@ class Site:
             problem = problem_of(request, error)
             if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            return self._problem(problem)
+            return self._problem(problem, request.query_params.get("q", ""))
         shown: ProblemError | None = values.get("problem")
         return self._render(template, values, HTTPStatus.OK if shown is None else shown.status)
 
-    def _problem(self, problem: ProblemError) -> Response:
-        return self._render(
-            "problem.html", {"problem": problem}, problem.status, headers=problem.headers
-        )
+    def _problem(self, problem: ProblemError, query: str = "") -> Response:
+        values = {"problem": problem, "query": query}
+        return self._render("problem.html", values, problem.status, headers=problem.headers)
 
     def _login(self, back: str, failure: str = "") -> Response:
         values = {"back": back, "failure": failure, "has_token": False}

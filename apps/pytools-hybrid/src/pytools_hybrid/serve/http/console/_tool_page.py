@@ -6,9 +6,11 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pytools_hybrid.index import FILE_NAME
 from pytools_hybrid.search import DetailLevel
 from pytools_hybrid.serve.http._parameters import Query, Words, read_query
 from pytools_hybrid.serve.http.console._advice import advice
+from pytools_hybrid.serve.http.console._place import use_case, verdict
 from pytools_hybrid.serve.http.console._tool_history import tool_history
 
 if TYPE_CHECKING:
@@ -65,6 +67,9 @@ async def tool_page(request: Request, search: ToolSearch, searches: Searches) ->
         "similar": similar,
         "query": asked.q,
         "placement": placement,
+        "verdict": "" if placement is None else verdict(placement, search.settings),
+        "use_case": use_case(id_, asked.q),
+        "capabilities": str(search.roots.locate(entry.path)[0] / FILE_NAME),
     }
 
 

@@ -1,0 +1,30 @@
+"""Whether a request finds a tool, in a sentence, and what would make it do so."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytools_hybrid.search import Placement
+    from pytools_hybrid.settings import Settings
+
+# TOML forbids it and JSON does not.
+_DELETE = "\x7f"
+
+
+def verdict(placement: Placement, settings: Settings) -> str:
+    """Return whether an agent that sends a request is shown a tool."""
+    if placement.rank is None:
+        return "No. It is not found."
+    told = f"It is number {placement.rank}, with a score of {placement.score:.2f}"
+    if placement.rank > settings.limit:
+        return f"No. {told}, and an agent is shown the first {settings.limit}."
+    # A threshold may hide what has a place; then that is among the reasons.
+    return f"{told}." if settings.threshold else f"Yes. {told}."
+
+
+def use_case(id_: str, query: str) -> str:
+    """Return the lines of `capabilities.toml` by which a request finds a tool."""
+    name, text = (json.dumps(it, ensure_ascii=False) for it in (id_, " ".join(query.split())))
+    return f"[{name}]\nuse_cases = [{text}]".replace(_DELETE, "")
