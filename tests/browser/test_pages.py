@@ -45,9 +45,15 @@ def test_a_phone_shows_a_page_without_scrolling_aside(page):
     usual = page.viewport_size
     page.set_viewport_size(PHONE)
     width = page.evaluate("document.documentElement.scrollWidth")
+    links = page.get_by_role("navigation", name="Pages").get_by_role("link")
+    places = links.evaluate_all("all => all.map(it => it.getBoundingClientRect().toJSON())")
     page.set_viewport_size(usual)
 
     assert width <= PHONE["width"]
+    # All pages are in one row, and none is out of sight.
+    assert len({it["top"] for it in places}) == 1
+    assert max(it["height"] for it in places) < 45
+    assert max(it["right"] for it in places) <= PHONE["width"]
 
 
 def test_a_page_is_dark_at_night_and_light_by_day(page):
