@@ -34,7 +34,9 @@ def page(request, visit_once, site):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nobody_is_shut_out(page, scheme):
     page.emulate_media(color_scheme=scheme)
-    found = Axe().run(page).response["violations"]
+    # At night only the colours are others.
+    options = {"runOnly": ["color-contrast"]} if scheme == "dark" else None
+    found = Axe().run(page, options=options).response["violations"]
 
     serious = [it for it in found if it["impact"] in SERIOUS]
     assert not serious, json.dumps(serious, indent=1)
