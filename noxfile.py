@@ -368,7 +368,7 @@ def adapters(session: nox.Session) -> None:
 def browser(session: nox.Session) -> None:
     """The console in a real browser, Chromium as the system has it; skipped where it has none."""
     if CHROMIUM is None:
-        session.skip(f"no Chromium is installed: {', '.join(BROWSERS)} are not on the PATH")
+        session.skip(f"no Chromium: install it, as {', '.join(BROWSERS)} on the PATH")
     _sync(session, "--all-packages", "--group=browser")
     session.run(
         "pytest", str(ROOT / "tests" / "browser"), *BUSY, *session.posargs,
