@@ -117,8 +117,9 @@ def vector_table(connection: apsw.Connection, model_id: str) -> VectorTable | No
 
 def kept_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
     """Return a SELECT of the rowid and the kept vector of each entry, with its parameters."""
+    # CROSS keeps SQLite from reading all vectors where a few entries are asked for.
     return (
-        "SELECT e.rowid, v.vector FROM entries AS e JOIN embeddings AS v "
+        "SELECT e.rowid, v.vector FROM entries AS e CROSS JOIN embeddings AS v "
         "ON v.model_id = ? AND v.text_hash = e.text_hash AND length(v.vector) = ?",
         (model_id, 4 * dimensions),
     )

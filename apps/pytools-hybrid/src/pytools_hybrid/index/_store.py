@@ -18,6 +18,7 @@ from toolindex import (
 )
 from toolrank import (
     BM25Retriever,
+    ByteMatrix,
     Content,
     Filter,
     FullTextTable,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from toolindex import Coverage, ToolFilter
-    from toolrank import ByteMatrix, Hit, VectorMatrix
+    from toolrank import Hit, VectorMatrix
 
     _Matrix = VectorMatrix | ByteMatrix
     _Matrices = dict[tuple[int, str, int], _Matrix | None]
@@ -213,18 +214,17 @@ class SQLiteReader(IndexReader):
             return VectorRetriever(
                 self.connection, table=table.name, content=_CONTENT, where=allowed
             ).retrieve(query, depth=depth)
-        source: str | VectorRows
-        if table is None:
-            source = VectorRows(*self.kept_vectors(model_id, dimensions=dimensions))
-        else:
-            source = table.name
+        kept = VectorRows(*self.kept_vectors(model_id, dimensions=dimensions))
+        source = kept if table is None else table.name
+        matrix = self._matrix(model_id, dimensions, source)
         return NumpyVectorRetriever(
             self.connection,
-            table=source,
+            # Single vectors are read from ordinary rows: a table keeps hundreds together.
+            table=kept if isinstance(matrix, ByteMatrix) else source,
             unit_length=True,
             content=_CONTENT,
             where=allowed,
-            matrix=self._matrix(model_id, dimensions, source),
+            matrix=matrix,
         ).retrieve(query, depth=depth)
 
     def _matrix(self, model_id: str, dimensions: int, source: str | VectorRows) -> _Matrix | None:
