@@ -126,11 +126,12 @@ def test_what_another_model_was_asked_is_no_answer(path):
     assert with_queries(path, ask, lambda: CountingEmbedder("counting:others")) == ["find a file"]
 
 
-def test_queries_of_the_offline_model_are_not_kept_on_disk(path):
-    async def ask(queries, _embedder):
-        await queries.vector("find a file")
+def test_queries_of_the_offline_model_are_not_kept_on_disk(path, root, settings):
+    async def ask():
+        async with ToolSearch(root, settings(), embedder=StaticEmbedder()) as search:
+            assert "vector" in (await search.search("find a file")).channels
 
-    with_queries(path, ask, StaticEmbedder)
+    asyncio.run(ask())
 
     with SQLiteStore(path) as store, store.reading() as reader:
         assert reader.connection.execute("SELECT count(*) FROM query_embeddings").get == 0

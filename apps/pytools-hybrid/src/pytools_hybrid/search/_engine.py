@@ -10,6 +10,7 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolembed import EmbeddingError
 from toolrank import usage_prior
 
 from pytools_hybrid.search._channels import (
@@ -22,6 +23,7 @@ from pytools_hybrid.search._channels import (
     with_usable_parts,
 )
 from pytools_hybrid.search._details import Details
+from pytools_hybrid.search._query_encoder import QueryEncoder
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
     FoundTool,
@@ -87,20 +89,18 @@ class Searcher:
         request: SearchRequest,
         *,
         model_id: str | None,
-        vector: QueryVector | None,
+        vector: QueryVector | QueryEncoder | None,
         why: str,
-        encode: Encode | None = None,
     ) -> SearchResponse:
         """Answer a request from the current state of the store.
 
         Args:
             request: The request.
             model_id: The model whose vectors are wanted, or None.
-            vector: The query's vector, of that model or of one that stands in for it.
+            vector: The query's vector, of that model or of one that stands in for it; or what makes
+                it of the request, spelled as in the tools. That also embeds tools at once which
+                fit the request and have no vector yet, for this answer.
             why: Why there is no vector, or one of another model; empty if nobody need know.
-            encode: Embeds tools at once with the model of the query's vector, so that tools which
-                fit the request and have no vector yet get one for this answer. None if that would
-                be slow or cost money.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -111,6 +111,14 @@ class Searcher:
         shortfall, misfit = why, False
         with self._store.reading() as reader:
             wanted = model_id if self.uses_vectors(request.mode) else None
+            encode: Encode | None = None
+            if isinstance(encoder := vector, QueryEncoder):
+                try:
+                    text = _corrected(reader, request.text, known=encoder.knows)
+                    vector, encode = encoder.vector(text), encoder.documents
+                except EmbeddingError as error:
+                    vector, why = None, str(error)
+                    shortfall = why
             length = None if vector is None else len(vector.values)
             coverage = reader.coverage(
                 vector.model_id if vector else model_id or "", dimensions=length
@@ -153,24 +161,6 @@ class Searcher:
                 fuller_models=() if wanted is None else _fuller(reader, wanted, length),
             )
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
-
-    def corrected(self, text: str, *, known: Callable[[str], bool]) -> str:
-        """Return a request with its misspelt words spelled as in the tools.
-
-        Args:
-            text: The request.
-            known: Returns whether a lower-case word is right even though no tool has it.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-            RetrievalError: A search table is missing.
-        """
-        with self._store.reading() as reader:
-            found = reader.corrections(text)
-        corrections = {word: right for word, right in found.items() if not known(word)}
-        if not corrections:
-            return text
-        return _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
 
     def _ranked(self, reader: StoreReader, asked: Asked) -> _Ranked:
         vector = asked.vector
@@ -249,6 +239,15 @@ class Searcher:
             return {"vector": 1.0}
         # A request must be answered even if its only channel is lost.
         return {"bm25": self._bm25_weight or 1.0}
+
+
+def _corrected(reader: StoreReader, text: str, *, known: Callable[[str], bool]) -> str:
+    """Return a request with its misspelt words as the tools spell them, but for known words."""
+    found = reader.corrections(text)
+    corrections = {word: right for word, right in found.items() if not known(word)}
+    if not corrections:
+        return text
+    return _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
 
 
 class _Ranked(NamedTuple):

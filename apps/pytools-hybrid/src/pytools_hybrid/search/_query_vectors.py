@@ -18,6 +18,7 @@ from toolrank import query_terms, split_request
 
 from pytools_hybrid.index import sooner_than
 from pytools_hybrid.observing import MODEL_REQUESTS, Observed
+from pytools_hybrid.search._query_encoder import QueryEncoder
 from pytools_hybrid.search._types import QueryVector, SearchMode
 from pytools_hybrid.settings import REMEDIES
 
@@ -70,8 +71,6 @@ class QueryEmbedder:
         self.embedder = embedder
         self._store = store
         self._recorder = recorder
-        # Computing these is faster than reading them from disk.
-        self._is_kept = not isinstance(embedder, StaticEmbedder)
         self._remembered: OrderedDict[str, Sequence[float]] = OrderedDict()
         self._useless: set[str] = set()
         self._asking: dict[str, asyncio.Task[Sequence[float]]] = {}
@@ -121,7 +120,7 @@ class QueryEmbedder:
             return error
 
     async def _vector(self, text: str) -> Sequence[float]:
-        if text not in self._remembered and self._is_kept and text not in self._useless:
+        if text not in self._remembered and text not in self._useless:
             kept = await self._kept(text)
             if kept is not None:
                 self._remember(text, kept)
@@ -192,8 +191,7 @@ class QueryEmbedder:
         self._breaker.succeeded()
         self._useless.discard(text)
         self._remember(text, values)
-        if self._is_kept:
-            self._recorder.query_vector(self.embedder.model_id, text, values)
+        self._recorder.query_vector(self.embedder.model_id, text, values)
         return values
 
     async def _values(self, text: str) -> Sequence[float]:
@@ -237,6 +235,7 @@ class Answering:
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._sooner = sooner_than(embedder)
         self._queries: dict[str, QueryEmbedder] = {}
+        self._encoders: dict[str, QueryEncoder] = {}
         self._stand_ins: dict[str, Embedder | None] = {}
 
     async def answer(self, request: SearchRequest, failure: str) -> SearchResponse:
@@ -254,14 +253,14 @@ class Answering:
         if wanted is None:
             is_missed = request.mode is SearchMode.VECTOR
             why = "vectors are turned off: embedding model 'none'" if is_missed else ""
-            return await self._looked_up(request, None, why, None)
+            return await self._looked_up(request, None, why)
         if not self.searcher.uses_vectors(request.mode):
-            return await self._looked_up(request, None, "", wanted)
+            return await self._looked_up(request, None, "")
         if self._sooner is not None:
             return await self._answered_at_once(request, wanted, self._sooner, failure)
         vector, why = await self._vector(request, wanted)
-        response = await self._looked_up(request, vector, why or failure, wanted)
-        if response.misfit and vector is not None:
+        response = await self._looked_up(request, vector, why or failure)
+        if response.misfit and isinstance(vector, QueryVector):
             # Not cached: the model may return the right one the next time.
             for text in (vector.text, *(part for part, _ in vector.parts)):
                 self._queries[wanted.model_id].forget(text)
@@ -272,7 +271,7 @@ class Answering:
             vector, _ = await self._vector(request, other)
             if vector is not None:
                 why = response.shortfall or f"those of {wanted.model_id} are not ready"
-                instead = await self._looked_up(request, vector, why, other)
+                instead = await self._looked_up(request, vector, why)
                 if instead.tools or not response.tools:
                     return replace(instead, unembedded=response.unembedded, misfit=response.misfit)
         return response
@@ -284,14 +283,14 @@ class Answering:
         if await asyncio.to_thread(self._has_all, wanted.model_id):
             vector, failure = await self._vector(request, wanted)
             if not failure:
-                response = await self._looked_up(request, vector, "", wanted)
+                response = await self._looked_up(request, vector, "")
                 # A tool may have changed in the meantime.
                 if response.coverage.vectors >= response.coverage.tools:
                     return response
         vector, why = await self._vector(request, sooner)
         # Users need not know that the wanted model is not done yet, only that it fails.
         model_id = wanted.model_id if failure else sooner.model_id
-        return await self._looked_up(request, vector, why or failure, sooner, model_id=model_id)
+        return await self._looked_up(request, vector, why or failure, model_id=model_id)
 
     def _has_all(self, model_id: str) -> bool:
         with self._store.reading() as reader:
@@ -309,17 +308,13 @@ class Answering:
     async def _looked_up(
         self,
         request: SearchRequest,
-        vector: QueryVector | None,
+        vector: QueryVector | QueryEncoder | None,
         why: str,
-        embedder: Embedder | None,
         *,
         model_id: str | None = None,
     ) -> SearchResponse:
         if model_id is None and self._embedder is not None:
             model_id = self._embedder.model_id
-        encode = None
-        if isinstance(embedder, StaticEmbedder) and embedder.is_instant:
-            encode = embedder.encode_documents
         async with self._turns:
             return await asyncio.to_thread(
                 self.searcher.answer,
@@ -327,23 +322,24 @@ class Answering:
                 model_id=model_id,
                 vector=vector,
                 why=why,
-                encode=encode,
             )
 
     async def _vector(
         self, request: SearchRequest, embedder: Embedder
-    ) -> tuple[QueryVector | None, str]:
+    ) -> tuple[QueryVector | QueryEncoder | None, str]:
         if not query_terms(request.text, stop_words=()):
             return None, ""
+        if isinstance(embedder, StaticEmbedder):
+            # It knows nothing of a misspelt word, and is asked where the tools' words are known;
+            # other models read over a slip.
+            if embedder.model_id not in self._encoders:
+                self._encoders[embedder.model_id] = QueryEncoder(embedder)
+            return self._encoders[embedder.model_id], ""
         queries = self._queries.get(embedder.model_id)
         if queries is None:
             queries = QueryEmbedder(embedder, self._store, self._recorder)
             self._queries[embedder.model_id] = queries
-        text = request.text
-        if isinstance(embedder, StaticEmbedder):
-            # The static model knows no misspelt word; other models cope with a typo.
-            text = await asyncio.to_thread(self.searcher.corrected, text, known=embedder.knows)
-        return await queries.vector(text, split_request(text))
+        return await queries.vector(request.text, split_request(request.text))
 
 
 def _instead(request: SearchRequest, response: SearchResponse) -> tuple[str, ...]:
