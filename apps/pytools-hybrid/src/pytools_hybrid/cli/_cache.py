@@ -109,6 +109,8 @@ def clean(
             continue
         if is_gone and not is_needed:
             tuned_path(Path(each.path)).unlink(missing_ok=True)
+            for note in Path(each.path).parent.glob(f"{Path(each.path).name}-shared*"):
+                note.unlink(missing_ok=True)
         removed += is_gone
         if not is_gone:
             say(f"{each.path} is kept: it is in use, or not empty")
@@ -131,6 +133,8 @@ def _index_of(file: Path) -> Path:
 def _cached(path: Path) -> _Cached:
     from toolindex import ToolIndex, ToolIndexError
 
+    from pytools_hybrid.settings import is_address
+
     files = [it for it in path.parent.iterdir() if it.name.startswith(path.name)]
     sizes = [it.stat() for it in files if it.is_file()]
     root, is_there, tools = "", True, None
@@ -138,7 +142,7 @@ def _cached(path: Path) -> _Cached:
         with ToolIndex(path, read_only=True) as index:
             root, is_bound = index.bound_to()
             # An index that was never bound may belong to any tree.
-            is_there = is_bound or not root
+            is_there = is_bound or not root or is_address(root)
             with index.reading() as reader:
                 tools = reader.coverage("").tools
     except (ToolIndexError, OSError):

@@ -16,7 +16,7 @@ from pytools_hybrid.settings._nearby import (
 )
 from pytools_hybrid.settings._remedies import REMEDIES
 from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
-from pytools_hybrid.settings._server import Server
+from pytools_hybrid.settings._server import Server, is_address
 from pytools_hybrid.settings._settings import EXPOSING, Settings, flag, tuned_path, variable
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "find_settings_file",
     "fitting_layouts",
     "flag",
+    "is_address",
     "is_folder",
     "meant_folder",
     "missing",
