@@ -51,7 +51,8 @@ def show_label() -> Image:
 def show_book() -> CallToolResult:
     """Point to the recipe book."""
     link = ResourceLink(type="resource_link", uri="book://1", name="book")
-    return CallToolResult(content=[link], _meta={"shop/pages": 12})
+    meta = {"shop/pages": 12, "io.modelcontextprotocol/serverInfo": {"name": "shop"}}
+    return CallToolResult(content=[link], _meta=meta)
 
 @server.tool()
 async def boil(degrees: int, ctx: Context) -> str:
@@ -443,6 +444,9 @@ async def test_the_json_api_calls_by_the_same_rules(served):
 
             found = await post("shop__brew_time", {"tea": "green"})
             assert found.json()["structuredContent"] == {"result": 3}
+            book = (await post("shop__show_book", {})).json()
+            assert "cannot read them" in book["content"][1]["text"]
+            assert book["_meta"] == {"shop/pages": 12}
             assert (await post("shop__brew_time", {"tea": "red"})).status_code == 422
             assert (await post("shop__empty_shelf", {"shelf": "1"})).status_code == 404
             assert (await post("shop__break_kettle", {})).status_code == 502
@@ -470,7 +474,11 @@ import os, time
 def run(file: str) -> str:
     '''Leave a child.'''
     if os.fork() == 0:
-        time.sleep(600)
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
     open(file, "w").close()
     time.sleep(600)
 """,
@@ -508,6 +516,20 @@ def run() -> list:
 def run() -> str:
     '''Return half of a pair.'''
     return "tea \\ud83c"
+""",
+    "close": """
+import os
+def run() -> str:
+    '''Close what is printed to.'''
+    os.close(1)
+    return "closed"
+""",
+    "leave": """
+import os, signal
+def run() -> str:
+    '''Close all, and be ended from outside.'''
+    os.closerange(0, 100)
+    os.kill(os.getpid(), signal.SIGKILL)
 """,
     "ask": """
 import sys
@@ -564,13 +586,19 @@ async def test_whatever_a_python_tool_does_the_next_call_is_answered(
             "crash": "its process ended (exit code 7)",
             "fail": "ValueError: no  [31m tea",
             "grab": "MemoryError",
+            "leave": "its process ended (SIGKILL)",
         }.items():
             result, text = await run_tool(client, name)
             assert result.is_error
             assert said in text
             assert not (await run_tool(client, "add", a=1))[0].is_error
 
-        for name, said in {"stay": "parent", "deep": "[[[", "half": "tea ?"}.items():
+        for name, said in {
+            "stay": "parent",
+            "deep": "[[[",
+            "half": "tea ?",
+            "close": "closed",
+        }.items():
             result, text = await run_tool(client, name)
             assert not result.is_error
             assert said in text
@@ -589,6 +617,20 @@ async def test_whatever_a_python_tool_does_the_next_call_is_answered(
         left = subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
         assert str(begun.parents[1]) not in left
         assert not (await run_tool(client, "add", a=1))[0].is_error
+
+
+async def test_many_calls_of_python_tools_at_once_are_answered_and_too_many_refused(
+    running, monkeypatch
+):
+    monkeypatch.setattr("pytools_hybrid.calls._worker._WAITING", 63)
+    async with running() as client:
+        await run_tool(client, "add", a=0)
+        found = await asyncio.gather(*(run_tool(client, "add", a=number) for number in range(66)))
+    results = [result.structured_content for result, _ in found if not result.is_error]
+    assert len(results) == 64
+    assert {it["result"] for it in results} <= set(range(1, 67))
+    refused = [text for result, text in found if result.is_error]
+    assert all("other calls are waiting" in text for text in refused)
 
 
 async def test_a_python_tool_that_was_edited_runs_as_it_is_now(running, imported):

@@ -7,6 +7,14 @@ Other Python tools only run if that is allowed, in a separate process.
 from pytools_hybrid.calls._caller import CallableTool, ToolCaller
 from pytools_hybrid.calls._forms import compact_form
 from pytools_hybrid.calls._python import close_workers
+from pytools_hybrid.calls._received import PROTOCOL
 from pytools_hybrid.calls._trust import trust
 
-__all__ = ["CallableTool", "ToolCaller", "close_workers", "compact_form", "trust"]
+__all__ = [
+    "PROTOCOL",
+    "CallableTool",
+    "ToolCaller",
+    "close_workers",
+    "compact_form",
+    "trust",
+]

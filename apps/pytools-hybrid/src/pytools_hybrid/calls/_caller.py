@@ -15,6 +15,7 @@ from toolindex import ToolFilter
 
 from pytools_hybrid.calls._forms import compact_form
 from pytools_hybrid.calls._python import PythonTool
+from pytools_hybrid.calls._received import received
 from pytools_hybrid.calls._trust import is_trusted
 from pytools_hybrid.errors import AmbiguousToolError, ToolRefusedError, UnknownToolError
 from pytools_hybrid.observing import CALLS, Observed, transport
@@ -166,7 +167,7 @@ class ToolCaller:
             self._note(tool, started, success=False)
             raise
         self._note(tool, started, success=not result.is_error)
-        return result
+        return result if isinstance(callee, PythonTool) else received(result)
 
     def _note(self, tool: CallableTool, started: float, *, success: bool) -> None:
         milliseconds = 1000 * (time.perf_counter() - started)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from mcp.types import CallToolResult, ResourceLink, TextContent
-from toolimport.runtime import argument_problems
+from toolimport.runtime import argument_problems, call_seconds
 
 from pytools_hybrid.calls._worker import PythonWorker
 from pytools_hybrid.search import module_name
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.calls._worker import Ran
 
-_SHOWN_RESULT = 50_000
 _DEEPEST = 100
-_SECONDS = 120.0
 # All callers in this process share the worker of a root.
 _workers: WeakKeyDictionary[
     asyncio.AbstractEventLoop, dict[tuple[Path, str, int], PythonWorker]
@@ -76,10 +73,11 @@ class PythonTool:
         }
         try:
             worker = _worker(self.root, python, self.memory << 20)
-            return _result(await worker.run(call, seconds=_seconds()))
+            return _result(await worker.run(call, seconds=call_seconds()))
+        except ValueError as error:
+            return _failed(str(error))
         except OSError as error:
-            text = f"{python} cannot be started: {error.strerror or error}"
-            return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+            return _failed(f"{python} cannot be started: {error.strerror or error}")
 
 
 def _worker(root: Path, python: str, memory: int) -> PythonWorker:
@@ -96,12 +94,9 @@ async def close_workers() -> None:
     await asyncio.gather(*(worker.close() for worker in workers.values()))
 
 
-def _seconds() -> float:
-    try:
-        seconds = float(os.environ.get("PYTOOLS_CALL_TIMEOUT") or _SECONDS)
-    except ValueError:
-        return _SECONDS
-    return seconds if 0 < seconds < float("inf") else _SECONDS
+def _failed(text: str, *outputs: TextContent) -> CallToolResult:
+    failure = TextContent(type="text", text=readable(text))
+    return CallToolResult(content=[failure, *outputs], is_error=True)
 
 
 def _result(ran: Ran) -> CallToolResult:
@@ -111,23 +106,27 @@ def _result(ran: Ran) -> CallToolResult:
         if text.strip()
     ]
     if ran.error:
-        failure = TextContent(type="text", text=readable(ran.error))
-        return CallToolResult(content=[failure, *outputs], is_error=True)
+        return _failed(ran.error, *outputs)
+    if ran.file is not None:
+        text = TextContent(type="text", text=readable(_sendable(ran.begin)))
+        cut = f"[cut: {len(ran.begin):,} of {ran.length:,} characters; the linked file has all]"
+        note = TextContent(type="text", text=cut)
+        link = ResourceLink(
+            type="resource_link", uri=ran.file.as_uri(), name="result", mime_type="application/json"
+        )
+        return CallToolResult(content=[text, note, link, *outputs])
     result = ran.result
     whole = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-    sendable = whole.encode("utf-8", "replace").decode()
-    text = TextContent(type="text", text=readable(sendable[:_SHOWN_RESULT]))
-    if len(whole) <= _SHOWN_RESULT or ran.file is None:
-        # No protocol can carry lone surrogates, or values nested too deeply.
-        fits = sendable == whole and _depth(result) <= _DEEPEST
-        structured = {"result": result} if fits else None
-        return CallToolResult(content=[text, *outputs], structured_content=structured)
-    cut = f"[cut: {_SHOWN_RESULT:,} of {len(whole):,} characters; the linked file has all]"
-    note = TextContent(type="text", text=cut)
-    link = ResourceLink(
-        type="resource_link", uri=ran.file.as_uri(), name="result", mime_type="application/json"
-    )
-    return CallToolResult(content=[text, note, link, *outputs])
+    sendable = _sendable(whole)
+    text = TextContent(type="text", text=readable(sendable))
+    # No protocol can carry lone surrogates, or values nested too deeply.
+    fits = sendable == whole and _depth(result) <= _DEEPEST
+    structured = {"result": result} if fits else None
+    return CallToolResult(content=[text, *outputs], structured_content=structured)
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _depth(value: object) -> int:

@@ -14,16 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytools_hybrid.calls._children import end_children
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAIN = Path(__file__).with_name("_worker_main.py")
 _CAPTURED = 4000
 _KEPT_ANSWERS = 32
-_LARGEST_ANSWER = 64 << 20
+_LARGEST_ANSWER = 1 << 20
+_WAITING = 256
 _LOOK_SECONDS = 0.1
+_LAST_SECONDS = 1.0
 _END_SECONDS = 5.0
 _UNSTABLE = "its files change all the time"
+_BUSY = f"not run: {_WAITING} other calls are waiting for their turn; try again later"
+_UNREADABLE = "its result cannot be read"
+_CLOSED = "it closed its output, so that its process had to be ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +42,9 @@ class Ran:
         error: Why it returned nothing; empty if it did return.
         stdout: The end of what it printed.
         stderr: The end of what it printed to stderr.
-        file: The file with the whole answer while the worker lives, or None.
+        file: The file with the whole answer while the worker lives, if that is too long to send.
+        begin: The beginning of that answer.
+        length: How many characters it has.
     """
 
     result: Any = None
@@ -43,6 +52,8 @@ class Ran:
     stdout: str = ""
     stderr: str = ""
     file: Path | None = None
+    begin: str = ""
+    length: int = 0
 
 
 class PythonWorker:
@@ -62,6 +73,7 @@ class PythonWorker:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._running: _Running | None = None
         self._number = 0
+        self._waiting = 0
 
     async def run(self, call: Mapping[str, Any], *, seconds: float) -> Ran:
         """Run a tool; the process is killed if that takes too long.
@@ -73,12 +85,21 @@ class PythonWorker:
         Raises:
             OSError: The process cannot be started.
         """
-        async with self._turn:
+        if self._waiting >= _WAITING:
+            return Ran(error=_BUSY)
+        self._waiting += 1
+        try:
+            await self._turn.acquire()
+        finally:
+            self._waiting -= 1
+        try:
             ran = await self._run(call, seconds)
             # The process noticed that a file had changed, so the tool was not called.
             return (
                 ran if ran is not None else await self._run(call, seconds) or Ran(error=_UNSTABLE)
             )
+        finally:
+            self._turn.release()
 
     async def _run(self, call: Mapping[str, Any], seconds: float) -> Ran | None:
         if self._running is None or not self._running.is_alive:
@@ -89,7 +110,7 @@ class PythonWorker:
         answer = self._next_answer()
         try:
             async with asyncio.timeout(seconds):
-                await running.ask({**call, "answer": str(answer)})
+                await running.ask({**call, "answer": str(answer), "whole": str(_whole(answer))})
         except TimeoutError:
             await self._end()
             return running.ran(error=f"no result within {seconds:g} s; its process was ended")
@@ -98,11 +119,14 @@ class PythonWorker:
             await self._end()
             raise
         if not running.is_alive:
-            code = await running.kill()
+            code = await running.ended()
+            await running.kill()
             self._running = None
             if _is_stale(answer):
                 return None
-            return running.ran(error=f"its process ended ({_exit(code)})")
+            return running.ran(
+                error=_CLOSED if code is None else f"its process ended ({_exit(code)})"
+            )
         return await asyncio.to_thread(_read, answer, running)
 
     async def close(self) -> None:
@@ -121,7 +145,9 @@ class PythonWorker:
     def _next_answer(self) -> Path:
         self._number += 1
         folder = Path(self._folder.name if self._folder else tempfile.gettempdir())
-        (folder / f"{self._number - _KEPT_ANSWERS}.json").unlink(missing_ok=True)
+        old = folder / f"{self._number - _KEPT_ANSWERS}.json"
+        for file in (old, _whole(old)):
+            file.unlink(missing_ok=True)
         return folder / f"{self._number}.json"
 
 
@@ -211,8 +237,17 @@ class _Running:
             for task in waiting:
                 task.cancel()
 
-    async def kill(self) -> int:
-        """Kill the process and its group, and return its exit code."""
+    async def ended(self) -> int | None:
+        """Return the exit code of a process that has closed its streams, None if it goes on."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_SECONDS):
+                return await self._process.wait()
+        return None
+
+    async def kill(self) -> None:
+        """Kill the process, its children and its group."""
+        if self._process.returncode is None:
+            end_children(self._process.pid)
         with suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
                 self._process.kill()
@@ -226,29 +261,29 @@ class _Running:
             printed.reader.cancel()
         readers = (printed.reader for printed in self._printed.values())
         await asyncio.gather(*readers, return_exceptions=True)
-        return self._process.returncode or 0
 
-    def ran(self, *, result: Any = None, error: str = "", file: Path | None = None) -> Ran:  # noqa: ANN401
+    def ran(self, **values: Any) -> Ran:  # noqa: ANN401
         printed = {name: it.text for name, it in self._printed.items()}
-        return Ran(
-            result=result,
-            error=error,
-            file=file,
-            stdout=printed.get("stdout", ""),
-            stderr=printed.get("stderr", ""),
-        )
+        return Ran(stdout=printed.get("stdout", ""), stderr=printed.get("stderr", ""), **values)
 
 
 def _read(answer: Path, running: _Running) -> Ran:
     try:
         if answer.stat().st_size > _LARGEST_ANSWER:
-            return running.ran(error=f"its result is larger than {_LARGEST_ANSWER >> 20} MiB")
+            return running.ran(error=_UNREADABLE)
         found = json.loads(answer.read_text("utf-8"))
         if "error" in found:
             return running.ran(error=str(found["error"]))
-        return running.ran(result=found["result"], file=answer)
-    except (OSError, ValueError, KeyError, TypeError):
-        return running.ran(error="its result cannot be read")
+        if "begin" in found:
+            begin, length = str(found["begin"]), int(found["length"])
+            return running.ran(begin=begin, length=length, file=_whole(answer))
+        return running.ran(result=found["result"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return running.ran(error=_UNREADABLE)
+
+
+def _whole(answer: Path) -> Path:
+    return answer.with_suffix(".whole.json")
 
 
 def _is_stale(answer: Path) -> bool:

@@ -2,7 +2,7 @@
 
 Arguments: the root, the end marker of answers on stdout, and the memory limit in bytes. Each line
 on stdin is a call: `module`, `file`, `function`, `params_class`, `arguments`; `answer` is a file to
-write.
+write. A result that is too long to send is in the file `whole`, and its beginning in `answer`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ import json
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SHOWN_FRAMES = -5
+_SHOWN_RESULT = 50_000
+_SHOWN_ERROR = 10_000
+_SUBREAPER = 36
 
 
 def main() -> None:
@@ -31,6 +35,9 @@ def main() -> None:
         os.dup2(nothing, 0)
         os.close(nothing)
         _limit_memory(int(memory))
+        _keep_children()
+        # A tool may close its own.
+        outputs = {number: os.dup(number) for number in (1, 2)}
         sys.path.append(root)
         process, seen = os.getpid(), dict[str, float]()
         for line in calls:
@@ -41,9 +48,9 @@ def main() -> None:
                     file.write('{"stale": true}')
                 os._exit(0)
             try:
-                content = json.dumps({"result": _result(call)}, default=_as_json)
+                content = _answer(_result(call), call["whole"], process)
             except BaseException as error:  # noqa: BLE001 - also what would end the process
-                content = json.dumps({"error": _told(error)})
+                content = json.dumps({"error": _told(error)[:_SHOWN_ERROR]})
             if os.getpid() != process:
                 # A child process forked by the tool must not answer.
                 os._exit(0)
@@ -51,8 +58,26 @@ def main() -> None:
                 file.write(content)
             seen = _changed_at(root)
             for number, stream in ((1, sys.stdout), (2, sys.stderr)):
-                stream.flush()
+                with suppress(Exception):
+                    stream.flush()
+                os.dup2(outputs[number], number)
                 os.write(number, end.encode())
+
+
+def _answer(result: object, whole: str, process: int) -> str:
+    """Return what is sent of a result, and write a long one to a file."""
+    content = json.dumps({"result": result}, default=_as_json)
+    text = (
+        result
+        if isinstance(result, str)
+        else json.dumps(result, default=_as_json, ensure_ascii=False)
+    )
+    if len(text) <= _SHOWN_RESULT:
+        return content
+    if os.getpid() == process:
+        with open(whole, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(content)
+    return json.dumps({"begin": text[:_SHOWN_RESULT], "length": len(text)})
 
 
 def _changed_at(root: str, files: Iterable[str] | None = None) -> dict[str, float]:
@@ -98,6 +123,15 @@ def _told(error: BaseException) -> str:
     frames = "".join(traceback.format_tb(error.__traceback__)[_SHOWN_FRAMES:])
     print(frames, end="", file=sys.stderr)
     return f"{type(error).__name__}: {error}"
+
+
+def _keep_children() -> None:
+    """Have children of children that have ended, so that they can be found and ended."""
+    if sys.platform == "linux":
+        with suppress(Exception):
+            import ctypes
+
+            ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def _limit_memory(most: int) -> None:

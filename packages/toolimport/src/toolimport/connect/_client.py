@@ -32,6 +32,9 @@ _POLL_SECONDS = 0.005
 _CONNECT_SECONDS = 30.0
 # A tool may take long; the caller sets the time limit of a call.
 _READ_SECONDS = 24 * 3600.0
+# A server that writes nonsense may write a lot of it.
+_QUIET_SECONDS = 10.0
+_told: dict[tuple[str, int], float] = {}
 _LOGGERS = (
     *("mcp.client.stdio", "mcp.client.sse", "mcp.client.streamable_http"),
     *("mcp.shared.jsonrpc_dispatcher", "client", "httpx2"),
@@ -141,6 +144,9 @@ async def _process(
 ) -> AsyncGenerator[TransportStreams]:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
+    from toolimport.connect._long_lines import read_whole_lines
+
+    read_whole_lines()
     server = StdioServerParameters(
         command=parameters.command,
         args=list(parameters.args),
@@ -206,9 +212,15 @@ def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncCl
 
 
 def _without_contents(record: logging.LogRecord) -> bool:
-    """Keep messages and addresses, which may contain secrets, out of the log."""
+    """Keep messages and addresses, which may contain secrets, out of the log, and floods."""
     record.exc_info = record.exc_text = None
-    return record.levelno >= logging.WARNING
+    if record.levelno < logging.WARNING:
+        return False
+    key = record.name, record.lineno
+    is_new = record.created - _told.get(key, 0.0) >= _QUIET_SECONDS
+    if is_new:
+        _told[key] = record.created
+    return is_new
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from toolimport.connect._schemas import ResultCheck, input_schema, output_schema
 from toolimport.lenient_json import read_leniently, without_half_characters
@@ -48,7 +48,7 @@ class Repairs:
         """Repair a message."""
         if isinstance(item, Exception):
             # A lone surrogate, or one schema that is too deep, would lose the whole list.
-            recovered = _recovered(item)
+            recovered = _recovered(item) or _wrong_answer(item)
             if recovered is None:
                 self.garbled = _reason(item)
                 return item
@@ -108,6 +108,24 @@ def _recovered(error: Exception) -> SessionMessage | None:
         return SessionMessage(jsonrpc_message_adapter.validate_python(read, by_name=False))
     except ValueError:
         return None
+
+
+def _wrong_answer(error: Exception) -> SessionMessage | None:
+    """Return an error in place of an answer that is none, for which the library would wait on."""
+    from mcp.shared.message import SessionMessage
+    from mcp.types import INVALID_PARAMS, ErrorData, JSONRPCError
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return None
+    for wrong in error.errors(include_url=False):
+        given = wrong["input"]
+        if isinstance(given, dict) and {"result", "error"} & given.keys() and "method" not in given:
+            answered = cast("dict[str, object]", given).get("id")
+            if isinstance(answered, str | int):
+                problem = ErrorData(code=INVALID_PARAMS, message="its answer is invalid")
+                return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answered, error=problem))
+    return None
 
 
 def _is_valid(annotation: str, value: object) -> bool:

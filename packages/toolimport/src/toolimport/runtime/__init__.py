@@ -25,7 +25,7 @@ when needed, so that secrets are never copied. A call that fails raises `ToolCal
 from typing import TYPE_CHECKING
 
 from toolimport.errors import ToolCallError
-from toolimport.runtime._runner import ToolRunner, close
+from toolimport.runtime._runner import ToolRunner, call_seconds, close
 
 if TYPE_CHECKING:
     from toolimport.runtime._checking import argument_problems
@@ -57,6 +57,7 @@ __all__ = [
     "ToolCallError",
     "ToolRunner",
     "argument_problems",
+    "call_seconds",
     "close",
     "imported_servers",
     "imported_tool",

@@ -212,18 +212,26 @@ class ToolRunner:
         )
 
     def _seconds(self, tool_name: str) -> float:
-        text = os.environ.get("PYTOOLS_CALL_TIMEOUT") or str(_SECONDS)
         try:
-            seconds = float(text)
-        except ValueError:
-            seconds = 0.0
-        if not 0 < seconds < float("inf"):
-            raise ToolCallError(
-                self.server_name,
-                tool_name,
-                f"PYTOOLS_CALL_TIMEOUT is {text!r}, which is not a time in seconds",
-            )
-        return seconds
+            return call_seconds()
+        except ValueError as error:
+            raise ToolCallError(self.server_name, tool_name, str(error)) from None
+
+
+def call_seconds() -> float:
+    """Return how many seconds a call may take, by the variable `PYTOOLS_CALL_TIMEOUT`.
+
+    Raises:
+        ValueError: The variable is not a time in seconds.
+    """
+    text = os.environ.get("PYTOOLS_CALL_TIMEOUT") or str(_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"PYTOOLS_CALL_TIMEOUT is {text!r}, which is not a time in seconds")
+    return seconds
 
 
 def close() -> None:

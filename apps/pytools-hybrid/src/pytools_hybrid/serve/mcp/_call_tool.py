@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
+from mcp.types import CallToolResult, Tool, ToolAnnotations
 from pydantic import Field, field_validator
 from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.serve.mcp._offered import PROTOCOL, READS
+from pytools_hybrid.serve.mcp._offered import READS
 from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool
 from pytools_hybrid.text import readable
 
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pytools_hybrid")
 
 _PATIENCE_SECONDS = 1.0
-_LINKED = (
-    "The linked resources are on the tool's own server; this server passes calls on, and cannot "
-    "read them."
-)
 # A called tool may do anything, so no hints are given.
 _ANYTHING = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
@@ -142,16 +138,10 @@ async def _passed_on(
     async def report(progress: float, total: float | None, message: str | None) -> None:
         await client(progress, message, total)
 
-    result = await caller.call(
+    return await caller.call(
         tool_id,
         arguments,
         meta=client.meta or None,
         on_progress=report,
         confirm=client.confirmed,
     )
-    # Its server's metadata must not pass as ours.
-    meta = {k: it for k, it in (result.meta or {}).items() if not k.startswith(PROTOCOL)}
-    content = list(result.content)
-    if any(block.type == "resource_link" for block in content):
-        content.append(TextContent(type="text", text=_LINKED))
-    return result.model_copy(update={"content": content, "meta": meta or None})

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, Tool
 
-PROTOCOL = "io.modelcontextprotocol/"
-"""The prefix of `_meta` keys that only concern a client and its own server."""
-
 _PROGRESS_TOKENS = ("progressToken", "progress_token")
 
 READS = ToolAnnotations(
@@ -58,6 +55,8 @@ class Progress:
     @property
     def meta(self) -> dict[str, Any]:
         """The client's `_meta`, without the keys that only concern this server."""
+        from pytools_hybrid.calls import PROTOCOL
+
         sent = (self._context and self._context.request_context.meta) or {}
         return {
             key: value

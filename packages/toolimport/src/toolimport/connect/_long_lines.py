@@ -1,0 +1,67 @@
+"""Reading long lines from a process in time that grows with their length, and not its square.
+
+The library looks through a line from its beginning with each 64 KiB of it that come: 64 MiB take
+minutes, in which no other server is heard. It has no place to put another reader in.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from anyio.streams.text import TextReceiveStream
+
+if TYPE_CHECKING:
+    from typing import Any
+
+LONGEST_LINE = 32 << 20
+"""About the most characters of a message; what is longer is not kept."""
+
+_LOOKED_AT = 1000
+_ID = re.compile(r'"id"\s*:\s*(\d{1,15})\b')
+_TOO_LONG = (
+    '{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,'
+    '"message":"its answer is longer than {most} MiB"}}}}\n'
+)
+
+
+class WholeLines(TextReceiveStream):
+    """Text that comes in whole lines: the end of what is received is the end of a line."""
+
+    async def receive(self) -> str:
+        """Wait for the end of a line; an answer that is too long becomes an error.
+
+        Raises:
+            EndOfStream: There is nothing more; a last line without an end is not returned.
+        """
+        kept: str = getattr(self, "_kept", "")
+        pieces, length = [kept], len(kept)
+        while length <= LONGEST_LINE:
+            piece = await super().receive()
+            whole, end, rest = piece.rpartition("\n")
+            if end:
+                self._kept = rest
+                return "".join((*pieces, whole, end))
+            pieces.append(piece)
+            length += len(piece)
+        return await self._after("".join(pieces)[:_LOOKED_AT], pieces[-1])
+
+    async def _after(self, begin: str, last: str) -> str:
+        end = rest = ""
+        while not end:
+            piece = await super().receive()
+            tail, end, rest = piece.partition("\n")
+            last = (last + tail)[-_LOOKED_AT:]
+        lines, end, self._kept = rest.rpartition("\n")
+        # Members of an object have any order.
+        found = _ID.search(begin) or _ID.search(last)
+        error = _TOO_LONG.format(id=found[1], most=LONGEST_LINE >> 20) if found else ""
+        return f"{error}{lines}{end}"
+
+
+def read_whole_lines() -> None:
+    """Have the library read whole lines from the processes that it starts."""
+    from mcp.client import stdio
+
+    library: Any = stdio
+    library.TextReceiveStream = WholeLines

@@ -1,0 +1,72 @@
+"""Servers that answer what no client expects: one call fails, and the next is answered."""
+
+import json
+import sys
+
+import pytest
+from toolimport import ToolCallError
+from toolimport.connect import _long_lines
+from toolimport.runtime import ToolRunner, close
+
+SERVER = """
+import json, sys
+
+def write(text):
+    sys.stdout.write(text + "\\n")
+    sys.stdout.flush()
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    answer, name = {"jsonrpc": "2.0", "id": asked["id"]}, asked.get("params", {}).get("name")
+    good = {"content": [{"type": "text", "text": "good"}]}
+    if asked["method"] == "initialize":
+        about = {"name": "odd", "version": "1"}
+        answer["result"] = {
+            "protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about
+        }
+    elif asked["method"] == "tools/list":
+        answer["result"] = {"tools": []}
+    elif asked["method"] != "tools/call":
+        answer["error"] = {"code": -32601, "message": "unknown"}
+    elif name == "list":
+        answer["result"] = [1]
+    elif name == "null":
+        answer["result"] = None
+    elif name == "long":
+        answer["result"] = {"content": [{"type": "text", "text": "x" * 300_000}]}
+    elif name == "last":
+        answer = {"text": "x" * 300_000, **answer}
+    else:
+        for _ in range(500 if name == "nonsense" else 0):
+            write("}{")
+        answer["result"] = good
+    write(json.dumps(answer))
+"""
+
+
+@pytest.fixture
+def odd(tmp_path, monkeypatch):
+    monkeypatch.setattr(_long_lines, "LONGEST_LINE", 100_000)
+    (tmp_path / "server.py").write_text(SERVER)
+    entry = {"command": sys.executable, "args": [str(tmp_path / "server.py")]}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"odd": entry}}))
+    yield ToolRunner("odd", tmp_path / "servers.json")
+    close()
+
+
+def test_a_call_with_an_impossible_answer_fails_at_once_and_the_next_works(odd, caplog):
+    for name, said in {
+        "list": "its answer is invalid",
+        "null": "its answer is invalid",
+        "long": "its answer is longer than",
+        "last": "its answer is longer than",
+    }.items():
+        with pytest.raises(ToolCallError, match=said):
+            odd.call(name, {})
+        assert odd.run_sync("good", {}) == "good"
+
+    caplog.clear()
+    assert odd.run_sync("nonsense", {}) == "good"
+    assert len(caplog.records) <= 1
