@@ -75,6 +75,7 @@ class Connections:
         self._process = os.getpid()
         self._inherited: list[Connection] = []
         self._lock = Lock()
+        self._reason = "it was not a moment ago"
         self._retry_at = float("-inf")
         self._delay = _FIRST_DELAY
 
@@ -227,7 +228,7 @@ class Connections:
         if self.closed:
             raise DatabaseError(self.where, "the index has been closed")
         if not patient and time.monotonic() < self._retry_at:
-            raise UnreachableStoreError(self.where, "it was not a moment ago")
+            raise UnreachableStoreError(self.where, self._reason)
         try:
             connection = psycopg.connect(
                 self._address,
@@ -235,7 +236,9 @@ class Connections:
                 # A pooler may give each transaction another session.
                 prepare_threshold=None,
             )
-        except psycopg.OperationalError:
+        except psycopg.OperationalError as error:
+            # What was wrong a moment ago is said until it is tried again.
+            self._reason = (str(error).strip().splitlines() or [self._reason])[-1]
             self._fail()
             raise
         self._retry_at, self._delay = float("-inf"), _FIRST_DELAY
