@@ -5,6 +5,8 @@ and classifiers. What none of them says clearly is decided by hand here, for exa
 that other words are looked at anew.
 """
 
+# What license_expression returns has no types that fit.
+# pyright: basic, reportArgumentType=false, reportTypedDictNotRequiredAccess=false
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -39,6 +41,7 @@ _CLASSIFIERS = {
 }
 # First lines of texts that say all.
 _TEXTS = {
+    "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "Apache 2.0 License": "Apache-2.0",
     "MIT License": "MIT",

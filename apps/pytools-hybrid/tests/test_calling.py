@@ -13,6 +13,9 @@ import httpx2
 import pytest
 from mcp.client.client import Client
 from mcp.types import ElicitResult
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pytools_hybrid import SettingsError, ToolSearch, load_tool
 from pytools_hybrid.calls import close_workers, compact_form, trust
 from pytools_hybrid.index import Follower
@@ -59,6 +62,11 @@ async def boil(degrees: int, ctx: Context) -> str:
     """Boil water, and tell how far it is."""
     await ctx.report_progress(50, 100, "warm")
     return ctx.request_context.meta.get("shop/customer", "")
+
+@server.tool()
+async def tell_trace(ctx: Context) -> str:
+    """Tell which trace a call is a part of."""
+    return ctx.request_context.meta.get("traceparent", "")
 
 @server.tool()
 def break_kettle() -> str:
@@ -148,6 +156,29 @@ async def refusal(client, name, **arguments):
     result = await call(client, name, **arguments)
     assert result.is_error
     return result.content[0].text
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """Trace what this process does, and give its spans by name, with their parents' names."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", provider)
+    monkeypatch.setattr("mcp.shared._otel._tracer", provider.get_tracer("mcp"))
+
+    def spans(trace_id):
+        found = {
+            span.context.span_id: span
+            for span in exporter.get_finished_spans()
+            if span.context.trace_id == trace_id
+        }
+        return {
+            span.name: (span, span.parent and getattr(found.get(span.parent.span_id), "name", ""))
+            for span in found.values()
+        }
+
+    spans.tracer = provider.get_tracer("tests")
+    return spans
 
 
 async def test_a_tool_is_found_and_used_in_two_calls(served):
@@ -646,3 +677,63 @@ async def test_a_python_tool_that_was_edited_runs_as_it_is_now(running, imported
         assert (await run_tool(client, "helped"))[1] == "1"
         helper.write_text("ANSWER = 22\n")
         assert (await run_tool(client, "helped"))[1] == "22"
+
+
+async def test_a_search_over_http_is_one_trace_from_the_caller_to_its_channels(served, traced):
+    trace_id, caller = 0x4BF92F3577B34DA6A3CE929D0E0E4736, "00f067aa0ba902b7"
+    headers = {"traceparent": f"00-{trace_id:032x}-{caller}-01"}
+    async with served(embedding_model="static") as client:
+        await client.index.bring_up_to_date()
+        transport = httpx2.ASGITransport(client.app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as api:
+            await api.get("/search", params={"q": "boil tea", "mode": "hybrid"}, headers=headers)
+
+    spans = traced(trace_id)
+    assert {name: parent for name, (_, parent) in spans.items()} == {
+        "GET /search": "",
+        "retrieval tools": "GET /search",
+        "embeddings static:tools2": "retrieval tools",
+        "channel bm25": "retrieval tools",
+        "channel vector": "retrieval tools",
+    }
+    request, search = spans["GET /search"][0], spans["retrieval tools"][0]
+    assert f"{request.parent.span_id:016x}" == caller
+    assert request.attributes["http.response.status_code"] == 200
+    assert dict(search.attributes) == {
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.request.model": "static:tools2",
+        "pytools.channels": ("bm25", "vector"),
+        "pytools.lost": (),
+        "pytools.mode": "hybrid",
+        "pytools.outcome": "found",
+        "pytools.results": search.attributes["pytools.results"],
+        "pytools.transport": "http",
+    }
+
+
+async def test_a_call_is_one_trace_from_the_agent_to_the_server_that_is_called(served, traced):
+    async with served() as client:
+        with traced.tracer.start_as_current_span("agent") as agent:
+            told = (await call(client, "tell_trace")).structured_content["result"]
+            await refusal(client, "empty_shelf", shelf="7")
+
+    spans = traced(agent.get_span_context().trace_id)
+    called, within = spans["execute_tool tell_trace"]
+    sent, by = spans["MCP send tools/call tell_trace"]
+    assert (within, by) == ("tools/call call_tool", called.name)
+    assert told[:-3] == f"00-{sent.context.trace_id:032x}-{sent.context.span_id:016x}"
+    assert called.attributes["gen_ai.operation.name"] == "execute_tool"
+    assert called.attributes["gen_ai.tool.name"] == "tell_trace"
+    assert called.attributes["pytools.outcome"] == "ok"
+    assert spans["execute_tool empty_shelf"][0].attributes["error.type"] == "tool_error"
+    # What is asked and given is nobody's but the client's and the tool's.
+    assert not any("shelf 7" in span.to_json() for span, _ in spans.values())
+
+
+async def test_a_client_s_trace_goes_through_a_server_that_does_not_trace(served):
+    theirs = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    async with served() as client:
+        given = {"id": "mcptools:shop:tell_trace"}
+        result = await client.call_tool("call_tool", given, meta={"traceparent": theirs})
+
+    assert result.structured_content["result"] == theirs

@@ -9,6 +9,8 @@ import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TextIO
 
+from pytools_hybrid.tracing import traced_ids
+
 if TYPE_CHECKING:
     import logging
     from collections.abc import Collection
@@ -40,9 +42,11 @@ def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
     # Imported here, because help needs no log.
     import logging
 
-    if not isinstance(stderr := sys.stderr, _JsonLines):
+    lines = sys.stderr
+    if not isinstance(lines, _JsonLines):
         logging.basicConfig(level=level, format="%(levelname)s: %(message)s")
         return
+    stderr: _JsonLines = lines
 
     class Handler(logging.Handler):
         """Writes records as JSON objects."""
@@ -144,6 +148,7 @@ class _JsonLines(io.TextIOBase):
             "level": level,
             "logger": logger,
             "message": self._hidden(message),
+            **traced_ids(),
         }
         if error is not None:
             from traceback import format_exception

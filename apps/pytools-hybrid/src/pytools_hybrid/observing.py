@@ -1,4 +1,4 @@
-"""What is counted and timed: searches, calls and other work, whoever asks for it.
+"""What is counted, timed and traced: searches, calls and other work, whoever asks for it.
 
 Each event is counted once, where it happens. Numbers are those of the whole process, as monitoring
 expects.
@@ -15,9 +15,16 @@ from itertools import accumulate
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
+from pytools_hybrid.tracing import failed, is_tracing, span
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+    from contextlib import AbstractContextManager
     from types import TracebackType
+
+    from opentelemetry.trace import Span
+
+    from pytools_hybrid.tracing import Value
 
 __all__ = [
     "CALLS",
@@ -131,6 +138,7 @@ class Work:
         plural: As in "Searches".
         labels: The names of the labels besides the outcome.
         outcomes: The possible outcomes.
+        operation: Its name in traces; as the conventions for GenAI have it, where they do.
         bounds: The upper bounds of the buckets, in seconds.
     """
 
@@ -140,8 +148,10 @@ class Work:
         plural: str,
         *labels: str,
         outcomes: str,
+        operation: str,
         bounds: tuple[float, ...] = _SLOW_SECONDS,
     ) -> None:
+        self.operation = operation
         many = plural.lower().replace(" ", "_")
         self.count = Count(f"pytools_{many}", f"{plural}: {outcomes}.", *labels, "outcome")
         self.durations = Durations(
@@ -162,7 +172,7 @@ class Observed:
             counted as cancelled or failed.
     """
 
-    __slots__ = ("_started", "_work", "labels", "outcome")
+    __slots__ = ("_span", "_started", "_tracing", "_work", "labels", "outcome")
 
     def __init__(self, work: Work, *labels: str) -> None:
         self._work = work
@@ -171,7 +181,23 @@ class Observed:
 
     def __enter__(self) -> Self:
         self._started = time.perf_counter()
+        self._tracing: AbstractContextManager[Span | None] | None = None
+        self._span: Span | None = None
+        if is_tracing():
+            self._tracing = _traced(self._work, self.labels)
+            self._span = self._tracing.__enter__()
         return self
+
+    def note(self, target: str, attributes: Mapping[str, Value]) -> None:
+        """Add to the trace, if there is one.
+
+        Args:
+            target: What the work is done to, for its name.
+            attributes: What else is known of it.
+        """
+        if self._span is not None:
+            self._span.update_name(f"{self._work.operation} {target}")
+            self._span.set_attributes(attributes)
 
     def __exit__(
         self,
@@ -185,6 +211,27 @@ class Observed:
         if self.outcome:
             self._work.count.add(*self.labels, self.outcome)
             self._work.durations.add(seconds, *self.labels)
+        if self._tracing is not None and self._span is not None:
+            told = zip(self._work.count.labels, (*self.labels, self.outcome), strict=True)
+            self._span.set_attributes({f"pytools.{name}": it for name, it in told if it})
+            if error is None and self.outcome in {"error", "failed"}:
+                failed(self._span, "tool_error" if self.outcome == "error" else "failed")
+            self._tracing.__exit__(kind, error, traceback)
+
+
+def _traced(work: Work, labels: tuple[str, ...]) -> AbstractContextManager[Span | None]:
+    if work is SYNCS:
+        return span(work.operation)
+    if work is not MODEL_REQUESTS:
+        return span(work.operation, {"gen_ai.operation.name": work.operation})
+    use, model = labels
+    operation = "rerank" if use == "rerank" else work.operation
+    known = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": model.partition(":")[0],
+        "gen_ai.request.model": model,
+    }
+    return span(f"{operation} {model}", known, kind="client")
 
 
 SEARCHES = Work(
@@ -193,6 +240,7 @@ SEARCHES = Work(
     "transport",
     "mode",
     outcomes="found, empty, early (the index was still being filled), failed or cancelled",
+    operation="retrieval",
     bounds=_QUICK_SECONDS,
 )
 LOST_CHANNELS = Count(
@@ -204,6 +252,7 @@ CALLS = Work(
     "transport",
     "category",
     outcomes="ok, error (told by the tool), refused, failed (no answer) or cancelled",
+    operation="execute_tool",
 )
 MODEL_REQUESTS = Work(
     "model_request",
@@ -211,8 +260,14 @@ MODEL_REQUESTS = Work(
     "use",
     "model",
     outcomes="to embed a query or tools, or to rerank: answered, failed or cancelled",
+    operation="embeddings",
 )
-SYNCS = Work("sync", "Syncs", outcomes="of the index with the files: changed, unchanged or failed")
+SYNCS = Work(
+    "sync",
+    "Syncs",
+    outcomes="of the index with the files: changed, unchanged or failed",
+    operation="sync",
+)
 HTTP_REQUESTS = Count(
     "pytools_http_requests", "HTTP requests, to /mcp too.", "method", "route", "status"
 )

@@ -69,6 +69,7 @@ class ToolFunction:
         """
         category = self.id.split(":")[1] if self.id.count(":") == 2 else ""
         with Observed(CALLS, transport(), category) as seen:
+            seen.note(self.name, {"gen_ai.tool.name": self.name, "pytools.tool": self.id})
             try:
                 bound = self._bind(arguments)
             except ValidationError as error:

@@ -136,7 +136,9 @@ class ToolCaller:
         with Observed(CALLS, transport(), "") as seen:
             try:
                 tool = await self.find(name)
-                seen.labels = transport(), tool.entry.id.category
+                id_ = tool.entry.id
+                seen.labels = transport(), id_.category
+                seen.note(id_.name, {"gen_ai.tool.name": id_.name, "pytools.tool": str(id_)})
                 result = await self._called(tool, arguments, meta, on_progress, confirm)
             except (ToolRefusedError, UnknownToolError, AmbiguousToolError):
                 seen.outcome = "refused"

@@ -38,6 +38,7 @@ from pytools_hybrid.cli._serve import serve_settings
 from pytools_hybrid.errors import PytoolsError, SettingsError, refusal
 from pytools_hybrid.logs import are_json, use_format, write_json
 from pytools_hybrid.terminal import fail, say
+from pytools_hybrid.tracing import end_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(error, OSError) and error.filename:
             error = PytoolsError(f"{error.filename}: {refusal(error)}")
         fail(error, status=2 if isinstance(error, SettingsError) else 1)
+    finally:
+        end_tracing()
 
 
 def _has_folder() -> bool:

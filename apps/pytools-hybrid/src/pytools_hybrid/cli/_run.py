@@ -11,6 +11,7 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
 from pytools_hybrid.logs import configure_logging, use_format
 from pytools_hybrid.terminal import Progress, say
+from pytools_hybrid.tracing import is_wanted, start_tracing
 
 if TYPE_CHECKING:
     import asyncio
@@ -93,6 +94,18 @@ def settings_from(
     use_format(settings.log_format)
     secrets = [settings.token.get_secret_value()] if settings.token else []
     configure_logging(settings.log_level, secrets=secrets)
+    if is_wanted():
+        try:
+            start_tracing()
+        except ImportError:
+            from pytools_hybrid.installation import install_command
+
+            # The variables may be meant for another program.
+            logging.getLogger("pytools_hybrid").log(
+                logging.WARNING if is_server else logging.INFO,
+                "variables OTEL_… are set, and no traces are sent without an extra: %s",
+                install_command("pytools-hybrid[otel]"),
+            )
     # At this level it logs every change, even those of the index itself.
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     for name in ("embedding_model", "rerank_model"):

@@ -15,6 +15,8 @@ from toolindex import ToolFilter
 from toolrank import PART_DEPTH, Channel, Hit, Query, split_request
 from toolscan import embedding_text
 
+from pytools_hybrid.tracing import span
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -31,6 +33,7 @@ _MOST_CHARACTERS = 30_000
 _REMEMBERED = 4_096
 _DEPTH = 100
 _EVERY = ToolFilter()
+_SPANS = {name: f"channel {name}" for name in ("bm25", "fuzzy", "vector")}
 
 
 class Asked(NamedTuple):
@@ -66,7 +69,8 @@ class Words:
     where: ToolFilter
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        return _hits(self.ask(query.text, where=self.where, depth=depth))
+        with span(_SPANS[self.name]):
+            return _hits(self.ask(query.text, where=self.where, depth=depth))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,12 @@ class Meaning:
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         if query.vector is None:
             return []
-        found = _hits(
-            self.reader.nearest(query.vector, model_id=self.model_id, where=self.where, depth=depth)
-        )
+        with span(_SPANS[self.name]):
+            found = _hits(
+                self.reader.nearest(
+                    query.vector, model_id=self.model_id, where=self.where, depth=depth
+                )
+            )
         if not self.own:
             return found
         found = [*found, *_nearest(query.vector, self.own)]

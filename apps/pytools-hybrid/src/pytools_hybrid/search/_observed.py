@@ -17,6 +17,15 @@ async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> Searc
     with Observed(SEARCHES, transport(), mode.value) as seen:
         response = await answer
         seen.outcome = "found" if response.tools else "early" if response.early else "empty"
+        seen.note(
+            "tools",
+            {
+                "gen_ai.request.model": response.model,
+                "pytools.channels": response.channels,
+                "pytools.lost": response.lost,
+                "pytools.results": len(response.tools),
+            },
+        )
         if response.lost:
             # Only this channel can be lost: the others only need the index.
             LOST_CHANNELS.add("vector")

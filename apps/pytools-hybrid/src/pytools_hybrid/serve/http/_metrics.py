@@ -6,18 +6,23 @@ import time
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.observing import HTTP_REQUESTS, HTTP_SECONDS, via
+from pytools_hybrid.tracing import failed, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp.server.mcpserver import MCPServer
+    from opentelemetry.trace import Span
     from prometheus_client import Metric
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.tracing import Value
 
 # The usual status for a client that disconnected; it is never sent.
 _CLIENT_HAS_GONE = 499
+_SERVER_ERROR = 500
+_TRACE_HEADERS = {b"traceparent", b"tracestate", b"baggage"}
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -80,16 +85,39 @@ class CountRequests:
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 HTTP_REQUESTS.add(method, route, str(status))
                 HTTP_SECONDS.add(time.perf_counter() - started, route)
+                if traced is not None:
+                    _tell(traced, method, route, status)
 
         async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 count(message["status"])
             await send(message)
 
-        try:
-            with via("http"):
+        with via("http"), span("HTTP", kind="server", carrier=_carrier(scope)) as traced:
+            try:
                 await self._app(scope, receive, send_counted)
-        except Exception:
-            count(500)
-            raise
-        count(_CLIENT_HAS_GONE)
+            except Exception:
+                count(500)
+                raise
+            count(_CLIENT_HAS_GONE)
+
+
+def _carrier(scope: Scope) -> dict[str, str]:
+    """Return the headers that name what a request is a part of."""
+    return {
+        name.decode(): value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name in _TRACE_HEADERS
+    }
+
+
+def _tell(traced: Span, method: str, route: str, status: int) -> None:
+    known: dict[str, Value] = {"http.request.method": method, "http.response.status_code": status}
+    if route == "none":
+        traced.update_name(method)
+    else:
+        traced.update_name(f"{method} {route}")
+        known["http.route"] = route
+    traced.set_attributes(known)
+    if status >= _SERVER_ERROR:
+        failed(traced, str(status))

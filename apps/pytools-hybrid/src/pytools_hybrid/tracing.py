@@ -1,0 +1,185 @@
+"""Spans for OpenTelemetry: nothing is imported or recorded unless this program traces.
+
+A program that has set up OpenTelemetry itself gets the spans of its searches there. The command
+sets it up as the standard variables `OTEL_…` say, with the extra `otel`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from contextlib import AbstractContextManager
+
+    from opentelemetry.trace import Span, Tracer
+
+    Value = str | int | float | tuple[str, ...]
+    Attributes = Mapping[str, Value]
+    Kind = Literal["internal", "client", "server"]
+
+__all__ = [
+    "end_tracing",
+    "failed",
+    "is_tracing",
+    "is_wanted",
+    "span",
+    "start_tracing",
+    "traced_ids",
+]
+
+_NAME = "pytools-hybrid"
+_END_SECONDS = 1.0
+_OFF: AbstractContextManager[None] = nullcontext()
+
+
+def span(
+    name: str,
+    attributes: Attributes | None = None,
+    *,
+    kind: Kind = "internal",
+    carrier: Mapping[str, str] | None = None,
+) -> AbstractContextManager[Span | None]:
+    """Record what is done in the block, as a part of what is being done already.
+
+    Args:
+        name: What it is; there are few of them.
+        attributes: What else is known when it begins.
+        kind: On which side of a request it is.
+        carrier: Headers that may name what it is a part of.
+
+    Returns:
+        What gives the span, or None where this program does not trace.
+    """
+    if (tracer := _tracer()) is None:
+        return _OFF
+    return _recorded(tracer, name, attributes, kind, carrier)
+
+
+def is_tracing() -> bool:
+    """Return whether spans go anywhere."""
+    return _tracer() is not None
+
+
+def traced_ids() -> dict[str, str]:
+    """Return the ids of the trace and span that this is a part of, as logs name them."""
+    if (trace := sys.modules.get("opentelemetry.trace")) is None:
+        return {}
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return {}
+    return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
+
+
+def is_wanted() -> bool:
+    """Return whether the environment names a place to which traces are sent."""
+    given = os.environ.get
+    return (
+        given("OTEL_SDK_DISABLED", "").lower() != "true"
+        and given("OTEL_TRACES_EXPORTER", "otlp") == "otlp"
+        and any(
+            map(
+                given,
+                (
+                    "OTEL_TRACES_EXPORTER",
+                    "OTEL_EXPORTER_OTLP_ENDPOINT",
+                    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+                ),
+            )
+        )
+    )
+
+
+def start_tracing() -> None:
+    """Send traces over OTLP, as the environment says.
+
+    Raises:
+        ImportError: The extra `otel` is not installed.
+    """
+    from importlib.metadata import version
+
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    if _tracer() is not None:
+        # Whoever started this program has seen to it.
+        return
+    ours = Resource({SERVICE_NAME: _NAME, SERVICE_VERSION: version(_NAME)})
+    theirs = Resource.create()
+    is_named = not str(theirs.attributes[SERVICE_NAME]).startswith("unknown_service")
+    resource = ours.merge(theirs) if is_named else theirs.merge(ours)
+    # `end_tracing` is called in time, and does not wait for long.
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+
+
+def end_tracing() -> None:
+    """Send what has not been sent yet, if that can be done soon."""
+    if _tracer() is None:
+        return
+    from threading import Thread
+
+    from opentelemetry import trace
+
+    flush = getattr(trace.get_tracer_provider(), "force_flush", None)
+    if flush is not None:
+        # In a thread: it would wait for a receiver that is gone for as long as that may take.
+        flushing = Thread(target=flush, daemon=True)
+        flushing.start()
+        flushing.join(_END_SECONDS)
+
+
+def _tracer() -> Tracer | None:
+    # The library of MCP imports the interface; only who has set up more traces.
+    if (trace := sys.modules.get("opentelemetry.trace")) is None:
+        return None
+    if getattr(trace, "_TRACER_PROVIDER", _OFF) is None:
+        # The same as below, in a tenth of the time.
+        return None
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider):
+        return None
+    tracer: Tracer = provider.get_tracer(_NAME)
+    return tracer
+
+
+@contextmanager
+def _recorded(
+    tracer: Tracer,
+    name: str,
+    attributes: Attributes | None,
+    kind: Kind,
+    carrier: Mapping[str, str] | None,
+) -> Generator[Span]:
+    from opentelemetry.propagate import extract
+    from opentelemetry.trace import SpanKind
+
+    with tracer.start_as_current_span(
+        name,
+        context=None if carrier is None else extract(carrier),
+        kind=SpanKind[kind.upper()],
+        attributes=attributes,
+        # What went wrong may quote a query, or arguments.
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as recorded:
+        try:
+            yield recorded
+        except BaseException as error:
+            failed(recorded, type(error).__qualname__)
+            raise
+
+
+def failed(recorded: Span, error: str) -> None:
+    """Note that what a span is about has failed, and how."""
+    from opentelemetry.trace import StatusCode
+
+    recorded.set_attribute("error.type", error)
+    recorded.set_status(StatusCode.ERROR)
