@@ -89,7 +89,7 @@ class Searcher:
         request: SearchRequest,
         *,
         model_id: str | None,
-        vector: QueryVector | QueryEncoder | None,
+        query: QueryVector | QueryEncoder | None,
         why: str,
     ) -> SearchResponse:
         """Answer a request from the current state of the store.
@@ -97,7 +97,7 @@ class Searcher:
         Args:
             request: The request.
             model_id: The model whose vectors are wanted, or None.
-            vector: The query's vector, of that model or of one that stands in for it; or what makes
+            query: The query's vector, of that model or of one that stands in for it; or what makes
                 it of the request, spelled as in the tools. That also embeds tools at once which
                 fit the request and have no vector yet, for this answer.
             why: Why there is no vector, or one of another model; empty if nobody need know.
@@ -111,14 +111,16 @@ class Searcher:
         shortfall, misfit = why, False
         with self._store.reading() as reader:
             wanted = model_id if self.uses_vectors(request.mode) else None
+            vector: QueryVector | None = None
             encode: Encode | None = None
-            if isinstance(encoder := vector, QueryEncoder):
+            if isinstance(query, QueryEncoder):
                 try:
-                    text = _corrected(reader, request.text, known=encoder.knows)
-                    vector, encode = encoder.vector(text), encoder.documents
+                    text = _corrected(reader, request.text, known=query.knows)
+                    vector, encode = query.vector(text), query.documents
                 except EmbeddingError as error:
-                    vector, why = None, str(error)
-                    shortfall = why
+                    shortfall = why = str(error)
+            else:
+                vector = query
             length = None if vector is None else len(vector.values)
             coverage = reader.coverage(
                 vector.model_id if vector else model_id or "", dimensions=length

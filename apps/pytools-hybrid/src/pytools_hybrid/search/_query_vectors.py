@@ -320,7 +320,7 @@ class Answering:
                 self.searcher.answer,
                 request,
                 model_id=model_id,
-                vector=vector,
+                query=vector,
                 why=why,
             )
 

@@ -120,8 +120,16 @@ def _plots(days: list[date], by_day: Mapping[date | None, DayFigures]) -> list[P
             keys={"whole": "median", "dashed": "95th percentile"},
             top=f"{slowest:,.0f} ms",
             lines=[
-                line("whole", [it and it.latency_p50_ms for it in figures], top=slowest),
-                line("dashed", [it and it.latency_p95_ms for it in figures], top=slowest),
+                line(
+                    "whole",
+                    [None if it is None else it.latency_p50_ms for it in figures],
+                    top=slowest,
+                ),
+                line(
+                    "dashed",
+                    [None if it is None else it.latency_p95_ms for it in figures],
+                    top=slowest,
+                ),
             ],
         ),
     ]
