@@ -124,8 +124,8 @@ nox.options.parallel = "auto"
 nox.options.allow_parallel = True
 # The longest first, so that no core is left without work at the end.
 nox.options.sessions = [
-    "lint", f"e2e-{DEFAULT}", "types", f"tests-{DEFAULT}", "soak", "adapters", "release", "lowest",
-    "browser", "docs", "api",
+    "lint", f"e2e-{DEFAULT}", "types", f"tests-{DEFAULT}", "browser", "soak", "adapters", "release",
+    "lowest", "docs", "api",
 ]  # fmt: skip
 
 

@@ -440,7 +440,7 @@ async def test_another_method_is_a_problem_that_names_the_right_ones(client, met
     assert answer.headers["allow"] == allowed
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/search/", "/api/v1/tools", "/docs"])
+@pytest.mark.parametrize("path", ["/nothing", "/search/", "/api/v1/tools", "/redoc"])
 async def test_a_path_that_is_none_is_a_problem(client, path):
     assert "/openapi.json" in problem(await client.get(path), 404)["detail"]
 

@@ -53,6 +53,8 @@ class ToolMetrics:
 def _state(index: Index) -> Generator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
+    from pytools_hybrid.index import SharedIndex
+
     sync, store = index.sync, index.store
     model = "" if index.embedder is None else index.embedder.model_id
     is_readable = True
@@ -75,10 +77,12 @@ def _state(index: Index) -> Generator[Metric]:
     except ToolIndexError:
         # The rest is what tells of it.
         is_readable = False
-    is_current = is_readable and sync.failure is None and not sync.is_first_look
+    is_away = isinstance(store, SharedIndex) and bool(store.freshness().problem)
+    is_current = is_readable and not is_away and sync.failure is None and not sync.is_first_look
     yield GaugeMetricFamily(
         "pytools_index_up_to_date",
-        "1, or 0 while the index cannot be read, or could not be made equal to the files.",
+        "1, or 0 while the index or its server cannot be read, or the index could not be made "
+        "equal to the files.",
         int(is_current),
     )
     if sync.synced_at is not None:

@@ -269,7 +269,7 @@ class SettingFields(BaseSettings):
     )
     allowed_hosts: _Names = Field((), description="other host names that clients may use")
     console: bool = Field(
-        default=True, description="whether `serve` over HTTP shows a search page at `/`"
+        default=True, description="whether `serve` over HTTP shows the console at `/`"
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "WARNING", description="how much is logged to stderr"
