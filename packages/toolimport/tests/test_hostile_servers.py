@@ -36,6 +36,9 @@ for line in sys.stdin:
         answer["result"] = None
     elif name == "long":
         answer["result"] = {"content": [{"type": "text", "text": "x" * 300_000}]}
+    elif name == "inner":
+        rows = {"rows": [{"id": 42}]}
+        answer = {"result": {**rows, "text": "x" * 300_000, "last": rows}, **answer}
     elif name == "last":
         answer = {"text": "x" * 300_000, **answer}
     else:
@@ -62,6 +65,7 @@ def test_a_call_with_an_impossible_answer_fails_at_once_and_the_next_works(odd, 
         "null": "its answer is invalid",
         "long": "its answer is longer than",
         "last": "its answer is longer than",
+        "inner": "its answer is longer than",
     }.items():
         with pytest.raises(ToolCallError, match=said):
             odd.call(name, {})

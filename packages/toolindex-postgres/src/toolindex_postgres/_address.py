@@ -6,10 +6,10 @@ import re
 
 __all__ = ["redacted"]
 
-_SECRETS = "password|sslpassword|passfile|oauth_client_secret"
+_SECRETS = "password|sslpassword|passfile|oauth_client_secret|scram_client_key|scram_server_key"
 _IN_QUERY = re.compile(rf"([?&])(?:{_SECRETS})=[^&]*", re.I)
 _IN_WORDS = re.compile(rf"\b(?:{_SECRETS})\s*=\s*(?:'(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)\s*", re.I)
-_USER = re.compile(r"^(\w+://)([^:/?@]*):.*@", re.S)
+_USER = re.compile(r"^([\w+.-]+://)([^:/?@]*):.*@", re.S)
 
 
 def redacted(address: str) -> str:

@@ -33,6 +33,13 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 _CONNECT_SECONDS = 2
 _READ_MS = 2_000
 _WRITE_MS = 120_000
+# A first copy of a large tree takes a while on a slow line.
+_COPY_MS = 60_000
+# The server must notice a host that has vanished: what it had locked blocks every other writer.
+KEEPALIVES = (
+    "SET LOCAL tcp_keepalives_idle = 10; SET LOCAL tcp_keepalives_interval = 2; "
+    "SET LOCAL tcp_keepalives_count = 5"
+)
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
 # What a network that swallows packets costs: the server's host answers nothing for so long.
 _NETWORK = {"tcp_user_timeout": "2000", "keepalives_idle": "10", "keepalives_interval": "2"}
@@ -80,18 +87,20 @@ class Connections:
         self._delay = _FIRST_DELAY
 
     @contextmanager
-    def reading(self, *, patient: bool = False) -> Generator[Connection]:
+    def reading(self, *, patient: bool = False, copies: bool = False) -> Generator[Connection]:
         """Lend a connection whose statements all see one state of the database.
 
         Args:
             patient: Whether to try at once even where the server could not be reached just now.
+            copies: Whether a statement may take a minute, for it fetches what a copy lacks; two
+                seconds otherwise.
 
         Raises:
-            UnreachableStoreError: The server cannot be reached, or takes longer than two seconds.
+            UnreachableStoreError: The server cannot be reached, or takes longer.
             DatabaseError: It refuses; the message says what to do.
         """
         with self._transaction(
-            "ISOLATION LEVEL REPEATABLE READ READ ONLY", _READ_MS, patient
+            "ISOLATION LEVEL REPEATABLE READ READ ONLY", _COPY_MS if copies else _READ_MS, patient
         ) as it:
             yield it
 
@@ -150,7 +159,7 @@ class Connections:
 
     @contextmanager
     def _transaction(self, kind: str, timeout_ms: int, patient: bool) -> Generator[Connection]:
-        begin = f"BEGIN {kind}; SET LOCAL statement_timeout = {timeout_ms}"
+        begin = f"BEGIN {kind}; SET LOCAL statement_timeout = {timeout_ms}; {KEEPALIVES}"
         with self._explained():
             connection = self._begun(begin, patient)
             try:
@@ -253,9 +262,9 @@ class Connections:
 
         try:
             given = conninfo_to_dict(address)
-        except psycopg.Error as error:
+        except psycopg.Error:
             # Its message may have a part of the password.
-            raise AddressError(self.where) from error.with_traceback(None)
+            raise AddressError(self.where) from None
         defaults: dict[str, Any] = {
             "connect_timeout": _CONNECT_SECONDS,
             "application_name": "toolindex",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolindex import LeaseHeldError, finish_in_thread
 from toolindex.errors import DatabaseError
 
-from toolindex_postgres._connection import lock_key
+from toolindex_postgres._connection import KEEPALIVES, lock_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -56,7 +56,9 @@ class SharedLease:
         try:
             with suppress(DatabaseError), ExitStack() as stack:
                 connection = stack.enter_context(self._connections.own())
-                connection.execute("BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0")
+                connection.execute(
+                    f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {KEEPALIVES}"
+                )
                 while not is_ours:
                     row = connection.execute(
                         "SELECT pg_try_advisory_xact_lock(%s)", (self._key,)

@@ -1,4 +1,4 @@
-"""A file beside the copy: which state of the server it holds, and what the server is yet to get."""
+"""A file beside the copy: which state of the server it holds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING
 from toolindex.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator
 
-__all__ = ["Note", "Notes", "Waiting"]
+__all__ = ["Note", "Notes"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS waiting (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, body TEXT NOT NULL, data BLOB
-);
 """
 
 
@@ -34,33 +31,12 @@ class Note:
         tree: The number of the tree in it.
         generation: The state of the tree.
         copy: The state of the copy which held just that.
-        events: The number of the last event of other hosts that the copy has.
-        cleared: The last time that events were deleted, as the copy knows it.
     """
 
     database: str
     tree: int
     generation: int
     copy: int
-    events: int = 0
-    cleared: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Something that the server is yet to get.
-
-    Attributes:
-        number: Its place in the queue.
-        kind: What it is.
-        body: A text of JSON.
-        data: Bytes, for vectors.
-    """
-
-    number: int
-    kind: str
-    body: str
-    data: bytes | None
 
 
 class Notes:
@@ -91,27 +67,6 @@ class Notes:
         with self._connected() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO note VALUES ('copy', ?)", (json.dumps(asdict(note)),)
-            )
-
-    def queue(self, kind: str, items: Sequence[tuple[str, bytes | None]]) -> None:
-        """Append what the server is to get."""
-        with self._connected() as connection:
-            connection.executemany(
-                "INSERT INTO waiting (kind, body, data) VALUES (?, ?, ?)",
-                [(kind, body, data) for body, data in items],
-            )
-
-    def waiting(self, *, limit: int = 1_000) -> list[Waiting]:
-        """Return the first of what the server is to get."""
-        with self._connected() as connection:
-            rows = connection.execute("SELECT * FROM waiting ORDER BY number LIMIT ?", (limit,))
-            return [Waiting(*row) for row in rows]
-
-    def done(self, waiting: Sequence[Waiting]) -> None:
-        """Remove what the server has got."""
-        with self._connected() as connection:
-            connection.executemany(
-                "DELETE FROM waiting WHERE number = ?", [(it.number,) for it in waiting]
             )
 
     def close(self) -> None:

@@ -369,7 +369,7 @@ class SharedStore:
             asked = time.time()
             self._polled = tree_.poll(self._connections, self.tree, patient=patient)
             if not self._is_at(self._polled):
-                with self._alone(), self._connections.reading() as connection:
+                with self._alone(), self._connections.reading(copies=True) as connection:
                     self._catch_up(connection, self._state(connection))
         except DatabaseError as error:
             is_of_copy = error.where != self._connections.where

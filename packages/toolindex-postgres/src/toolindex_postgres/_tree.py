@@ -58,7 +58,7 @@ _LARGEST_STEP = 1 << 19
 _STEPS = 1_000
 _STATE = (
     "SELECT s.version::text, s.database::text, t.tree_id::text, t.generation::text, "
-    "t.reader_version, t.is_complete::text, t.usage::text, t.cleared::text "
+    "t.reader_version, t.is_complete::text "
     "FROM toolindex.state AS s LEFT JOIN toolindex.tree AS t ON t.name = "
 )
 
@@ -73,8 +73,6 @@ class State:
         generation: Another after every change.
         reader_version: What made the records, or None before the first.
         is_complete: Whether a whole tree has been synced.
-        events: The number of the last event.
-        cleared: The last time that events were deleted.
     """
 
     database: str
@@ -82,8 +80,6 @@ class State:
     generation: int = 0
     reader_version: str | None = None
     is_complete: bool = False
-    events: int = 0
-    cleared: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +121,7 @@ def poll(connections: Connections, name: str, *, patient: bool = False) -> State
 
 
 def _state(row: Sequence[str | None] | None, where: str) -> State:
-    version, database, tree, generation, reader, is_complete, events, cleared = row or [None] * 8
+    version, database, tree, generation, reader, is_complete = row or [None] * 6
     check_version(where, None if version is None else int(version))
     if tree is None:
         return State(database=database or "")
@@ -135,8 +131,6 @@ def _state(row: Sequence[str | None] | None, where: str) -> State:
         generation=int(generation or 0),
         reader_version=None if reader is None else decoded(reader),
         is_complete=is_complete == "true",
-        events=int(events or 0),
-        cleared=int(cleared or 0),
     )
 
 

@@ -166,7 +166,6 @@ class BlockingIndex(_Blocking[Index]):
     coverage: Final = _waiting(Index.coverage)
     changed_at: Final = _waiting(Index.changed_at)
     away: Final = _waiting(Index.away)
-    stored_record: Final = _waiting(Index.stored_record)
     state: Final = _waiting(Index.state)
     idle_patterns: Final = _waiting(Index.idle_patterns)
     flush: Final = _waiting(Index.flush)

@@ -211,7 +211,7 @@ class _Running:
             stderr=asyncio.subprocess.PIPE,
             # In its own process group, which can be killed as a whole.
             start_new_session=sys.platform != "win32",
-            env={name: it for name, it in os.environ.items() if name != "PYTOOLS_TOKEN"},
+            env={name: it for name, it in os.environ.items() if not _is_ours(name, it)},
         )
         return cls(process, end.encode())
 
@@ -300,3 +300,8 @@ def _exit(code: int) -> str:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
+
+
+def _is_ours(name: str, value: str) -> bool:
+    """Return whether a variable of the environment opens what tools have no business with."""
+    return name == "PYTOOLS_TOKEN" or (name == "PYTOOLS_DATABASE" and "://" in value)

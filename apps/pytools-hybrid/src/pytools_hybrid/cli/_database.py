@@ -95,7 +95,7 @@ def status(
   $ pytools-hybrid database grant ci --write --tree acme/tools --tree acme/legacy
 
 The role must exist. What it was granted before is replaced. Row level security of the server keeps
-it from all other trees, whatever a client sends."""
+it from the tools of all other trees, whatever a client sends; vectors are shared."""
 )
 def grant(
     role: Annotated[str, typer.Argument(help="The role, as CREATE ROLE made it.")],
@@ -156,7 +156,8 @@ def drop(
         if not yes:
             question = f"Delete {tree} with its {found.entries} tools from {server.shown}?"
             typer.confirm(question, abort=True, err=True)
-        database.drop(tree)
+        if not database.drop(tree):
+            raise SettingsError("TREE", f"{tree} was not deleted: only the owner of the index may")
     say(f"{tree} is deleted")
 
 

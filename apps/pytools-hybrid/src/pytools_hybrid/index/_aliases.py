@@ -83,13 +83,14 @@ class Annotator:
             toolindex.DatabaseError: The store cannot be written; nothing has changed.
         """
         changed = [source.look() for source in self._sources.values()]
-        if not any(it.problem or _says_anything(it) for it in self._sources.values()):
-            return store.annotate({})
         with store.reading() as reader:
             generation = reader.generation()
         if not any(changed) and self._done_at == generation:
             return 0
-        count = self._annotate_by_root(store)
+        if any(it.problem or _says_anything(it) for it in self._sources.values()):
+            count = self._annotate_by_root(store)
+        else:
+            count = store.annotate({})
         # A change of the store is checked once more the next time.
         self._done_at = None if count else generation
         return count

@@ -134,9 +134,7 @@ class Index:
             recorder=Recorder(store, keeps_searches=settings.usage_log, repair=sync.repair),
         )
         try:
-            # What many hosts have recorded is not one host's to delete.
-            is_own = settings.deletes_usage and settings.server is None
-            if is_own and settings.follows_files and not store.read_only:
+            if settings.deletes_usage and settings.follows_files and not store.read_only:
                 with suppress(ToolIndexError):
                     await asyncio.to_thread(store.usage.clear)
             self._background = await self._start()
@@ -467,7 +465,7 @@ class Index:
         usage = self.store.usage
         if self.settings.usage_log:
             await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
-        elif self.settings.deletes_usage and self.settings.server is None:
+        elif self.settings.deletes_usage:
             await asyncio.to_thread(usage.clear)
 
     async def look(self, at: Callable[[StoreReader], T]) -> T:

@@ -18,7 +18,10 @@ LONGEST_LINE = 32 << 20
 """About the most characters of a message; what is longer is not kept."""
 
 _LOOKED_AT = 1000
-_ID = re.compile(r'"id"\s*:\s*(\d{1,15})\b')
+# Members of an object have any order, and objects inside of it may have an id, too.
+_VERSION = r'"jsonrpc"\s*:\s*"2\.0"'
+_FIRST = re.compile(rf'\s*\{{\s*(?:{_VERSION}\s*,\s*)?"id"\s*:\s*(\d{{1,15}})\s*,')
+_LAST = re.compile(rf',\s*"id"\s*:\s*(\d{{1,15}})\s*(?:,\s*{_VERSION}\s*)?\}}\s*$')
 _TOO_LONG = (
     '{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,'
     '"message":"its answer is longer than {most} MiB"}}}}\n'
@@ -53,8 +56,7 @@ class WholeLines(TextReceiveStream):
             tail, end, rest = piece.partition("\n")
             last = (last + tail)[-_LOOKED_AT:]
         lines, end, self._kept = rest.rpartition("\n")
-        # Members of an object have any order.
-        found = _ID.search(begin) or _ID.search(last)
+        found = _FIRST.match(begin) or _LAST.search(last)
         error = _TOO_LONG.format(id=found[1], most=LONGEST_LINE >> 20) if found else ""
         return f"{error}{lines}{end}"
 

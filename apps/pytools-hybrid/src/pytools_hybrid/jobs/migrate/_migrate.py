@@ -97,8 +97,11 @@ async def to_file(given: Settings, wanted: Settings) -> Moved:
         ToolIndexError: The server refuses, or the file cannot be written.
     """
     target = wanted.db_path
-    if target is None or target.exists():
-        raise SettingsError("TO", f"{target} exists already; give the path of a new file")
+    for there in [] if target is None else [target, kept_path(target)]:
+        if there.exists():
+            raise SettingsError("TO", f"{there} exists already; give the path of a new file")
+    if target is None:
+        raise SettingsError("TO", "give the path of a new file")
     given, roots = _readable(given)
 
     def take() -> Moved:

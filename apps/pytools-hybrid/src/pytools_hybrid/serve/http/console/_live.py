@@ -77,7 +77,7 @@ class LiveState:
         index = self._search.index
         sync = index.sync
         try:
-            state = await index.state()
+            state, away = await index.state(), await index.away()
         except ToolIndexError as error:
             return _texts(f"cannot be read: {error}", None, "unknown", "unknown")
         coverage = state.coverage
@@ -90,6 +90,8 @@ class LiveState:
         elif sync.is_first_look:
             status = "looking at the files"
             progress = 0.0
+        elif away:
+            status = away
         elif sync.failure is not None:
             status = f"may be out of date: {sync.failure}"
         elif pending > 0 and not index.vectors.failure and index.settings.follows_files:

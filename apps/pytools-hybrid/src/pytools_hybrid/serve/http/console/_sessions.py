@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _SECONDS = 12 * 60 * 60
 _MOST = 1_000
+# It is among the arguments of the browser, which others may see.
+_INVITED_SECONDS = 10 * 60
 
 
 class Sessions:
@@ -33,20 +35,18 @@ class Sessions:
         self._clock = clock
         # Oldest first.
         self._ends: dict[str, float] = {}
-        self._invitations: set[str] = set()
+        self._invitations: dict[str, float] = {}
 
     def invite(self) -> str:
-        """Return a code that opens a single session."""
+        """Return a code that opens a single session, within ten minutes."""
         code = secrets.token_urlsafe(32)
-        self._invitations.add(code)
+        self._invitations[code] = self._clock() + _INVITED_SECONDS
         return code
 
     def accept(self, code: str) -> str | None:
-        """Return the name of a new session, or None if the code is invalid or used."""
-        if code not in self._invitations:
-            return None
-        self._invitations.remove(code)
-        return self._new()
+        """Return the name of a new session, or None if the code is invalid, used or too old."""
+        until = self._invitations.pop(code, None)
+        return None if until is None or self._clock() > until else self._new()
 
     def open(self, token: str) -> str | None:
         """Return the name of a new session, or None if the token is wrong."""
