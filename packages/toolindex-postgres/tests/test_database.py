@@ -161,7 +161,7 @@ def test_a_role_reads_and_writes_its_own_trees_and_nothing_of_others(own, server
             else:
                 assert not other.drop("theirs")
         with psycopg.connect(address, autocommit=True) as connection:
-            for table in ("entry", "tree_vector", "event"):
+            for table in ("entry", "tree_vector", "step"):
                 rows = connection.execute(
                     f"SELECT count(*) FROM toolindex.{table} WHERE tree_id = 1"
                 ).fetchone()

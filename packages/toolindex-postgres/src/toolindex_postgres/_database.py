@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Database", "DatabaseStatus", "TreeStatus"]
 
 _EVERY_TREE = "*"
-_READ = ("tree", "step", "entry", "tree_vector", "event")
+_READ = ("tree", "step", "entry", "tree_vector")
 _READ_FUNCTIONS = ("may", "trees", "vectors_of", "query_vector_of")
 _WRITE_FUNCTIONS = ("keep_vectors", "copy_vectors", "forget_vectors", "keep_query_vectors")
 
@@ -35,14 +35,12 @@ class TreeStatus:
         entries: How many tools it has.
         generation: Its state.
         vectors: How many of its texts each model has embedded.
-        events: How many searches and outcomes are recorded.
     """
 
     name: str
     entries: int
     generation: int
     vectors: Mapping[str, int] = field(default_factory=dict[str, int])
-    events: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,8 +217,7 @@ def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
         vectors.setdefault(tree, {})[decoded(model)] = count
     rows = connection.execute(
         "SELECT t.tree_id, t.name, t.generation, (SELECT count(*) FROM toolindex.entry AS e "
-        "WHERE e.tree_id = t.tree_id AND e.record IS NOT NULL), (SELECT count(*) "
-        "FROM toolindex.event AS v WHERE v.tree_id = t.tree_id) "
+        "WHERE e.tree_id = t.tree_id AND e.record IS NOT NULL) "
         "FROM toolindex.tree AS t ORDER BY t.name"
     )
     return tuple(
@@ -229,9 +226,8 @@ def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
             entries=entries,
             generation=generation,
             vectors=vectors.get(tree, {}),
-            events=events,
         )
-        for tree, name, generation, entries, events in rows
+        for tree, name, generation, entries in rows
     )
 
 

@@ -16,9 +16,7 @@ CREATE TABLE toolindex.tree (
     name text NOT NULL UNIQUE,
     generation bigint NOT NULL DEFAULT 0,       -- moves with every change; hosts ask for it
     reader_version text,                        -- what made the records
-    is_complete boolean NOT NULL DEFAULT false, -- whether a whole tree has been synced
-    usage bigint NOT NULL DEFAULT 0,            -- the number of the last event
-    cleared bigint NOT NULL DEFAULT 0           -- the last time that events were deleted
+    is_complete boolean NOT NULL DEFAULT false  -- whether a whole tree has been synced
 );
 
 -- The last states of each tree. A copy of a state that is not among them may be one of a server that
@@ -77,17 +75,6 @@ CREATE TABLE toolindex.query_vector (
     used_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (model, query_hash)
 );
-
--- Searches and outcomes of all hosts, each once.
-CREATE TABLE toolindex.event (
-    event uuid PRIMARY KEY,
-    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
-    number bigint NOT NULL,
-    host text NOT NULL,
-    kind text NOT NULL,
-    body text NOT NULL
-);
-CREATE INDEX ON toolindex.event (tree_id, number);
 
 -- What roles may do: one row for each tree, '*' for all of them.
 CREATE TABLE toolindex.access (
@@ -184,11 +171,5 @@ ALTER TABLE toolindex.step ENABLE ROW LEVEL SECURITY;
 CREATE POLICY reading ON toolindex.step FOR SELECT
     USING (tree_id = ANY ((SELECT toolindex.trees(current_user, false))::int[]));
 CREATE POLICY writing ON toolindex.step
-    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]))
-    WITH CHECK (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]));
-ALTER TABLE toolindex.event ENABLE ROW LEVEL SECURITY;
-CREATE POLICY reading ON toolindex.event FOR SELECT
-    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, false))::int[]));
-CREATE POLICY writing ON toolindex.event
     USING (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]))
     WITH CHECK (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]));
