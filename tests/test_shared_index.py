@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from tests.postgres import SECRET, serving
+from tests.postgres import SECRET, Server, serving
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server is reached by a socket")
 REFUND = 'def run(invoice: str) -> str:\n    """Refund a customer for an invoice."""\n'
@@ -16,7 +16,7 @@ REFUND = 'def run(invoice: str) -> str:\n    """Refund a customer for an invoice
 
 @pytest.fixture(scope="module")
 def server():
-    with serving() as started:
+    with serving(Server) as started:
         yield started
 
 
