@@ -50,7 +50,7 @@ def stale(index: Index, response: SearchResponse, away: str = "") -> tuple[str, 
     Args:
         index: The index.
         response: The answer.
-        away: Why the server of a shared index does not say more, which is told instead.
+        away: What to say, in place of other reasons, while the server of a shared index is away.
     """
     most, count = index.settings.max_tools, index.sync.over_limit
     limit = () if most is None or not count else (left_out(count, most),)

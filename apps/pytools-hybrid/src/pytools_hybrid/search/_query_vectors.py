@@ -331,7 +331,7 @@ class Answering:
             return None, ""
         if isinstance(embedder, StaticEmbedder):
             # It knows nothing of a misspelt word, and is asked where the tools' words are known;
-            # other models read over a slip.
+            # other models cope with a misspelling.
             if embedder.model_id not in self._encoders:
                 self._encoders[embedder.model_id] = QueryEncoder(embedder)
             return self._encoders[embedder.model_id], ""

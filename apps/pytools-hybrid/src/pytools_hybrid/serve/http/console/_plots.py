@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +72,15 @@ class Plot:
     lines: Sequence[Line] = ()
 
 
+class _Timed(Protocol):
+    """Figures of a day that have the latency of something."""
+
+    @property
+    def latency_p50_ms(self) -> float | None: ...
+    @property
+    def latency_p95_ms(self) -> float | None: ...
+
+
 def last_days(count: int) -> list[date]:
     """Return the last days up to today in UTC, oldest first."""
     today = datetime.now(UTC).date()
@@ -114,6 +123,30 @@ def line(kind: str, values: Sequence[float | None], *, top: float) -> Line:
             parts.append(f"{start}H{_short(slot * (number + 1))}")
         before = value
     return Line(kind, "".join(parts))
+
+
+def latency_plot(
+    title: str, figures: Sequence[_Timed | None], *, top: float, first: date, last: date
+) -> Plot:
+    """Return a plot of the median and the 95th percentile of each day.
+
+    Args:
+        title: What it shows.
+        figures: Those of each day, or None for a day without any.
+        top: Milliseconds at the upper edge.
+        first: The first day.
+        last: The last day.
+    """
+    medians = [None if it is None else it.latency_p50_ms for it in figures]
+    slowest = [None if it is None else it.latency_p95_ms for it in figures]
+    return Plot(
+        title=title,
+        keys={"whole": "median", "dashed": "95th percentile"},
+        top=f"{top:,.0f} ms",
+        first=first,
+        last=last,
+        lines=[line("whole", medians, top=top), line("dashed", slowest, top=top)],
+    )
 
 
 def rounded_up(value: float) -> float:

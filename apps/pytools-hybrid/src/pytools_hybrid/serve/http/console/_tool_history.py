@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.jobs.usage_report import outcome_days, usage_report
@@ -10,7 +9,7 @@ from pytools_hybrid.serve.http.console._plots import (
     Plot,
     bars,
     last_days,
-    line,
+    latency_plot,
     midnight,
     rounded_up,
 )
@@ -57,35 +56,25 @@ async def tool_history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
 
 def _plots(days: Sequence[date], by_day: Mapping[date, ToolFigures]) -> list[Plot]:
     figures = [by_day.get(day) for day in days]
-    plot = partial(Plot, first=days[0], last=days[-1])
     top = rounded_up(max(it.outcomes for it in figures if it is not None))
     plots = [
-        plot(
+        Plot(
             title="Calls a day",
             keys={"whole": "succeeded", "hollow": "failed"},
             top=f"{top:,.0f}",
+            first=days[0],
+            last=days[-1],
             bars=bars([_counts(it) for it in figures], top=top),
         )
     ]
     if slowest := max((it.latency_p95_ms or 0.0 for it in figures if it is not None), default=0.0):
-        slowest = rounded_up(slowest)
         plots.append(
-            plot(
-                title="Latency of successes",
-                keys={"whole": "median", "dashed": "95th percentile"},
-                top=f"{slowest:,.0f} ms",
-                lines=[
-                    line(
-                        "whole",
-                        [None if it is None else it.latency_p50_ms for it in figures],
-                        top=slowest,
-                    ),
-                    line(
-                        "dashed",
-                        [None if it is None else it.latency_p95_ms for it in figures],
-                        top=slowest,
-                    ),
-                ],
+            latency_plot(
+                "Latency of successes",
+                figures,
+                top=rounded_up(slowest),
+                first=days[0],
+                last=days[-1],
             )
         )
     return plots

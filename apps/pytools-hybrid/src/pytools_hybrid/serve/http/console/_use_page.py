@@ -13,7 +13,7 @@ from pytools_hybrid.serve.http.console._plots import (
     Plot,
     bars,
     last_days,
-    line,
+    latency_plot,
     midnight,
     rounded_up,
 )
@@ -115,23 +115,7 @@ def _plots(days: list[date], by_day: Mapping[date | None, DayFigures]) -> list[P
             top="100 %",
             bars=bars([_share(it) for it in figures], top=1),
         ),
-        plot(
-            title="Time of a search",
-            keys={"whole": "median", "dashed": "95th percentile"},
-            top=f"{slowest:,.0f} ms",
-            lines=[
-                line(
-                    "whole",
-                    [None if it is None else it.latency_p50_ms for it in figures],
-                    top=slowest,
-                ),
-                line(
-                    "dashed",
-                    [None if it is None else it.latency_p95_ms for it in figures],
-                    top=slowest,
-                ),
-            ],
-        ),
+        latency_plot("Time of a search", figures, top=slowest, first=days[0], last=days[-1]),
     ]
 
 
