@@ -112,12 +112,12 @@ def test_while_the_server_is_away_searches_go_on_and_say_so(host, tree, server):
     try:
         away = search(host, "reader", **READS)
         assert found(away) == ["mcptools:pdf:merge_pdfs"]
-        assert "from this host's copy" in " ".join(answer(away)["notes"])
+        assert "this answer is as of 2" in " ".join(answer(away)["notes"])
         written = search(host, "writer", PYTOOLS_DIR=str(tree))
         assert found(written) == ["mcptools:pdf:merge_pdfs"]
         described = host("reader", "describe", "merge_pdfs", **READS)
         assert described.returncode == 0
-        assert "from this host's copy" in described.stdout
+        assert "this answer is as of 2" in " ".join(described.stdout.split())
         fresh = search(host, "newcomer", **READS)
         assert fresh.returncode == 1
         assert "this host has no copy of the tree yet" in fresh.stdout
@@ -225,3 +225,23 @@ async def test_a_server_without_files_follows_the_index_of_others(
             assert SECRET not in str(meta)
         finally:
             server.start()
+
+
+def test_a_damaged_copy_is_set_aside_and_fetched_again(host, tree, tmp_path):
+    host("writer", "index", "--root", tree)
+    search(host, "reader", **READS)
+    (copy,) = (tmp_path / "reader").rglob("*.shared.db")
+    copy.write_bytes(b"SQLite format 3\0" + b"damage" * 2_000)
+    again = search(host, "reader", **READS)
+    assert found(again) == ["mcptools:pdf:merge_pdfs"]
+    assert "was damaged: it was renamed" in again.stderr
+
+
+def test_where_the_cache_cannot_be_written_a_process_has_a_copy_of_its_own(host, tree, tmp_path):
+    host("writer", "index", "--root", tree)
+    # A file in its place, for root may write every folder.
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    done = search(host, "reader", XDG_CACHE_HOME=str(blocked), **READS)
+    assert found(done) == ["mcptools:pdf:merge_pdfs"]
+    assert "this process fetches a copy" in done.stderr

@@ -21,7 +21,7 @@ def test_a_shared_store_keeps_every_promise_and_two_hosts_are_two_handles(databa
     def new():
         # What other trees have embedded would not be pending.
         with psycopg.connect(database) as connection:
-            connection.execute("TRUNCATE toolindex.vector, toolindex.query_vector")
+            connection.execute("TRUNCATE toolindex.tree_vector, toolindex.query_vector")
         with ExitStack() as stack:
             store = opened(f"contract {next(numbers)}")
             stack.callback(store.close)

@@ -13,7 +13,7 @@ from toolindex_postgres import (
     UnreachableStoreError,
 )
 
-from .trees import MODEL, embed, ids, sync
+from .trees import MODEL, embed, ids, known, sync
 
 ONE = {"mail/send": "Send a message to somebody."}
 TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
@@ -82,6 +82,28 @@ def test_vectors_stay_as_long_as_a_tree_has_them(own, host):
     assert len(third.pending(MODEL, limit=9)) == 1
 
 
+def test_vectors_are_taken_only_from_trees_that_the_same_role_may_write(own, host, role):
+    mine, stranger = (own.replace("user=postgres", f"user={role(it)}") for it in ("mine", "odd"))
+    with Database(own) as owner:
+        owner.init()
+        owner.grant("mine", write=True, trees=["a", "b"])
+        owner.grant("odd", write=True, trees=["c"])
+        owner.grant("odd", write=True, trees=["c"])
+    theirs = host(address=stranger, tree="c")
+    sync(theirs, TWO)
+    wrong = {it: [1.0] + 7 * [0.0] for it in theirs.pending(MODEL, limit=9)}
+    theirs.put_vectors(MODEL, wrong)
+    theirs.query_vectors.put(MODEL, {"a question": [1.0]})
+    ours, also = host(address=mine, tree="a"), host(address=mine, tree="b")
+    sync(ours, TWO)
+    assert set(ours.pending(MODEL, limit=9)) == set(wrong)
+    assert ours.query_vectors.get(MODEL, "a question") is None
+    embed(ours)
+    sync(also, TWO)
+    assert not also.pending(MODEL, limit=9)
+    assert known(also)["near"] == known(ours)["near"]
+
+
 def test_a_database_without_the_schema_is_refused_with_what_to_do(own, host, tmp_path):
     store = host(address=own)
     with pytest.raises(SchemaError, match=r"there is no index yet.*database init"):
@@ -142,7 +164,7 @@ def test_a_role_reads_and_writes_its_own_trees_and_nothing_of_others(own, server
     with pytest.raises(DeniedError, match="database grant"):
         sync(looks, TWO)
     with pytest.raises(DeniedError):
-        looks.annotate({})
+        looks.annotate({"mcptools:mail:send": ["letter"]})
 
     for address in (as_writer, as_reader):
         # A tree that one may not read looks like one that is not there.
@@ -161,20 +183,18 @@ def test_a_role_reads_and_writes_its_own_trees_and_nothing_of_others(own, server
             else:
                 assert not other.drop("theirs")
         with psycopg.connect(address, autocommit=True) as connection:
-            for table in ("entry", "tree_vector", "step"):
+            for table in ("entry", "tree_vector", "query_vector", "step"):
                 rows = connection.execute(
                     f"SELECT count(*) FROM toolindex.{table} WHERE tree_id = 1"
                 ).fetchone()
                 assert rows == (0,), table
             for statement in (
-                "SELECT * FROM toolindex.vector",
-                "SELECT * FROM toolindex.query_vector",
                 "SELECT * FROM toolindex.access",
                 "UPDATE toolindex.state SET version = 2",
                 "INSERT INTO toolindex.access VALUES (current_user, '*', true)",
                 "INSERT INTO toolindex.entry (tree_id, id, path, file_hash, text_hash, generation) "
                 "VALUES (1, 'x', 'x', 'x', 'x', 1)",
-                "INSERT INTO toolindex.tree_vector VALUES (1, 'm', 1, 'x', 1)",
+                "INSERT INTO toolindex.tree_vector VALUES (1, 'm', 1, 'x', 1, '')",
                 "SET ROLE postgres",
             ):
                 with pytest.raises(psycopg.Error, match=r"denied|policy"):
@@ -216,6 +236,10 @@ def test_what_is_no_address_is_refused_and_no_password_is_shown(tmp_path):
         with pytest.raises(AddressError) as refused:
             Database(address)
         assert "s3cret" not in str(refused.value)
+    for address in ("postgresql://me:s3cr@et@h/db", "postgresql://me:s3cret@h@i/db"):
+        with pytest.raises(AddressError, match="%40") as refused:
+            Database(address)
+        assert "et@" not in str(refused.value)
     # A slash in a password ends what is read as the host's port.
     for address in (f"host={tmp_path} password=s3cret", "postgresql://me:s3cret/s3cret@h/db"):
         with Database(address) as away, pytest.raises(UnreachableStoreError) as lost:

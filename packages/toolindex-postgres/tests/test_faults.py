@@ -235,6 +235,30 @@ def test_a_lease_of_a_process_that_was_killed_is_free(host, tmp_path):
     mine.release()
 
 
+def test_who_waits_for_a_lease_waits_by_one_connection_and_never_works_without_it(
+    host, server, database, tree
+):
+    with Database(database) as owner:
+        server.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 1")
+        owner.grant("few", write=True)
+    here = host()
+    few = host(address=database.replace("user=postgres", "user=few"))
+    sync(here, ONE)
+    assert ids(few) == ["mail:send"]
+    mine, theirs = here.lease("files"), few.lease("files")
+    assert mine.acquire(timeout=0)
+    # By the one connection that it may have: a second would be refused.
+    assert not theirs.acquire(timeout=0.2)
+    assert "too many" not in few.freshness().problem
+    mine.release()
+    assert theirs.acquire(timeout=PATIENCE)
+    # While that one is taken, nothing else of this role is done, and no other work begun.
+    other = host(address=database.replace("user=postgres", "user=few"))
+    assert not other.lease("vectors").acquire(timeout=0.1)
+    theirs.release()
+    assert other.freshness().problem
+
+
 def test_a_server_that_has_lost_its_last_changes_is_followed_all_the_same(host, database, tree):
     here, there = host(), host()
     sync(here, ONE)

@@ -4,6 +4,7 @@ import os
 import threading
 from itertools import count
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from toolindex import ReadOnlyIndexError, VectorError
 from toolindex_postgres import Database, SharedStore
 
 from .sqlite_store import SQLiteStore
-from .trees import MODEL, embed, ids, known, report, sync, vector
+from .trees import MODEL, READER, embed, ids, known, report, sync, vector
 
 ONE = {"mail/send": "Send a message to somebody."}
 TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
@@ -191,6 +192,94 @@ def test_a_model_that_is_to_embed_again_does_so_once_for_all_hosts(host):
     here.put_vectors(MODEL, {text_hash: [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]})
     assert known(there) == known(here)
     assert not there.pending(MODEL, limit=9)
+
+
+def test_what_is_made_anew_is_made_anew_on_every_host(host):
+    here, there = host(), host()
+    sync(here, TWO)
+    assert ids(there)
+    here.rebuild()
+    for store in (there, here):
+        assert ids(store) == ["mail:read", "mail:send"]
+        assert not store.stored(reader_version=READER).is_current
+    sync(there, TWO)
+    for store in (here, there):
+        assert store.stored(reader_version=READER).is_current
+
+
+def test_aliases_that_change_nothing_wait_for_nobody(host, database, tree):
+    here = host()
+    sync(here, ONE)
+    here.annotate({"mcptools:mail:send": ["post"]})
+    with psycopg.connect(database) as connection:
+        connection.execute("LOCK TABLE toolindex.entry IN ACCESS EXCLUSIVE MODE")
+        assert here.annotate({"mcptools:mail:send": ["post"], "mcptools:not:there": ["x"]}) == 0
+        assert here.annotate({}, keep=["mcptools:mail:send"]) == 0
+    assert here.annotate({}) == 1
+
+
+def test_what_no_tool_needs_is_deleted_on_the_server(host, database, tree, monkeypatch):
+    monkeypatch.setattr("toolindex_postgres._tree._SPARES", 1)
+    here = host()
+    for tools in (TWO, ONE, {"mail/send": "Send it."}):
+        sync(here, tools)
+        embed(here)
+        here.query_vectors.put(MODEL, {next(iter(tools.values())): vector("q")})
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE toolindex.query_vector SET used_at = now() - interval '1 year'")
+        # So that it is the last state which no host can still have.
+        connection.execute(
+            "DELETE FROM toolindex.step WHERE generation < (SELECT generation "
+            "FROM toolindex.tree WHERE name = %s)",
+            (tree,),
+        )
+        here.prune()
+        counts = [
+            connection.execute(
+                f"SELECT count(*) FROM toolindex.{table} JOIN toolindex.tree USING (tree_id) "
+                "WHERE name = %s",
+                (tree,),
+            ).fetchone()[0]
+            for table in ("tree_vector", "query_vector", "entry")
+        ]
+    # One in use, and the two newest others: twice as many as there are tools.
+    assert counts == [3, 0, 1]
+    assert known(host()) == known(here)
+
+
+def test_a_new_host_is_given_the_vectors_of_the_tools_there_are(host):
+    here, fresh = host(), host()
+    sync(here, TWO)
+    embed(here)
+    sync(here, ONE)
+    with fresh.reading() as reader:
+        assert reader.coverage(MODEL).vectors == 1
+    # A text that comes back has its vector, also where that was never fetched.
+    sync(here, TWO)
+    with fresh.reading() as reader:
+        assert reader.coverage(MODEL).vectors == 2
+
+
+def test_when_the_server_was_last_reached_is_known_to_the_next_process(host, tmp_path):
+    path = tmp_path / "copy.db"
+    here = host(copy=path)
+    sync(here, ONE)
+    as_of = here.freshness().as_of
+    here.close()
+    again = host(copy=path, address=f"host={tmp_path} user=u")
+    assert ids(again) == ["mail:send"]
+    assert again.freshness().as_of == as_of
+
+
+def test_a_copy_that_cannot_be_written_is_searched_and_says_so(host, tmp_path):
+    path = tmp_path / "copy.db"
+    here = host(copy=path)
+    sync(here, ONE)
+    here.close()
+    store = SharedStore(SQLiteStore(path, read_only=True), f"host={tmp_path}", tree="t")
+    assert ids(store) == ["mail:send"]
+    assert "cannot be written" in store.freshness().problem
+    store.close()
 
 
 def test_the_records_of_tools_are_had_without_their_files(host):

@@ -62,9 +62,15 @@ def known(store, queries: Collection[str] = ()) -> dict[str, object]:
     """Return all that a store says of its tools, and what it finds for queries, with scores."""
     with store.reading() as reader:
         every = reader.ids(EVERY)
+        coverage = reader.coverage(MODEL)
         found: dict[str, object] = {
             "entries": dict(reader.entries(every)),
-            "coverage": reader.coverage(MODEL),
+            # A host is not given vectors that no tool needs, nor told of their length.
+            "coverage": (
+                coverage.tools,
+                coverage.vectors,
+                coverage.vectors and coverage.dimensions,
+            ),
             "vectors": set(reader.with_vectors(every, model_id=MODEL)),
             "near": _hits(reader.nearest(vector("q"), model_id=MODEL, where=EVERY, depth=50)),
         }

@@ -131,26 +131,33 @@ class Connections:
             return self._asked(self._connect(patient), statement, parameter)
 
     @contextmanager
-    def writing(self) -> Generator[Connection]:
+    def writing(self, *, patient: bool = True) -> Generator[Connection]:
         """Lend a connection inside a transaction, kept if the block ends well.
+
+        Args:
+            patient: As for `reading`.
 
         Raises:
             UnreachableStoreError: The server cannot be reached; nothing is kept.
             DatabaseError: It refuses; nothing is kept.
         """
-        with self._transaction("READ WRITE", _WRITE_MS, patient=True) as connection:
+        with self._transaction("READ WRITE", _WRITE_MS, patient) as connection:
             yield connection
 
-    @contextmanager
-    def own(self) -> Generator[Connection]:
-        """Lend a connection to the caller alone, for as long as it likes."""
+    def begin(self, statement: str) -> Connection:
+        """Begin a transaction that lasts longer than a block, until `end`.
+
+        Args:
+            statement: What begins it.
+        """
         with self._explained():
-            connection = self._connect(patient=False)
-        try:
-            with self._explained():
-                yield connection
-        finally:
-            connection.close()
+            return self._begun(statement, patient=False)
+
+    def end(self, connection: Connection) -> None:
+        """Undo what a transaction has changed, if anything, and take its connection back."""
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+        self._give_back(connection)
 
     def close(self) -> None:
         """Close the idle connections; a lent one is closed when it comes back."""
@@ -260,6 +267,10 @@ class Connections:
     def _completed(self, address: str) -> str:
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+        scheme, _, rest = address.partition("://")
+        if rest and scheme in {"postgresql", "postgres"} and rest.partition("?")[0].count("@") > 1:
+            # What comes after the first would be shown as the name of a host.
+            raise AddressError(self.where)
         try:
             given = conninfo_to_dict(address)
         except psycopg.Error:

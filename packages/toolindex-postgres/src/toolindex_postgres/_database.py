@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Database", "DatabaseStatus", "TreeStatus"]
 
 _EVERY_TREE = "*"
-_READ = ("tree", "step", "entry", "tree_vector")
-_READ_FUNCTIONS = ("may", "trees", "vectors_of", "query_vector_of")
-_WRITE_FUNCTIONS = ("keep_vectors", "copy_vectors", "forget_vectors", "keep_query_vectors")
+_READ = ("tree", "step", "entry", "tree_vector", "query_vector")
+_FUNCTIONS = ("may", "trees")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,21 +156,12 @@ class Database:
                 "GRANT USAGE ON SCHEMA toolindex TO {role}",
                 "GRANT SELECT ON toolindex.state TO {role}",
                 *(f"GRANT SELECT ON toolindex.{table} TO {{role}}" for table in _READ),
-                *(
-                    f"GRANT EXECUTE ON FUNCTION toolindex.{it} TO {{role}}"
-                    for it in _READ_FUNCTIONS
-                ),
+                *(f"GRANT EXECUTE ON FUNCTION toolindex.{it} TO {{role}}" for it in _FUNCTIONS),
             ]
             if write:
                 statements += [
-                    *(
-                        f"GRANT INSERT, UPDATE, DELETE ON toolindex.{table} TO {{role}}"
-                        for table in _READ
-                    ),
-                    *(
-                        f"GRANT EXECUTE ON FUNCTION toolindex.{it} TO {{role}}"
-                        for it in _WRITE_FUNCTIONS
-                    ),
+                    f"GRANT INSERT, UPDATE, DELETE ON toolindex.{table} TO {{role}}"
+                    for table in _READ
                 ]
             for statement in statements:
                 connection.execute(statement.format(role=name).encode())
@@ -184,7 +174,7 @@ class Database:
             )
 
     def drop(self, tree: str) -> bool:
-        """Delete a tree with all that is known of it, and the vectors that no other tree has.
+        """Delete a tree with all that is known of it.
 
         Returns:
             Whether there was one.
@@ -199,12 +189,6 @@ class Database:
             done = connection.execute(
                 "DELETE FROM toolindex.tree WHERE name = %s", (encoded(tree),)
             )
-            if done.rowcount:
-                connection.execute(
-                    "DELETE FROM toolindex.vector AS v WHERE NOT EXISTS (SELECT 1 "
-                    "FROM toolindex.tree_vector AS t WHERE t.model = v.model "
-                    "AND t.dimensions = v.dimensions AND t.text_hash = v.text_hash)"
-                )
             return bool(done.rowcount)
 
 

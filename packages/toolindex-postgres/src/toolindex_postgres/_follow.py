@@ -6,6 +6,7 @@ All of it can be done twice: a copy that was left halfway is brought to the stat
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from toolindex import ToolFilter
@@ -14,7 +15,7 @@ from toolscan import ScanReport
 from toolindex_postgres import _tree as tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from toolindex import ToolStore
     from toolscan import ToolRecord
@@ -67,7 +68,7 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
         new = [str(record.id) for record in changes.changed]
         keep = {*every, *new} - set(changes.aliases)
         copy.annotate(changes.aliases, keep=keep)
-    put_vectors(copy, changes.vectors)
+    put_vectors(copy, tree.vectors_since(connection, now.tree, since))
 
 
 def _sync(
@@ -78,9 +79,9 @@ def _sync(
         copy.sync(report, reader_version=reader_version, within=sorted(within))
 
 
-def put_vectors(copy: ToolStore, vectors: Vectors) -> None:
-    """Give a copy vectors, those that were stored last at the end."""
-    for (model, _), by_hash in vectors.items():
+def put_vectors(copy: ToolStore, vectors: Iterable[Vectors]) -> None:
+    """Give a copy vectors, in the order in which they were stored."""
+    for model, by_hash in vectors:
         copy.put_vectors(model, by_hash)
 
 
@@ -97,18 +98,16 @@ def _compare(copy: ToolStore, connection: Connection, now: State) -> None:
     held = copy.stored(reader_version=reader_version)
     mine = _by_path({id_: (it.path, it.file_hash) for id_, it in held.entries.items()})
     same = {path for path in theirs if held.is_current and mine.get(path) == theirs[path]}
-    wanted = [id_ for path, ids in theirs.items() if path not in same for id_ in ids]
-    new = tuple(tree.records(connection, now.tree, wanted))
-    if mine:
-        # Before what is gone is removed: files are not to be taken for renamed ones, as above.
-        _sync(copy, new, reader_version, {record.path for record in new})
-    is_known = bool(mine) and held.is_current
+    new = tree.portions(connection, now.tree, theirs.keys() - same)
+    # What an older version of the reader has made is replaced as a whole.
+    known = () if held.is_current else tuple(chain.from_iterable(new))
+    # Before what is gone is removed: files are not to be taken for renamed ones, as above. In
+    # portions, so that a first copy which is interrupted goes on from there.
+    for portion in [known] if known else new:
+        _sync(copy, portion, reader_version, {record.path for record in portion})
     if theirs or mine or now.is_complete:
         copy.sync(
-            ScanReport(
-                records=() if is_known else new,
-                unchanged=tuple(sorted(theirs)) if is_known else (),
-            ),
+            ScanReport(records=known, unchanged=() if known else tuple(sorted(theirs))),
             reader_version=reader_version,
             within=None if now.is_complete else sorted({*theirs, *mine}),
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import psycopg
 from toolindex import LeaseHeldError, finish_in_thread
 from toolindex.errors import DatabaseError
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
     from toolindex import WorkLease
 
-    from toolindex_postgres._connection import Connections
+    from toolindex_postgres._connection import Connection, Connections
 
 __all__ = ["SharedLease"]
 
-_POLL_SECONDS = 0.02
-# Each try is a connection of its own.
-_TURN_SECONDS = 0.1
+_FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
+# An error while connecting has no code.
+_NONE_TO_SPARE = "too many", "remaining connection", "no more connections"
 
 
 class SharedLease:
@@ -45,41 +46,27 @@ class SharedLease:
         self._local = local
         self._connections = connections
         self._key = lock_key("lease", tree, purpose)
-        self._held = ExitStack()
+        self._connection: Connection | None = None
 
     def acquire(self, *, timeout: float) -> bool:
         """Take the lease; 0 tries once."""
         deadline = time.monotonic() + timeout
+        delay = _FIRST_DELAY
         if not self._local.acquire(timeout=timeout):
             return False
         is_ours = False
         try:
-            with suppress(DatabaseError), ExitStack() as stack:
-                connection = stack.enter_context(self._connections.own())
-                connection.execute(
-                    f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {KEEPALIVES}"
-                )
-                while not is_ours:
-                    row = connection.execute(
-                        "SELECT pg_try_advisory_xact_lock(%s)", (self._key,)
-                    ).fetchone()
-                    if row is not None and row[0]:
-                        self._held = stack.pop_all()
-                        is_ours = True
-                    elif time.monotonic() >= deadline:
-                        return False
-                    else:
-                        time.sleep(_POLL_SECONDS)
-            is_ours = True
+            while not (is_ours := self._try()) and time.monotonic() < deadline:
+                time.sleep(delay)
+                delay = min(2 * delay, _LONGEST_DELAY)
         finally:
             if not is_ours:
-                self._local.release()
-        return True
+                self.release()
+        return is_ours
 
     def release(self) -> None:
         """Release the lease; nothing happens if it is not held."""
-        with suppress(DatabaseError):
-            self._held.close()
+        self._end()
         self._local.release()
 
     @asynccontextmanager
@@ -92,19 +79,38 @@ class SharedLease:
         import asyncio
 
         deadline = time.monotonic() + patience
-        is_ours = False
-        try:
-            # Noted in the thread that gets it: a cancellation must not lose a lease just got.
-            def attempt() -> bool:
-                nonlocal is_ours
-                is_ours = self.acquire(timeout=0)
-                return is_ours
+        delay = _FIRST_DELAY
+        async with self._local.turn(patience=patience):
+            try:
+                while not await finish_in_thread(self._try):
+                    if time.monotonic() > deadline:
+                        raise LeaseHeldError(self._connections.where)
+                    await asyncio.sleep(delay)
+                    delay = min(2 * delay, _LONGEST_DELAY)
+                yield
+            finally:
+                self._end()
 
-            while not await finish_in_thread(attempt):
-                if time.monotonic() > deadline:
-                    raise LeaseHeldError(self._connections.where)
-                await asyncio.sleep(_TURN_SECONDS)
-            yield
-        finally:
-            if is_ours:
-                self.release()
+    def _try(self) -> bool:
+        """Ask for the server's lock, and keep the transaction only if it was got."""
+        try:
+            connection = self._connections.begin(
+                f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {KEEPALIVES}"
+            )
+            try:
+                statement = "SELECT pg_try_advisory_xact_lock(%s)"
+                row = connection.execute(statement, (self._key,)).fetchone()
+                if row is not None and row[0]:
+                    self._connection = connection
+            finally:
+                if self._connection is None:
+                    self._connections.end(connection)
+        except (DatabaseError, psycopg.Error) as error:
+            # A server without a connection to spare is there, and so are others who work.
+            return not any(it in str(error) for it in _NONE_TO_SPARE)
+        return self._connection is not None
+
+    def _end(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._connections.end(connection)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolindex.errors import DatabaseError
 
@@ -56,18 +56,23 @@ class Notes:
 
     def read(self) -> Note | None:
         """Return the note, or None where nothing is known of the copy."""
-        with self._connected() as connection:
-            row = connection.execute("SELECT value FROM note WHERE key = 'copy'").fetchone()
-        with suppress(ValueError, TypeError):
-            return None if row is None else Note(**json.loads(row[0]))
+        with suppress(TypeError):
+            return Note(**self._value("copy"))
         return None
 
     def write(self, note: Note) -> None:
         """Replace the note."""
-        with self._connected() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO note VALUES ('copy', ?)", (json.dumps(asdict(note)),)
-            )
+        self._put("copy", asdict(note))
+
+    def as_of(self) -> float | None:
+        """Return when the copy was last known to be equal to the server."""
+        with suppress(TypeError):
+            return float(self._value("as_of"))
+        return None
+
+    def write_as_of(self, at: float) -> None:
+        """Note that the copy was equal to the server then."""
+        self._put("as_of", at)
 
     def close(self) -> None:
         """Close the file."""
@@ -75,6 +80,19 @@ class Notes:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    def _value(self, key: str) -> Any:  # noqa: ANN401 - any JSON
+        with self._connected() as connection:
+            row = connection.execute("SELECT value FROM note WHERE key = ?", (key,)).fetchone()
+        with suppress(ValueError):
+            return None if row is None else json.loads(row[0])
+        return None
+
+    def _put(self, key: str, value: object) -> None:
+        with self._connected() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO note VALUES (?, ?)", (key, json.dumps(value))
+            )
 
     @contextmanager
     def _connected(self) -> Generator[sqlite3.Connection]:

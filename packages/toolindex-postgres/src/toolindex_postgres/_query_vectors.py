@@ -30,12 +30,16 @@ class SharedQueryVectors:
     Args:
         local: Those of the copy.
         connections: The server.
+        tree: The tree, whose hosts share them.
         read_only: Whether nothing is written to the server.
     """
 
-    def __init__(self, local: VectorCache, connections: Connections, *, read_only: bool) -> None:
+    def __init__(
+        self, local: VectorCache, connections: Connections, *, tree: str, read_only: bool
+    ) -> None:
         self._local = local
         self._connections = connections
+        self._tree = encoded(tree)
         self._read_only = read_only
 
     def get(
@@ -47,11 +51,13 @@ class SharedQueryVectors:
             return vector
         with suppress(DatabaseError), self._connections.reading() as connection:
             row = connection.execute(
-                "SELECT toolindex.query_vector_of(%s, %s, %s)",
-                (encoded(model_id), _hash(query), dimensions),
+                "SELECT v FROM toolindex.query_vector JOIN toolindex.tree USING (tree_id) "
+                "WHERE name = %s AND model = %s AND query_hash = %s",
+                (self._tree, encoded(model_id), _hash(query)),
                 binary=True,
             ).fetchone()
-            return None if row is None or row[0] is None else as_floats(row[0])
+            found = None if row is None else as_floats(row[0])
+            return found if found is None or dimensions in {None, len(found)} else None
         return None
 
     def put(
@@ -59,21 +65,30 @@ class SharedQueryVectors:
     ) -> None:
         """Keep vectors by query, and note which of the kept ones were used."""
         self._local.put(model_id, vectors, used=used)
-        if self._read_only or not vectors:
+        if self._read_only or not (vectors or used):
             return
         kept = {
             query: self._local.get(model_id, query, dimensions=len(vector))
             for query, vector in sorted(vectors.items())
         }
-        rows = {_hash(query): array("f", it) for query, it in kept.items() if it is not None}
+        rows = {_hash(query): as_bytes(array("f", it)) for query, it in kept.items() if it}
         # They can be had again: a server that is away goes without.
-        with suppress(DatabaseError), self._connections.writing() as connection:
-            for length in {len(vector) for vector in rows.values()}:
-                alike = {key: it for key, it in rows.items() if len(it) == length}
+        with suppress(DatabaseError), self._connections.writing(patient=False) as connection:
+            if rows:
                 connection.execute(
-                    "SELECT toolindex.keep_query_vectors(%s, %s, %s, %b)",
-                    (encoded(model_id), length, list(alike), [*map(as_bytes, alike.values())]),
+                    "INSERT INTO toolindex.query_vector (tree_id, model, query_hash, v) "
+                    "SELECT tree_id, %s, given.* FROM toolindex.tree, "
+                    "unnest(%s::text[], %b::bytea[]) AS given WHERE name = %s "
+                    "ON CONFLICT (tree_id, model, query_hash) "
+                    "DO UPDATE SET v = excluded.v, used_at = excluded.used_at",
+                    (encoded(model_id), list(rows), list(rows.values()), self._tree),
                 )
+            connection.execute(
+                "UPDATE toolindex.query_vector SET used_at = now() WHERE model = %s "
+                "AND query_hash = ANY (%s) AND used_at < now() - interval '1 day' AND tree_id = "
+                "(SELECT tree_id FROM toolindex.tree WHERE name = %s)",
+                (encoded(model_id), sorted(map(_hash, used)), self._tree),
+            )
 
 
 def _hash(query: str) -> str:

@@ -14,6 +14,7 @@ from toolindex import (
     DatabaseError,
     LeaseHeldError,
     ReadOnlyIndexError,
+    ToolFilter,
     VectorError,
     check_dimensions,
     plan_sync,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 __all__ = ["Freshness", "SharedStore"]
 
 _COPY_SECONDS = 30.0
+# How often it is noted when the copy was last equal to the server.
+_NOTE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,7 @@ class Freshness:
 
     Attributes:
         as_of: When the copy was known to be equal to the server for the last time, in seconds
-            since 1970; None if it never was since the store was opened.
+            since 1970; None if it never was.
         problem: Why it is not known to be equal now, or "".
     """
 
@@ -100,10 +103,11 @@ class SharedStore:
         self._seen: Note | None = None
         self._polled: State | None = None
         self._as_of: float | None = None
+        self._noted_at = -math.inf
         self._problem = ""
         self._lengths: dict[str, int] = {}
         self._query_vectors = SharedQueryVectors(
-            copy.query_vectors, self._connections, read_only=self.read_only
+            copy.query_vectors, self._connections, tree=tree, read_only=self.read_only
         )
 
     @property
@@ -191,7 +195,7 @@ class SharedStore:
                 generation = tree_.push(connection, now, plan)
                 if is_whole is not None:
                     tree_.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
-                vectors = tree_.vectors_since(connection, now.tree, now.generation)
+                vectors = list(tree_.vectors_since(connection, now.tree, now.generation))
             report = self._copy.sync(
                 scanned, reader_version=reader_version, within=within, stored=stored
             )
@@ -207,6 +211,9 @@ class SharedStore:
             ReadOnlyIndexError: The store is for reading only.
         """
         self._check_writable()
+        self._refresh()
+        if not self._problem and not self._changes_aliases(aliases, keep):
+            return 0
         with self._alone():
             with self._connections.writing() as connection:
                 now = self._locked(connection)
@@ -267,15 +274,8 @@ class SharedStore:
         if not vectors:
             return
         floats = _checked(model_id, vectors)
-        length = len(next(iter(floats.values())))
-        with self._alone():
-            with self._connections.writing() as connection:
-                now = self._locked(connection)
-                given = {(model_id, length): floats}
-                generation = tree_.push_vectors(connection, now, given, kept=False)
-            self._copy.put_vectors(model_id, floats)
-            self._lengths[model_id] = length
-            self._note(now, generation)
+        self._put(model_id, floats)
+        self._lengths[model_id] = len(next(iter(floats.values())))
 
     def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
         """Make a model's kept vectors searchable in the copy; whether there are any."""
@@ -292,7 +292,11 @@ class SharedStore:
         return SharedLease(local, self._connections, tree=self.tree, purpose=purpose)
 
     def prune(self) -> PruneReport:
-        """Forget the oldest vectors in the copy that no tool needs."""
+        """Forget the oldest vectors that no tool needs, in the copy and on the server."""
+        if not self.read_only:
+            # Whoever has time for it next does it.
+            with suppress(DatabaseError), self._alone(), self._connections.writing() as connection:
+                tree_.prune(connection, self._locked(connection))
         return self._copy.prune()
 
     def check(self) -> Sequence[str]:
@@ -308,12 +312,12 @@ class SharedStore:
         with self._alone():
             with self._connections.writing() as connection:
                 now = self._locked(connection)
-                if forget is not None:
-                    tree_.forget_vectors(connection, now, forget)
+                # What other hosts have is not known to be right either: each compares it.
+                generation = tree_.forget_vectors(connection, now, forget or "")
                 if now.reader_version is not None:
                     tree_.set_reader(connection, now.tree, "", is_complete=now.is_complete)
             self._copy.rebuild(forget=forget)
-            self._note(now, now.generation)
+            self._note(now, generation)
 
     def set_aside(self) -> Path | None:
         """Put an empty copy in the place of one found damaged; the next look fills it."""
@@ -333,7 +337,7 @@ class SharedStore:
         """
         with self._connections.reading() as connection:
             now = self._state(connection)
-            return tree_.records(connection, now.tree, ids, whole=True)
+            return tree_.records(connection, now.tree, ids)
 
     @contextmanager
     def reading(self) -> Generator[StoreReader]:
@@ -344,6 +348,8 @@ class SharedStore:
 
     def close(self) -> None:
         """Release everything, the copy too."""
+        if not self._problem and not self._copy.read_only:
+            self._note_time()
         self._connections.close()
         self._notes.close()
         self._copy.close()
@@ -364,6 +370,7 @@ class SharedStore:
     def _refresh(self, *, patient: bool = False) -> None:
         """Bring the copy up to date if the server can be reached; otherwise note why not."""
         if self._copy.read_only:
+            self._problem = f"{self._copy.where} cannot be written"
             return
         try:
             asked = time.time()
@@ -376,8 +383,18 @@ class SharedStore:
             if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):
                 raise
             self._problem = str(error)
+            if self._as_of is None:
+                self._as_of = self._notes.as_of()
         else:
             self._as_of, self._problem = asked, ""
+            if time.monotonic() > self._noted_at + _NOTE_SECONDS:
+                self._note_time()
+
+    def _note_time(self) -> None:
+        self._noted_at = time.monotonic()
+        if self._as_of is not None:
+            with suppress(DatabaseError):
+                self._notes.write_as_of(self._as_of)
 
     def _is_at(self, now: State) -> bool:
         seen = self._seen
@@ -467,6 +484,15 @@ class SharedStore:
         is_news = plan.added or plan.updated or plan.reread or plan.removed
         return plan, bool(is_news) or bool(is_whole), is_whole
 
+    def _changes_aliases(self, aliases: Mapping[str, Sequence[str]], keep: Collection[str]) -> bool:
+        with self._copy.reading() as reader:
+            held = reader.entries(reader.ids(ToolFilter()))
+        return any(
+            tuple(aliases.get(id_, ())) != entry.aliases
+            for id_, entry in held.items()
+            if id_ not in keep
+        )
+
     def _take(self, model_id: str, texts: Collection[str]) -> set[str]:
         """Take vectors of texts that another tree has; return the hashes of these."""
         length = self._lengths.get(model_id) or self._length(model_id)
@@ -474,15 +500,16 @@ class SharedStore:
             found = tree_.vectors_of(connection, model_id, texts, length)
         if not found:
             return set()
-        length = len(next(iter(found.values())))
+        self._put(model_id, found)
+        return set(found)
+
+    def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
         with self._alone():
             with self._connections.writing() as connection:
                 now = self._locked(connection)
-                given = {(model_id, length): found}
-                generation = tree_.push_vectors(connection, now, given, kept=True)
-            self._copy.put_vectors(model_id, found)
+                generation = tree_.push_vectors(connection, now, model_id, vectors)
+            self._copy.put_vectors(model_id, vectors)
             self._note(now, generation)
-        return set(found)
 
     def _length(self, model_id: str) -> int:
         with self._copy.reading() as reader:

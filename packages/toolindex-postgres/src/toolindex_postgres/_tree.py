@@ -11,14 +11,14 @@ import secrets
 import sys
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolindex_postgres._connection import lock_key
 from toolindex_postgres._migrations import check_version
 from toolindex_postgres._texts import decoded, encoded, record_of, record_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from toolindex import SyncPlan
     from toolscan import ToolRecord
@@ -38,6 +38,8 @@ __all__ = [
     "listing",
     "lock",
     "poll",
+    "portions",
+    "prune",
     "push",
     "push_aliases",
     "push_vectors",
@@ -48,14 +50,16 @@ __all__ = [
     "vectors_since",
 ]
 
-Vectors = dict[tuple[str, int], dict[str, "array[float]"]]
-"""Vectors by text hash, for each model and length; the last that was stored comes last."""
+Vectors = tuple[str, dict[str, "array[float]"]]
+"""A model and some of its vectors, all of one length, by text hash."""
 
 _T = TypeVar("_T")
 _BATCH = 1_000
 # Ten thousand million states fit in a bigint, many times.
 _LARGEST_STEP = 1 << 19
 _STEPS = 1_000
+# As many vectors that no tool needs are kept for each model, or twice as many as there are tools.
+_SPARES = 5_000
 _STATE = (
     "SELECT s.version::text, s.database::text, t.tree_id::text, t.generation::text, "
     "t.reader_version, t.is_complete::text "
@@ -90,13 +94,11 @@ class Delta:
         changed: The tools of the files that changed.
         removed: Tools that are gone, by id, with the hash of their file.
         aliases: What tools are also found by, for those whose aliases changed.
-        vectors: Vectors that are new.
     """
 
     changed: Sequence[ToolRecord] = ()
     removed: Mapping[str, str] = field(default_factory=dict[str, str])
     aliases: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
-    vectors: Vectors = field(default_factory=dict[tuple[str, int], dict[str, "array[float]"]])
 
 
 def state(connection: Connection, name: str, where: str) -> State:
@@ -165,7 +167,6 @@ def delta(connection: Connection, tree: int, since: int) -> Delta:
         changed=[record_of(text) for *_, text in rows if text is not None],
         removed={decoded(id_): file_hash for id_, file_hash, text in rows if text is None},
         aliases={decoded(id_): json.loads(texts) for id_, texts in aliased},
-        vectors=vectors_since(connection, tree, since),
     )
 
 
@@ -186,23 +187,43 @@ def listing(connection: Connection, tree: int) -> dict[str, tuple[str, str]]:
     return {decoded(id_): (decoded(path), file_hash) for id_, path, file_hash in rows}
 
 
-def records(
-    connection: Connection, tree: int, ids: Collection[str], *, whole: bool = False
-) -> list[ToolRecord]:
-    """Return the records of some tools.
-
-    Args:
-        connection: A connection inside a transaction.
-        tree: The tree.
-        ids: The tools.
-        whole: With their definitions.
-    """
+def records(connection: Connection, tree: int, ids: Collection[str]) -> list[ToolRecord]:
+    """Return the records of some tools with their definitions."""
     rows = connection.execute(
-        "SELECT record, CASE WHEN %s THEN definitions ELSE '\"\"' END FROM toolindex.entry "
+        "SELECT record, definitions FROM toolindex.entry "
         "WHERE tree_id = %s AND id = ANY (%s) AND record IS NOT NULL ORDER BY id",
-        (whole, tree, [encoded(id_) for id_ in ids]),
+        (tree, [encoded(id_) for id_ in ids]),
     )
     return [record_of(record, parts) for record, parts in rows]
+
+
+def portions(
+    connection: Connection, tree: int, paths: Collection[str]
+) -> Iterator[list[ToolRecord]]:
+    """Yield the records of some files, without definitions: whole files, some thousand at once."""
+    portion: list[ToolRecord] = []
+    statement = (
+        "SELECT record FROM toolindex.entry WHERE tree_id = %s AND path = ANY (%s) "
+        "AND record IS NOT NULL ORDER BY path, id"
+    )
+    for (text,) in _rows(connection, statement, (tree, [encoded(path) for path in paths])):
+        record = record_of(text)
+        if len(portion) >= _BATCH and portion[-1].path != record.path:
+            yield portion
+            portion = []
+        portion.append(record)
+    if portion:
+        yield portion
+
+
+def _rows(
+    connection: Connection, statement: str, parameters: Sequence[object], *, binary: bool = False
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows, fetched some at a time: no statement takes long, and no answer much memory."""
+    with connection.cursor(name="portions", binary=binary) as cursor:
+        cursor.itersize = _BATCH
+        cursor.execute(statement.encode(), parameters)
+        yield from cursor
 
 
 def aliases_of_all(connection: Connection, tree: int) -> dict[str, list[str]]:
@@ -215,57 +236,55 @@ def aliases_of_all(connection: Connection, tree: int) -> dict[str, list[str]]:
     return {decoded(id_): json.loads(texts) for id_, texts in rows}
 
 
-def vectors_since(connection: Connection, tree: int, since: int) -> Vectors:
-    """Return the vectors that a tree has got since a state."""
-    links = connection.execute(
-        "SELECT model, dimensions, text_hash FROM toolindex.tree_vector "
-        "WHERE tree_id = %s AND generation > %s ORDER BY generation, text_hash",
-        (tree, since),
-    ).fetchall()
-    wanted: dict[str, list[str]] = {}
-    for model, _, text_hash in links:
-        wanted.setdefault(model, []).append(text_hash)
-    held = {
-        (model, *key): vector
-        for model, hashes in wanted.items()
-        for key, vector in _vectors(connection, model, hashes)
-    }
-    found: Vectors = {}
-    for model, dimensions, text_hash in links:
-        if (vector := held.get((model, dimensions, text_hash))) is not None:
-            found.setdefault((decoded(model), dimensions), {})[text_hash] = vector
-    return found
+def vectors_since(connection: Connection, tree: int, since: int) -> Iterator[Vectors]:
+    """Yield the vectors that the tools of a tree have got since a state, the newest last."""
+    statement = (
+        "SELECT model, dimensions, text_hash, v, generation FROM toolindex.tree_vector AS v "
+        "WHERE tree_id = %s AND generation > %s AND EXISTS (SELECT FROM toolindex.entry AS e "
+        "WHERE e.tree_id = v.tree_id AND e.text_hash = v.text_hash AND e.record IS NOT NULL) "
+        # A tool may have come back to a text that has had its vector for longer.
+        "UNION ALL SELECT model, dimensions, text_hash, v, generation "
+        "FROM toolindex.tree_vector WHERE tree_id = %s AND generation <= %s AND text_hash IN "
+        "(SELECT text_hash FROM toolindex.entry WHERE tree_id = %s AND generation > %s "
+        "AND record IS NOT NULL) ORDER BY 5, 1, 2, 3"
+    )
+    kind, alike = ("", 0), dict[str, "array[float]"]()
+    parameters = (tree, since) * 3
+    for model, length, text_hash, v, _ in _rows(connection, statement, parameters, binary=True):
+        if alike and ((model, length) != kind or len(alike) == _BATCH):
+            yield decoded(kind[0]), alike
+            alike = {}
+        kind = model, length
+        alike[text_hash] = as_floats(v)
+    if alike:
+        yield decoded(kind[0]), alike
 
 
 def vectors_of(
     connection: Connection, model: str, hashes: Collection[str], dimensions: int
 ) -> dict[str, array[float]]:
-    """Return the vectors that a model gave texts, for whichever tree, by the hashes of the texts.
+    """Return the vectors that a model gave texts, for any tree that this role may write.
 
     Args:
         connection: A connection inside a transaction.
         model: The model.
-        hashes: The hashes.
-        dimensions: The length of the vectors, or 0 for that which was stored last.
+        hashes: The hashes of the texts.
+        dimensions: The length of the vectors, or 0 for that of the newest tree.
     """
-    found = _vectors(connection, encoded(model), list(hashes))
-    if found and not dimensions:
-        dimensions = found[-1][0][0]
-    return {text_hash: vector for (length, text_hash), vector in found if length == dimensions}
-
-
-def _vectors(
-    connection: Connection, model: str, hashes: Sequence[str]
-) -> list[tuple[tuple[int, str], array[float]]]:
-    found: list[tuple[tuple[int, str], array[float]]] = []
+    found: dict[int, dict[str, array[float]]] = {}
     for part in _parts(hashes):
         rows = connection.execute(
-            "SELECT dimensions, text_hash, v FROM toolindex.vectors_of(%s, %s)",
-            (model, part),
+            "SELECT dimensions, text_hash, v FROM toolindex.tree_vector "
+            "WHERE model = %s AND text_hash = ANY (%s) "
+            # What others may have stored, who may not write here, is not believed.
+            "AND (NOT row_security_active('toolindex.tree_vector') OR tree_id = ANY "
+            "((SELECT toolindex.trees(current_user, true))::int[])) ORDER BY tree_id",
+            (encoded(model), part),
             binary=True,
         )
-        found += [((length, text_hash), as_floats(v)) for length, text_hash, v in rows]
-    return found
+        for length, text_hash, v in rows:
+            found.setdefault(length, {})[text_hash] = as_floats(v)
+    return found.get(dimensions or next(reversed(found), 0), {})
 
 
 def push(connection: Connection, now: State, plan: SyncPlan) -> int:
@@ -298,10 +317,11 @@ def push(connection: Connection, now: State, plan: SyncPlan) -> int:
             (old, list(hashes), now.tree),
         ).fetchall()
         pairs = [list(it) for it in zip(*rows, strict=True)] or [[], []]
-        connection.execute("SELECT toolindex.copy_vectors(%s, %s)", pairs)
         connection.execute(
-            "INSERT INTO toolindex.tree_vector (tree_id, model, dimensions, text_hash, generation) "
-            "SELECT DISTINCT v.tree_id, v.model, v.dimensions, given.new, %s "
+            "INSERT INTO toolindex.tree_vector "
+            "(tree_id, model, dimensions, text_hash, generation, v) "
+            "SELECT DISTINCT ON (v.model, v.dimensions, given.new) "
+            "v.tree_id, v.model, v.dimensions, given.new, %s, v.v "
             "FROM unnest(%s::text[], %s::text[]) AS given (old, new) "
             "JOIN toolindex.tree_vector AS v ON v.tree_id = %s AND v.text_hash = given.old "
             "ON CONFLICT DO NOTHING",
@@ -349,41 +369,72 @@ def push_aliases(
     return _moved_on(connection, now.tree, generation) if done.rowcount else now.generation
 
 
-def push_vectors(connection: Connection, now: State, vectors: Vectors, *, kept: bool) -> int:
-    """Give a tree vectors; return the new generation.
+def push_vectors(
+    connection: Connection, now: State, model: str, vectors: Mapping[str, array[float]]
+) -> int:
+    """Give a tree vectors of one length; return the new generation.
 
     Args:
         connection: A connection inside a transaction that holds the tree's lock.
         now: The state of the tree.
-        vectors: The vectors.
-        kept: Whether the server has them already, from another tree.
+        model: The model.
+        vectors: Its vectors by the hash of their text.
     """
     generation = _next(now)
-    for (model, dimensions), by_hash in vectors.items():
-        for part in _parts(sorted(by_hash)):
-            if not kept:
-                connection.execute(
-                    "SELECT toolindex.keep_vectors(%s, %s, %s, %b)",
-                    (encoded(model), dimensions, part, [as_bytes(by_hash[it]) for it in part]),
-                )
-            connection.execute(
-                "INSERT INTO toolindex.tree_vector "
-                "(tree_id, model, dimensions, text_hash, generation) "
-                "SELECT %s, %s, %s, given, %s FROM unnest(%s::text[]) AS given "
-                "ON CONFLICT (tree_id, model, dimensions, text_hash) "
-                "DO UPDATE SET generation = excluded.generation",
-                (now.tree, encoded(model), dimensions, generation, part),
-            )
+    for part in _parts(sorted(vectors)):
+        connection.execute(
+            "INSERT INTO toolindex.tree_vector "
+            "(tree_id, model, dimensions, text_hash, generation, v) "
+            "SELECT %s, %s, %s, given.hash, %s, given.v "
+            "FROM unnest(%s::text[], %b::bytea[]) AS given (hash, v) "
+            "ON CONFLICT (tree_id, model, dimensions, text_hash) "
+            "DO UPDATE SET generation = excluded.generation, v = excluded.v",
+            (
+                *(now.tree, encoded(model), len(vectors[part[0]]), generation, part),
+                [as_bytes(vectors[it]) for it in part],
+            ),
+        )
     return _moved_on(connection, now.tree, generation)
 
 
-def forget_vectors(connection: Connection, now: State, model: str) -> None:
-    """Forget what a model gave for the tools of a tree, so that no host is given it again."""
+def forget_vectors(connection: Connection, now: State, model: str) -> int:
+    """Forget what a model gave for the texts of a tree; return the new generation.
+
+    In all trees that this role may write, or they would be taken from there again.
+    """
     connection.execute(
-        "SELECT toolindex.forget_vectors(%s, "
-        "(SELECT array_agg(text_hash) FROM toolindex.entry WHERE tree_id = %s))",
+        "DELETE FROM toolindex.tree_vector WHERE model = %s AND text_hash IN "
+        "(SELECT text_hash FROM toolindex.entry WHERE tree_id = %s)",
         (encoded(model), now.tree),
     )
+    return _moved_on(connection, now.tree, _next(now))
+
+
+def prune(connection: Connection, now: State) -> None:
+    """Delete what no host of a tree needs any more: inside a transaction that holds its lock.
+
+    That are vectors of texts that no tool has, but for the newest, for a text may come back;
+    vectors of queries that nobody has asked for three months; tools that are gone, once a host that
+    still has them would compare its copy as a whole.
+    """
+    connection.execute(
+        "DELETE FROM toolindex.tree_vector AS v USING (SELECT s.model, s.dimensions, s.text_hash, "
+        "row_number() OVER (PARTITION BY s.model, s.dimensions ORDER BY s.generation DESC) AS age "
+        "FROM toolindex.tree_vector AS s WHERE s.tree_id = %(tree)s AND NOT EXISTS (SELECT "
+        "FROM toolindex.entry AS e WHERE e.tree_id = s.tree_id AND e.text_hash = s.text_hash "
+        "AND e.record IS NOT NULL)) AS spare WHERE v.tree_id = %(tree)s AND "
+        "(v.model, v.dimensions, v.text_hash) = (spare.model, spare.dimensions, spare.text_hash) "
+        "AND spare.age > greatest(%(spares)s, 2 * (SELECT count(*) FROM toolindex.entry "
+        "WHERE tree_id = %(tree)s AND record IS NOT NULL))",
+        {"tree": now.tree, "spares": _SPARES},
+    )
+    for statement in (
+        "DELETE FROM toolindex.query_vector "
+        "WHERE tree_id = %(tree)s AND used_at < now() - interval '90 days'",
+        "DELETE FROM toolindex.entry WHERE tree_id = %(tree)s AND record IS NULL AND generation < "
+        "(SELECT min(generation) FROM toolindex.step WHERE tree_id = %(tree)s)",
+    ):
+        connection.execute(statement, {"tree": now.tree})
 
 
 def _next(now: State) -> int:

@@ -22,7 +22,11 @@ class AddressError(DatabaseError):
     """What was given is not the address of a PostgreSQL database."""
 
     def __init__(self, where: str) -> None:
-        super().__init__(where, "this is not an address; write postgresql://user@host/database")
+        super().__init__(
+            where,
+            "this is not an address; write postgresql://user@host/database, and special "
+            "characters in percent encoding (an @ as %40)",
+        )
 
 
 class DeniedError(DatabaseError):

@@ -11,7 +11,7 @@ import time
 from contextlib import closing, suppress
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 from toolindex import (
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from toolindex import ToolStore
 
     from pytools_hybrid.settings import Roots, Settings
+
+S = TypeVar("S", bound="ToolStore")
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -88,10 +90,19 @@ def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
             database,
             aside,
         )
-    store = _opened(database, field_weights)
+    return bound(open_sqlite(database, field_weights), roots.full_names)
+
+
+def bound(store: S, name: str) -> S:
+    """Bind a store that was just opened to some trees, and set its file aside if it is damaged.
+
+    Args:
+        store: The store, which is closed if that fails.
+        name: The trees.
+    """
     if store.damaged is not None:
         _log.warning("%s", damage_note(store.damaged))
-    name = os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
+    name = os.fsencode(name).decode("utf-8", "backslashreplace")
     try:
         try:
             store.bind(name)
@@ -100,7 +111,7 @@ def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
                 raise
             _log.warning("%s", damage_note(aside))
             store.bind(name)
-    except DatabaseError:
+    except BaseException:
         store.close()
         raise
     return store
@@ -112,7 +123,12 @@ def damage_note(aside: Path) -> str:
     return f"{file} was damaged: it was renamed to {aside}, and is being rebuilt"
 
 
-def _opened(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
+def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
+    """Open a file, for reading only where nothing can be written.
+
+    Raises:
+        DatabaseError: It can be neither written nor read.
+    """
     try:
         return SQLiteStore(database, field_weights=field_weights)
     except ForeignDatabaseError:

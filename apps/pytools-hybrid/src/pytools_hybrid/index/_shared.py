@@ -8,13 +8,19 @@ second could not answer from a copy while the server is away.
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
+import shutil
+import tempfile
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.index._store import SQLiteStore
+from pytools_hybrid.index._opening import bound, open_sqlite
 from pytools_hybrid.installation import install_command
 
 if TYPE_CHECKING:
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Roots, Settings
 
 __all__ = ["Freshness", "SharedIndex", "away_note", "check_installed", "open_shared"]
+
+_log = logging.getLogger("pytools_hybrid")
 
 _PACKAGE = "toolindex_postgres"
 _EXTRA = "pytools-hybrid[postgres]"
@@ -77,20 +85,27 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     check_installed(settings)
     from toolindex_postgres import SharedStore
 
-    copy = SQLiteStore(settings.resolved_database(roots), field_weights=settings.field_weights)
+    copy = open_sqlite(_writable(settings.resolved_database(roots)), settings.field_weights)
     try:
         store = SharedStore(copy, server.url, tree=server.tree, read_only=settings.only_reads)
     except BaseException:
         copy.close()
         raise
-    try:
-        name = os.fsencode(roots.full_names).decode("utf-8", "backslashreplace")
-        # Where files are never looked at, the copy belongs to none.
-        store.bind(str(server) if settings.only_reads else name)
-    except BaseException:
-        store.close()
-        raise
-    return store
+    # Where files are never looked at, the copy belongs to none.
+    return bound(store, str(server) if settings.only_reads else roots.full_names)
+
+
+def _writable(database: Path) -> Path:
+    """Return where the copy can be: for this process alone, if its folder cannot be written."""
+    folder = database.parent
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if os.access(folder, os.W_OK):
+        return database
+    own = Path(tempfile.mkdtemp(prefix="pytools-hybrid-"))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    _log.warning("%s cannot be written: this process fetches a copy into %s", folder, own)
+    return own / database.name
 
 
 def check_installed(settings: Settings) -> None:

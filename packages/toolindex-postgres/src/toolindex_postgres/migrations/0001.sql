@@ -44,36 +44,29 @@ CREATE TABLE toolindex.entry (
 CREATE INDEX ON toolindex.entry (tree_id, generation);
 CREATE INDEX ON toolindex.entry (tree_id, aliased) WHERE aliased > 0;
 CREATE INDEX ON toolindex.entry (tree_id, path);
+CREATE INDEX ON toolindex.entry (tree_id, text_hash);
 
--- Vectors are shared by all trees, so that a text is embedded once. Who knows the text's hash may
--- have its vector; nobody but the owner may list them.
-CREATE TABLE toolindex.vector (
-    model text NOT NULL,
-    dimensions int NOT NULL,
-    text_hash text NOT NULL,
-    v bytea NOT NULL,                           -- little-endian float32
-    stored_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (model, dimensions, text_hash)
-);
--- Which of them a tree has, and since when: what its hosts fetch.
+-- Vectors of texts and of queries, each with the tree whose writers stored it: nobody else can have
+-- put it there. A text that another tree has a vector for is not embedded again: a host takes it from
+-- a tree that it may write itself, and so trusts.
 CREATE TABLE toolindex.tree_vector (
     tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
     model text NOT NULL,
     dimensions int NOT NULL,
     text_hash text NOT NULL,
-    generation bigint NOT NULL,
+    generation bigint NOT NULL,                 -- of the tree when it got the vector
+    v bytea NOT NULL,                           -- little-endian float32
     PRIMARY KEY (tree_id, model, dimensions, text_hash)
 );
 CREATE INDEX ON toolindex.tree_vector (tree_id, generation);
-
--- Vectors of queries, by the hash of the query.
+CREATE INDEX ON toolindex.tree_vector (text_hash, model);
 CREATE TABLE toolindex.query_vector (
+    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
     model text NOT NULL,
-    dimensions int NOT NULL,
     query_hash text NOT NULL,
     v bytea NOT NULL,
     used_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (model, query_hash)
+    PRIMARY KEY (tree_id, model, query_hash)
 );
 
 -- What roles may do: one row for each tree, '*' for all of them.
@@ -84,7 +77,7 @@ CREATE TABLE toolindex.access (
     PRIMARY KEY (role, tree)
 );
 
--- They run with the rights of their owner, for a role may read neither `access` nor the vectors.
+-- They run with the rights of their owner, for a role may not read `access`.
 CREATE FUNCTION toolindex.may(session_role name, tree text, to_write boolean) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (
@@ -96,53 +89,12 @@ $$;
 -- The numbers of the trees, asked once a statement and not for every row.
 CREATE FUNCTION toolindex.trees(session_role name, to_write boolean) RETURNS int[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH given AS MATERIALIZED (
+        SELECT DISTINCT a.tree FROM toolindex.access AS a JOIN pg_roles AS r ON r.rolname = a.role
+        WHERE (a.writes OR NOT $2) AND pg_has_role($1, r.oid, 'MEMBER')
+    )
     SELECT coalesce(array_agg(t.tree_id), '{}') FROM toolindex.tree AS t
-    WHERE toolindex.may($1, t.name, $2)
-$$;
-
-CREATE FUNCTION toolindex.vectors_of(of_model text, hashes text[])
-RETURNS TABLE (dimensions int, text_hash text, v bytea)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT e.dimensions, e.text_hash, e.v FROM toolindex.vector AS e
-    WHERE e.model = of_model AND e.text_hash = ANY (hashes) ORDER BY e.stored_at, e.text_hash
-$$;
-CREATE FUNCTION toolindex.keep_vectors(of_model text, length int, hashes text[], vs bytea[])
-RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    INSERT INTO toolindex.vector (model, dimensions, text_hash, v)
-    SELECT of_model, length, given.h, given.v FROM unnest(hashes, vs) AS given (h, v) ORDER BY 3
-    ON CONFLICT (model, dimensions, text_hash)
-    DO UPDATE SET v = excluded.v, stored_at = excluded.stored_at
-$$;
-CREATE FUNCTION toolindex.copy_vectors(from_hashes text[], to_hashes text[])
-RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    INSERT INTO toolindex.vector (model, dimensions, text_hash, v)
-    SELECT DISTINCT ON (e.model, e.dimensions, given.new) e.model, e.dimensions, given.new, e.v
-    FROM unnest(from_hashes, to_hashes) AS given (old, new)
-    JOIN toolindex.vector AS e ON e.text_hash = given.old
-    ORDER BY e.model, e.dimensions, given.new
-    ON CONFLICT DO NOTHING
-$$;
-CREATE INDEX ON toolindex.vector (text_hash);
-CREATE FUNCTION toolindex.forget_vectors(of_model text, hashes text[]) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    DELETE FROM toolindex.vector WHERE model = of_model AND text_hash = ANY (hashes)
-$$;
-CREATE FUNCTION toolindex.query_vector_of(of_model text, of_query text, length int)
-RETURNS bytea
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT q.v FROM toolindex.query_vector AS q
-    WHERE q.model = of_model AND q.query_hash = of_query
-    AND (length IS NULL OR q.dimensions = length)
-$$;
-CREATE FUNCTION toolindex.keep_query_vectors(of_model text, length int, hashes text[], vs bytea[])
-RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    INSERT INTO toolindex.query_vector (model, dimensions, query_hash, v)
-    SELECT of_model, length, given.h, given.v FROM unnest(hashes, vs) AS given (h, v) ORDER BY 3
-    ON CONFLICT (model, query_hash)
-    DO UPDATE SET v = excluded.v, dimensions = excluded.dimensions, used_at = excluded.used_at
+    WHERE t.name IN (SELECT g.tree FROM given AS g) OR '*' IN (SELECT g.tree FROM given AS g)
 $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA toolindex FROM PUBLIC;
 
@@ -155,21 +107,18 @@ CREATE POLICY moving ON toolindex.tree FOR UPDATE
     USING (toolindex.may(current_user, name, true))
     WITH CHECK (toolindex.may(current_user, name, true));
 
-ALTER TABLE toolindex.entry ENABLE ROW LEVEL SECURITY;
-CREATE POLICY reading ON toolindex.entry FOR SELECT
-    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, false))::int[]));
-CREATE POLICY writing ON toolindex.entry
-    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]))
-    WITH CHECK (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]));
-ALTER TABLE toolindex.tree_vector ENABLE ROW LEVEL SECURITY;
-CREATE POLICY reading ON toolindex.tree_vector FOR SELECT
-    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, false))::int[]));
-CREATE POLICY writing ON toolindex.tree_vector
-    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]))
-    WITH CHECK (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]));
-ALTER TABLE toolindex.step ENABLE ROW LEVEL SECURITY;
-CREATE POLICY reading ON toolindex.step FOR SELECT
-    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, false))::int[]));
-CREATE POLICY writing ON toolindex.step
-    USING (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]))
-    WITH CHECK (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]));
+DO $$
+DECLARE it text;
+BEGIN
+    FOREACH it IN ARRAY ARRAY['entry', 'step', 'tree_vector', 'query_vector'] LOOP
+        EXECUTE format('ALTER TABLE toolindex.%I ENABLE ROW LEVEL SECURITY', it);
+        EXECUTE format(
+            'CREATE POLICY reading ON toolindex.%I FOR SELECT '
+            'USING (tree_id = ANY ((SELECT toolindex.trees(current_user, false))::int[]))', it);
+        EXECUTE format(
+            'CREATE POLICY writing ON toolindex.%I '
+            'USING (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[])) '
+            'WITH CHECK (tree_id = ANY ((SELECT toolindex.trees(current_user, true))::int[]))', it);
+    END LOOP;
+END
+$$;
