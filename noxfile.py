@@ -48,7 +48,7 @@ HYPOTHESIS = {
 }
 # Tests that fail where a version is too low: of what a package promises and of what it calls.
 FLOORS = (
-    "test_package.py", "test_readme.py", "test_testing.py", "test_*contract.py",
+    "test_readme.py", "test_testing.py", "test_*contract.py",
     "test_docstrings.py", "test_http_api.py", "test_greeting.py",
 )  # fmt: skip
 FOOTPRINT = ROOT / "benchmarks" / "footprint.py"

@@ -49,10 +49,10 @@ ELSEWHERE = {
     "packages/toolindex/README.md": "packages/toolindex/tests/test_readme.py",
     "packages/toolindex-postgres/README.md": "packages/toolindex-postgres/tests/test_readme.py",
     "packages/toolrank/README.md": "packages/toolrank/tests/test_readme.py",
-    "packages/toolscan/README.md": "packages/toolscan/tests/test_package.py",
+    "packages/toolscan/README.md": "packages/toolscan/tests/test_readme.py",
     "packages/toolwatch/README.md": "packages/toolwatch/tests/test_readme.py",
     "packages/toolembed/README.md": "packages/toolembed/tests/test_readme.py",
-    "packages/toolembed-accurate/README.md": "packages/toolembed-accurate/tests/test_package.py",
+    "packages/toolembed-accurate/README.md": "packages/toolembed-accurate/tests/test_readme.py",
     "packages/toolimport/README.md": "packages/toolimport/tests/test_readme.py",
 }
 # A block by its document and first line, and why nothing is done with it.

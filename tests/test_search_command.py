@@ -44,21 +44,6 @@ def test_the_second_search_indexes_nothing(run, tree):
     assert second.stdout == first.stdout
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("merge two pdf files", "mcptools:pdf:merge_pdfs"),
-        ("send a message to a channel", "mcptools:chat:post_message"),
-        ("convert 20 euros to dollars", "mcptools:finance:convert_currency"),
-        ("at what time is everybody available", "mcptools:calendar:find_free_slots"),
-    ],
-)
-def test_a_request_in_plain_language_finds_its_tool(run, examples, query, expected):
-    result = run("search", query, "--root", examples)
-
-    assert result.stdout.split()[1] == expected
-
-
 def test_the_path_is_under_the_root_as_it_was_given(run, tree):
     result = run("search", "merge pdf", "--root", tree.name, "--output", "json", cwd=tree.parent)
 
@@ -86,14 +71,6 @@ def test_no_query_is_an_error(run, tree):
     assert result.returncode == 0, result.stderr
     answers = json.loads(result.stdout)
     assert [answer["query"] for answer in answers] == queries
-
-
-def test_a_root_that_does_not_exist_is_a_wrong_setting(run, home):
-    result = run("search", "anything", "--root", home / "absent")
-
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert "absent does not exist" in result.stderr
 
 
 def test_no_root_at_all_says_what_was_looked_for(run):
@@ -146,15 +123,6 @@ def test_what_is_for_http_alone_is_refused_over_stdio(run, tree):
 
     assert result.returncode == 2
     assert "--port: requires --transport http" in result.stderr
-
-
-def test_the_environment_gives_what_flags_do_not(run, tree, tmp_path):
-    database = tmp_path / "elsewhere" / "index.db"
-
-    result = run("search", "merge pdf files", PYTOOLS_DIR=str(tree), PYTOOLS_DB_PATH=str(database))
-
-    assert "mcptools:pdf:merge_pdfs" in result.stdout
-    assert database.is_file()
 
 
 def test_the_offline_model_answers_for_one_without_its_package_or_key(run, tree):
@@ -210,14 +178,6 @@ def test_control_characters_of_a_docstring_do_not_reach_the_terminal(run, tmp_pa
     assert "mcptools:evil:colour" in result.stdout
     assert "\x1b" not in result.stdout
     assert "\x07" not in result.stdout
-
-
-def test_help_teaches_each_command(run):
-    assert "search" in run("--help").stdout
-    for command in ("search", "index", "serve", "prompt", "eval"):
-        text = run(command, "--help").stdout
-        assert "Example" in text
-        assert f"pytools-hybrid {command}" in text.partition("Example")[2]
 
 
 def test_index_lists_what_it_left_out_and_why(run, tree):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
+from toolembed.providers import PROVIDERS
 from toolindex._rows import name_key as indexed_key
 from toolindex._rows import segments
 from toolrank import name_key, query_terms
@@ -137,6 +138,13 @@ def test_the_application_has_each_extra_of_the_embedder_and_takes_it_from_there(
         assert any(it.name == "toolembed" and extra in it.extras for it in wanted), extra
 
 
+def test_each_extra_of_a_provider_is_one_of_the_embedder():
+    (project,) = (it for it in PROJECTS if it["name"] == "toolembed")
+    extras = {provider.extra for provider in PROVIDERS.values() if provider.extra}
+
+    assert extras | {"accurate", "pydantic-ai"} == set(project["optional-dependencies"])
+
+
 @pytest.mark.parametrize("project", PROJECTS, ids=NAMES)
 def test_every_other_dependency_has_a_floor_or_is_pinned(project):
     for requirement in requirements(project):
@@ -155,6 +163,7 @@ def test_a_package_has_what_an_index_and_type_checkers_look_for(package):
     # PyPI shows the README as it is, where a relative link leads nowhere.
     readme = (package.folder / project["readme"]).read_text("utf-8")
     assert not re.findall(r"\]\((?!https?:|mailto:|#)[^)\n]*\)", readme)
+    assert len(readme.splitlines()) <= 110
 
 
 @pytest.mark.parametrize(("place", "entry"), LISTS.items(), ids=LISTS)

@@ -168,10 +168,6 @@ def test_no_model_is_asked_where_the_ranking_is_sure(root, settings, numbers, re
     assert report.requests == 0
 
 
-def test_the_rules_for_leaving_reranking_out_are_settings_and_on():
-    assert (Settings().rerank_certain, Settings().rerank_gap) == (0.9, 0.1)
-
-
 def test_the_k_of_rank_fusion_is_a_setting(toolbox):
     def scores(k):
         settings = Settings(embedding_model="none", fusion="rrf", rrf_k=k)

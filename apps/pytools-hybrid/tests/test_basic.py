@@ -37,10 +37,6 @@ def browser(root):
     return ToolBrowser(root, ToolFilter())
 
 
-def test_categories_are_those_that_have_tools_by_name(browser):
-    assert browser.categories() == Categories(gentools=["text"], mcptools=["github", "text"])
-
-
 def test_tools_are_the_paths_of_their_sources_below_the_root_as_it_is_named(
     root, monkeypatch, tmp_path
 ):
@@ -67,10 +63,6 @@ def test_tools_are_the_paths_of_their_sources_below_the_root_as_it_is_named(
             ),
         ),
     ]
-
-
-def test_one_category_need_not_be_in_a_list(browser):
-    assert browser.tools("github") == browser.tools(["github"])
 
 
 @pytest.mark.parametrize(

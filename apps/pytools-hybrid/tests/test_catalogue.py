@@ -28,16 +28,6 @@ def found(settings, root, *names):
     return use(settings, root, job)
 
 
-def test_categories_come_with_the_number_of_their_tools(settings, root):
-    listed = use(settings(), root, lambda search: search.categories())
-
-    assert [(it.source, it.category, it.tools) for it in listed] == [
-        ("gentools", "text", 1),
-        ("mcptools", "github", 2),
-        ("mcptools", "pdf", 1),
-    ]
-
-
 def test_a_tool_is_found_under_the_names_that_other_systems_give_it(settings, root):
     names = (
         CREATE,

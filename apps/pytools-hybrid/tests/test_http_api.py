@@ -290,12 +290,6 @@ async def test_of_very_much_that_is_wrong_only_some_is_told(client, flood, times
     assert len(answer.content) < 10_000
 
 
-async def test_a_long_query_in_any_script_is_answered(client):
-    answer = await client.get("/search", params={"q": "\N{PILE OF POO}" * 2000})
-
-    assert answer.status_code == 200
-
-
 @pytest.mark.parametrize("name", ["mcptools:pdf:merge_pdfs", "pdf__merge_pdfs", "merge_pdfs"])
 async def test_a_tool_is_described_at_three_levels(serve, name):
     async with serve() as client:

@@ -115,17 +115,6 @@ def test_it_is_renamed_whole_and_its_path_is_free(incumbent):
     assert names_in(aside) == ["a", "b"]
 
 
-def test_an_index_is_made_in_its_place_and_that_is_told(incumbent, tmp_path, caplog):
-    with (
-        closing(open_store(Roots.of(tmp_path), Settings(db_path=incumbent))) as store,
-        store.reading() as reader,
-    ):
-        assert reader.coverage("m").tools == 0
-    assert "freeact's own search: it was renamed to" in caplog.text
-    assert set_aside_incumbent(incumbent) is None
-    assert names_in(incumbent.with_name("search.db.freeact")) == ["a", "b"]
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
 def test_a_pipe_at_the_path_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "search.db")
@@ -333,10 +322,3 @@ def test_where_nothing_can_be_written_the_error_says_what_to_do(read_only):
         set_aside_incumbent(read_only)
     assert raised.value.where == read_only
     assert files_in(read_only.parent) == {"search.db"}
-
-
-def test_the_standard_library_reads_what_was_set_aside(incumbent):
-    aside = set_aside_incumbent(incumbent)
-    with closing(sqlite3.connect(aside)) as connection:
-        (rows,) = connection.execute("SELECT count(*) FROM entries_fts_content").fetchone()
-    assert rows == 2

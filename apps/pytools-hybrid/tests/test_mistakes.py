@@ -11,8 +11,6 @@ import pytest
 from pytools_hybrid import BlockingToolSearch, SettingsError
 from pytools_hybrid.cli import main
 from pytools_hybrid.cli._run import settings_from
-from pytools_hybrid.serve.http._parameters import SearchQuery
-from pytools_hybrid.serve.mcp._search_tools import SearchArguments
 from pytools_hybrid.settings import Roots, meant_folder, nearby_root, no_tools
 
 
@@ -28,6 +26,10 @@ def test_an_unknown_mode_is_an_error_that_names_the_modes(settings, root, wrong)
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        ({"limit": 0}, "limit must be a whole number from 1 to 50, got 0"),
+        ({"limit": 51}, "limit must be a whole number from 1 to 50, got 51"),
+        ({"threshold": -0.1}, "threshold must be a number from 0 to 1, got -0.1"),
+        ({"threshold": float("nan")}, "threshold must be a number from 0 to 1, got nan"),
         ({"limit": 1.5}, "limit must be a whole number from 1 to 50, got 1.5"),
         ({"limit": "3"}, "limit must be a whole number from 1 to 50, got '3'"),
         ({"limit": float("nan")}, "limit must be a whole number from 1 to 50, got nan"),
@@ -53,12 +55,6 @@ def test_an_unknown_scope_is_an_error_that_names_the_scopes(settings, root):
         pytest.raises(ValueError, match="no scope 'mcp'; there are all, gentools, mcptools"),
     ):
         tools.search("merge files", scope="mcp")
-
-
-@pytest.mark.parametrize("model", [SearchQuery, SearchArguments])
-def test_an_unknown_mode_over_http_and_mcp_is_an_error_that_names_the_modes(model):
-    with pytest.raises(ValueError, match=r"hybrid.*bm25.*vector.*fuzzy"):
-        model.model_validate({"q": "x", "query": "x", "mode": "semantic"})
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pytools_hybrid import SettingsError
-from pytools_hybrid.serve.prompts import DEFAULT_TEMPLATE, render, workflow
+from pytools_hybrid.serve.prompts import render, workflow
 
 MODES = ("hybrid", "basic")
 FIELD = "{tool_discovery_workflow}"
 # What templates have between the placeholders.
 PIECES = st.sampled_from([FIELD, "{working_dir}", "{{", "}}", "text", "\n", "%s", "\\1", "\\g<0>"])
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_the_placeholder_becomes_the_workflow_of_the_mode(mode):
-    assert render(f"Tools:\n{FIELD}\nRules", mode) == f"Tools:\n{workflow(mode)}\nRules"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -39,14 +34,6 @@ def test_the_workflow_is_short(mode):
     assert len(workflow(mode).split()) < 140
 
 
-def test_every_other_brace_stays_for_a_later_format():
-    template = f"In {{working_dir}}, {{skills}}:\n{FIELD}\nA literal {{{{brace}}}}."
-
-    rendered = render(template, "hybrid").format(working_dir="/project", skills="none")
-
-    assert rendered == f"In /project, none:\n{workflow('hybrid')}\nA literal {{brace}}."
-
-
 def test_braces_that_no_format_could_read_stay_too():
     template = f'{{"json": {{}}}} {FIELD} }} {{ {{unclosed'
 
@@ -58,22 +45,9 @@ def test_an_escaped_placeholder_is_no_placeholder():
         render("Write {{tool_discovery_workflow}} into your template.", "hybrid")
 
 
-def test_a_template_without_the_placeholder_is_refused():
-    with pytest.raises(SettingsError, match=r"--template: it has no {tool_discovery_workflow}"):
-        render("Rules: {rules}", "hybrid")
-
-
 def test_an_unknown_mode_is_refused_with_those_there_are():
     with pytest.raises(SettingsError, match="'vector' is none; use one of hybrid, call, basic"):
         render(FIELD, "vector")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_the_default_template_is_a_section_of_its_own(mode):
-    rendered = render(DEFAULT_TEMPLATE, mode)
-
-    assert rendered.startswith("## Finding tools\n")
-    assert rendered.endswith(f"{workflow(mode)}\n")
 
 
 @given(st.lists(PIECES, max_size=12).map(lambda pieces: "".join([*pieces, FIELD])))

@@ -16,7 +16,6 @@ from typing import Annotated
 
 import pydantic_ai
 import pytest
-import pytools_hybrid
 from pydantic import Field
 from pydantic_ai.models.function import FunctionModel
 from pytools_hybrid import (
@@ -1015,14 +1014,6 @@ def test_the_distribution_brings_the_command():
     (command,) = entry_points(group="console_scripts", name="pytools-hybrid")
 
     assert command.load() is main
-
-
-def test_every_public_name_is_there_and_completed_at_a_prompt_once():
-    for name in pytools_hybrid.__all__:
-        assert getattr(pytools_hybrid, name) is not None
-    assert pytools_hybrid.__all__ == sorted(pytools_hybrid.__all__)
-    assert set(pytools_hybrid.__all__) <= set(dir(pytools_hybrid))
-    assert len(set(dir(pytools_hybrid))) == len(dir(pytools_hybrid))
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -46,16 +46,6 @@ def test_searches_are_written_down_after_a_while(by_words, root):
     use(by_words(), root, job)
 
 
-def test_searches_are_written_down_at_the_end(by_words, root):
-    async def job(search):
-        for number in range(5):
-            await search.search(f"report bug {number}")
-
-    use(by_words(), root, job)
-
-    assert rows(by_words()) == [f"report bug {number}" for number in range(5)]
-
-
 def test_a_record_holds_how_a_search_was_asked_and_answered(by_words, root):
     async def job(search):
         return await search.search(

@@ -8,45 +8,6 @@ from pytools_hybrid import Settings, SettingsError
 from pytools_hybrid.settings import Roots
 
 
-def test_the_defaults_need_nothing():
-    settings = Settings.from_flags({})
-
-    assert settings.embedding_model == "static"
-    assert settings.sync
-    assert settings.watch
-    assert (settings.bm25_weight, settings.vec_weight) == (1.0, 1.0)
-
-
-def test_the_environment_is_read_under_the_names_that_freeact_uses(monkeypatch):
-    for name, value in {
-        "PYTOOLS_DIR": "some/tools",
-        "PYTOOLS_DB_PATH": "some.db",
-        "PYTOOLS_EMBEDDING_MODEL": "google-gla:gemini-embedding-001",
-        "PYTOOLS_EMBEDDING_DIM": "3072",
-        "PYTOOLS_SYNC": "false",
-        "PYTOOLS_WATCH": "false",
-        "PYTOOLS_BM25_WEIGHT": "0.5",
-        "PYTOOLS_VEC_WEIGHT": "2",
-    }.items():
-        monkeypatch.setenv(name, value)
-
-    settings = Settings.from_flags({})
-
-    assert settings.root == (Path("some/tools"),)
-    assert settings.db_path == Path("some.db")
-    assert settings.embedding_dim == 3072
-    assert not settings.sync
-    assert not settings.watch
-    assert (settings.bm25_weight, settings.vec_weight) == (0.5, 2.0)
-
-
-def test_a_flag_wins_over_the_environment(monkeypatch):
-    monkeypatch.setenv("PYTOOLS_DIR", "from/environment")
-
-    assert Settings.from_flags({"root": Path("from/flag")}).root == (Path("from/flag"),)
-    assert Settings.from_flags({"root": None}).root == (Path("from/environment"),)
-
-
 def test_several_roots_are_several_flags_or_one_variable_as_path_is(monkeypatch):
     monkeypatch.setenv("PYTOOLS_DIR", f"one{os.pathsep}~/two{os.pathsep}")
     monkeypatch.setenv("HOME", "/home-of-test")
@@ -93,17 +54,6 @@ def test_the_default_root_is_tools_then_freeacts_then_the_examples(tmp_path, fol
     assert root == Roots.of(chosen)
     assert chosen in note
     assert "no --root" in note
-
-
-def test_the_index_of_freeacts_folder_is_where_freeact_has_it():
-    settings = Settings.from_flags({})
-
-    assert settings.resolved_database(".freeact/generated") == Path(".freeact/search.db")
-
-
-def test_without_any_root_the_error_names_what_was_looked_for():
-    with pytest.raises(SettingsError, match=r"PYTOOLS_DIR.* tools, \.freeact/generated and ex"):
-        Settings.from_flags({}).resolved_root()
 
 
 def test_each_root_has_an_index_of_its_own_in_the_cache_folder(tmp_path):
@@ -174,13 +124,6 @@ def test_a_value_that_cannot_work_is_named_with_its_flag_and_variable(field, val
 def test_two_channels_that_are_both_off_are_refused():
     with pytest.raises(SettingsError, match="above zero"):
         Settings.from_flags({"bm25_weight": 0, "vec_weight": 0})
-
-
-@pytest.mark.parametrize(
-    "model", ["mistral:embed", "gateway/openai:text-embedding-3-small", "ollama:nomic-embed-text"]
-)
-def test_every_provider_of_pydantic_ai_may_be_named(model):
-    assert Settings.from_flags({"embedding_model": model}).embedding_model == model
 
 
 def test_a_home_folder_is_filled_in_where_no_shell_does_it(monkeypatch):

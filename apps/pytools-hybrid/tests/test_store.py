@@ -90,10 +90,6 @@ def reopened(store):
     return SQLiteStore(store.path)
 
 
-def test_the_sqlite_store_keeps_every_promise(make):
-    check_store(make, reopen=reopened)
-
-
 def test_the_sqlite_store_keeps_every_promise_while_another_process_writes(make):
     with running(BUSY_WRITER) as writer:
 

@@ -8,16 +8,13 @@ from datetime import UTC, date, datetime
 import pytest
 from pytools_hybrid.cli import main
 from pytools_hybrid.jobs.usage_report import (
-    as_json,
     as_text,
-    days_as_csv,
     outcome_days,
     outcomes_table,
     searches_table,
     table_as_csv,
     table_as_json,
     usage_report,
-    write_plot,
 )
 from toolindex import OutcomeRecord, SearchRecord
 
@@ -33,16 +30,6 @@ def search(id_, at=MONDAY, *, query="send mail", results=("mail:send", "mail:rea
 def outcome(search_id, tool_id="mail:send", *, success=True, **fields):
     fields = {"at": TUESDAY, "latency_ms": None, **fields}
     return OutcomeRecord(tool_id=tool_id, success=success, search_id=search_id, **fields)
-
-
-def test_an_empty_record_is_empty():
-    report = usage_report([], [])
-
-    assert report.is_empty
-    assert report.total.acceptance_rate is None
-    assert report.total.share_judged is None
-    assert report.total.share_without_results is None
-    assert report.days == report.tools == ()
 
 
 def test_searches_are_counted_by_the_day_of_universal_time():
@@ -192,22 +179,6 @@ def test_a_long_record_is_cut_and_says_so():
     assert "… and 5 more tools: --output json has them all" in text
 
 
-def test_for_programs_it_is_json():
-    value = json.loads(json.dumps(as_json(SOME)))
-
-    assert value["total"]["searches"] == 3
-    assert value["acceptance_rate"] == 0.5
-    assert [day["day"] for day in value["days"]] == ["2026-03-02", "2026-03-03"]
-    assert value["tools"][0]["tool_id"] == "mail:send"
-    assert value["queries_without_results"][0]["count"] == 1
-
-
-def test_its_days_are_a_table():
-    first, _ = csv.DictReader(io.StringIO(days_as_csv(SOME)))
-
-    assert (first["day"], first["searches"], first["first_accepted"]) == ("2026-03-02", "1", "1")
-
-
 def test_records_are_written_out_whole():
     record = search("a", query='say "hi",\nthen wait', parameters={"limit": 5})
 
@@ -228,13 +199,6 @@ def test_outcomes_are_written_out_whole():
         "2026-03-03T00:01:00.000+00:00,mail:send,true,1.5,s",
         "2026-03-03T00:01:00.000+00:00,mail:send,true,,",
     ]
-
-
-def test_it_is_drawn_as_a_picture(tmp_path):
-    pytest.importorskip("matplotlib")
-    write_plot(tmp_path / "usage.png", SOME)
-
-    assert (tmp_path / "usage.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("name", ["usage.txt", "gone/usage.png"])

@@ -14,8 +14,8 @@ from pytools_hybrid.index import configured_embedder
 from pytools_hybrid.installation import install_command
 from pytools_hybrid.jobs.doctor import model_choices
 from pytools_hybrid.search import Reranking
-from pytools_hybrid.settings import REMEDIES, check_model_name
-from toolembed import EmbeddingError, FailureKind, stand_in
+from pytools_hybrid.settings import check_model_name
+from toolembed import EmbeddingError, FailureKind
 
 MODULE = "pydantic_ai"
 # As where it is not installed: what looks for it and what imports it see None alike.
@@ -106,21 +106,6 @@ def test_the_first_use_of_a_model_says_what_to_install(absent, model, command):
     why = asyncio.run(Reranking(model).prepare())
     assert why.startswith("its package is missing")
     assert why.endswith(f"; {command}")
-
-
-def test_a_provider_that_only_pydantic_ai_may_know_could_be_misspelt(absent):
-    said = REMEDIES.missing("opnai:x")
-    assert said.startswith("its package is missing, or its provider misspelt; did you mean openai?")
-    assert said.endswith(f"; {install_command('pytools-hybrid[pydantic-ai]')}")
-
-
-@pytest.mark.parametrize("model", ["static", "none"])
-def test_models_that_are_ours_need_it_not(absent, model):
-    assert Settings.from_flags({"embedding_model": model}).embedding_model == model
-
-
-def test_vectors_of_an_unknown_provider_have_no_stand_in(absent):
-    assert stand_in("unheard:x", "unheard:y") is None
 
 
 def test_of_models_only_our_own_can_be_used(absent, monkeypatch):

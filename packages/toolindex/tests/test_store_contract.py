@@ -1,22 +1,23 @@
-"""A store in memory keeps the contract of stores, and the kit refuses one that breaks it.
+"""A store in SQLite keeps the contract of stores, and the kit refuses one that breaks it.
 
-The app's tests run the kit over its store in SQLite, also beside a process that writes.
+The app's tests run the kit over its own store, also beside a process that writes.
 """
 
+import itertools
 import threading
 from contextlib import contextmanager
 
 import pytest
 from toolindex.testing import check_store
 
-from .memory_store import MemoryStore
+from .sqlite_store import SQLiteStore
 
 
-class BelongsToItsThread(MemoryStore):
+class BelongsToItsThread(SQLiteStore):
     """As one on a connection of sqlite3 would."""
 
-    def __init__(self, place=None):
-        super().__init__(place)
+    def __init__(self, path):
+        super().__init__(path)
         self.thread = threading.get_ident()
 
     @contextmanager
@@ -27,10 +28,15 @@ class BelongsToItsThread(MemoryStore):
             yield reader
 
 
-def test_a_store_in_memory_keeps_every_promise():
-    check_store(MemoryStore, reopen=lambda store: MemoryStore(store.place))
+@pytest.fixture
+def paths(tmp_path):
+    return (tmp_path / f"{number}.db" for number in itertools.count())
 
 
-def test_a_store_that_breaks_a_promise_is_refused_and_the_message_names_the_promise():
+def test_a_store_keeps_every_promise(paths):
+    check_store(lambda: SQLiteStore(next(paths)), reopen=lambda store: SQLiteStore(store.path))
+
+
+def test_a_store_that_breaks_a_promise_is_refused_and_the_message_names_the_promise(paths):
     with pytest.raises(AssertionError, match="Every call may come from any thread"):
-        check_store(BelongsToItsThread)
+        check_store(lambda: BelongsToItsThread(next(paths)))

@@ -83,7 +83,3 @@ def test_the_parameters_that_are_shown_are_those_there_are(name, call):
 def test_every_public_name_is_in_the_readme(module):
     for name in importlib.import_module(module).__all__:
         assert re.search(rf"\b{name}\b", README), name
-
-
-def test_the_readme_is_short():
-    assert len(README.splitlines()) <= 110

@@ -22,7 +22,3 @@ def test_the_example_prints_the_output_that_is_shown():
         check=False,
     )
     assert (ran.stdout, ran.stderr) == (output, "")
-
-
-def test_the_readme_is_short():
-    assert len(README.read_text("utf-8").splitlines()) <= 110

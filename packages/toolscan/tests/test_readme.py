@@ -1,0 +1,29 @@
+"""The README's example runs, and prints what it says; what it names is documented."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import toolscan
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_everything_exported_is_documented():
+    for name in toolscan.__all__:
+        assert getattr(toolscan, name).__doc__
+
+
+def test_the_example_of_the_readme_prints_what_it_says(tmp_path, monkeypatch):
+    text = README.read_text("utf-8")
+    module, example = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:2]
+    (expected,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    path = tmp_path / "tools/mcptools/tickets/create_ticket.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(module, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(compile(example, "README.md", "exec"), {})
+    assert shown.getvalue() == expected
