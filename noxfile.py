@@ -266,7 +266,7 @@ def _test_wheel(
             "pytest",
             *map(str, tests),
             *BUSY,
-            *(measured if covered else []),
+            *(measured if covered else ()),
             *session.posargs,
             env={"PYTHONPATH": ""} | HYPOTHESIS,
             # With arguments, as `-k`, a package may have nothing to run.
@@ -313,7 +313,7 @@ def newest(session: nox.Session, package: str) -> None:
 @nox.session(python=PYTHONS, requires=["wheels"])
 def footprint(session: nox.Session) -> None:
     """The table of what each package costs to install and to import; only when asked for."""
-    rows = []
+    rows: list[object] = []
     for package in PACKAGES:
         own = Path(session.virtualenv.location, package)
         session.run_install(
