@@ -12,7 +12,13 @@ import anyio
 import httpx2
 import pytest
 from mcp.client.client import Client
-from mcp.types import ElicitResult
+from mcp.types import (
+    CreateMessageResult,
+    ElicitResult,
+    InputRequiredResult,
+    ListRootsResult,
+    TextContent,
+)
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -31,7 +37,10 @@ import os
 from typing import Literal
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import CallToolResult, ResourceLink, ToolAnnotations
+from mcp.types import (
+    CallToolResult, CreateMessageRequest, CreateMessageRequestParams, ElicitRequest,
+    ElicitRequestFormParams, InputRequiredResult, ListRootsRequest, ResourceLink, ToolAnnotations,
+)
 
 server = MCPServer("shop")
 
@@ -80,8 +89,84 @@ async def wait_for_guests() -> str:
     open(os.environ["STARTED"], "w").close()
     await anyio.sleep_forever()
 
+FORM = {"type": "object", "properties": {"sugar": {"type": "integer"}}}
+MESSAGE = {"role": "user", "content": {"type": "text", "text": "Describe it."}}
+
+@server.tool()
+async def ask(ctx: Context, about: str = "") -> CallToolResult | InputRequiredResult:
+    """Ask for what is missing."""
+    able = ctx.client_capabilities
+    asked = {}
+    if able.elicitation:
+        form = ElicitRequestFormParams(message=f"How sweet?{about}", requested_schema=FORM)
+        asked["user"] = ElicitRequest(params=form)
+    if able.sampling:
+        message = CreateMessageRequestParams(messages=[MESSAGE], max_tokens=9)
+        asked["model"] = CreateMessageRequest(params=message)
+    if able.roots:
+        asked["roots"] = ListRootsRequest()
+    if asked and not ctx.input_responses:
+        return InputRequiredResult(input_requests=asked, request_state="brewing")
+    answers = {
+        name: it.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for name, it in (ctx.input_responses or {}).items()
+    }
+    return CallToolResult(content=[], structured_content=answers)
+
 server.run("stdio")
 '''
+# A server of the time before, which asks by requests of its own.
+OLD_SERVER = """
+import json, sys
+
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0"} | message), flush=True)
+
+FORM = {"type": "object", "properties": {"sugar": {"type": "integer"}}}
+MESSAGE = {"role": "user", "content": {"type": "text", "text": "Describe it."}}
+able, open_ = {}, {}
+
+def end(call):
+    if not any(it is None for it in open_[call].values()):
+        content = {"content": [], "structuredContent": open_.pop(call)}
+        send(id=call, result=content)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    given = message.get("params") or {}
+    match message.get("method"):
+        case "initialize":
+            able = given["capabilities"]
+            about = {"serverInfo": {"name": "old", "version": "1"}, "capabilities": {"tools": {}}}
+            send(id=message["id"], result={"protocolVersion": "2025-06-18"} | about)
+        case "tools/list":
+            tool = {"name": "ask", "description": "Ask.", "inputSchema": {"type": "object"}}
+            send(id=message["id"], result={"tools": [tool]})
+        case "tools/call":
+            call, about = message["id"], given["arguments"].get("about", "")
+            form = {"message": f"How sweet?{about}", "requestedSchema": FORM}
+            asked = {
+                "user": ("elicitation", "elicitation/create", form),
+                "model": (
+                    "sampling", "sampling/createMessage", {"messages": [MESSAGE], "maxTokens": 9}
+                ),
+                "roots": ("roots", "roots/list", {}),
+            }
+            open_[call] = {name: None for name, it in asked.items() if it[0] in able}
+            for name in open_[call]:
+                send(id=f"{call} {name}", method=asked[name][1], params=asked[name][2])
+            end(call)
+        case None:
+            call, _, name = message["id"].partition(" ")
+            if int(call) in open_:
+                open_[int(call)][name] = message.get("result") or message["error"]
+                end(int(call))
+        case "notifications/cancelled":
+            if open_.pop(given["requestId"], None) is not None:
+                open(sys.argv[1], "w").close()
+        case _ if "id" in message:
+            send(id=message["id"], error={"code": -32601, "message": "unknown"})
+"""
 
 
 @pytest.fixture(scope="module")
@@ -99,15 +184,17 @@ def imported(tmp_path_factory):
         "args": [str(folder / "shop.py")],
         "env": {"STARTED": str(folder / "started")},
     }
-    (folder / "servers.json").write_text(json.dumps({"mcpServers": {"shop": entry}}))
+    (folder / "old.py").write_text(OLD_SERVER)
+    old = {"command": sys.executable, "args": ["-S", str(folder / "old.py"), str(folder / "ended")]}
+    servers = {"mcpServers": {"shop": entry, "old": old}}
+    (folder / "servers.json").write_text(json.dumps(servers))
 
     async def job():
         return await import_servers(
             folder / "servers.json", folder / "tools", ImportOptions(seconds=120)
         )
 
-    (report,) = anyio.run(job)
-    assert report.error == ""
+    assert [report.error for report in anyio.run(job)] == ["", ""]
     module = folder / "tools/gentools/tea/taste/api.py"
     module.parent.mkdir(parents=True)
     module.write_text("def run(tea: str) -> str:\n    '''Taste a tea.'''\n")
@@ -128,7 +215,7 @@ def served(imported, settings, trusted):
     """Talk to a server in this process: what goes through pipes is the same."""
 
     @asynccontextmanager
-    async def serve(ask=None, mode="auto", **values):
+    async def serve(ask=None, mode="auto", callbacks=None, **values):
         given = settings(root=imported / "tools", tools="call", watch=False, **values)
         async with ToolSearch(settings=given, refresh=False) as search:
             follower = Follower(search.index)
@@ -136,7 +223,8 @@ def served(imported, settings, trusted):
             try:
                 await follower.looked()
                 server = create_server(search, follower, settings=given, root=search.roots)
-                async with Client(server, elicitation_callback=ask, mode=mode) as client:
+                answering = {"elicitation_callback": ask} | (callbacks or {})
+                async with Client(server, mode=mode, **answering) as client:
                     client.search, client.index = search, search.index
                     client.app = create_app(search, follower, server, given)
                     yield client
@@ -459,6 +547,106 @@ async def test_a_user_is_asked_before_tools_are_called_that_are_to_be_confirmed(
 async def test_what_must_be_confirmed_is_refused_where_nobody_can_be_asked(served):
     async with served(confirm="*:brew_*") as client:
         assert "cannot ask its user" in await refusal(client, "brew_time", tea="green")
+
+
+async def sampled(_, params):
+    (message,) = params.messages
+    text = TextContent(text=f"{message.content.text} Dark.")
+    return CreateMessageResult(role="assistant", content=text, model="m")
+
+
+async def roots(_):
+    return ListRootsResult(roots=[{"uri": Path("/tea").as_uri(), "name": "tea"}])
+
+
+async def asked_by(client, server, about=""):
+    given = {"id": f"mcptools:{server}:ask", "arguments": {"about": about} if about else {}}
+    result = await client.call_tool("call_tool", given)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+@pytest.mark.parametrize("server", ["shop", "old"])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_what_a_server_asks_during_a_call_is_answered_by_the_client(served, server, mode):
+    messages = []
+
+    async def ask(_, params):
+        messages.append((params.message, params.requested_schema["properties"]))
+        return ElicitResult(action="accept", content={"sugar": 2})
+
+    callbacks = {"sampling_callback": sampled, "list_roots_callback": roots}
+    async with served(ask, mode, callbacks) as client:
+        answers = await asked_by(client, server)
+    assert messages == [(f"[{server}] How sweet?", {"sugar": {"type": "integer"}})]
+    assert answers["user"]["content"] == {"sugar": 2}
+    assert answers["model"]["content"]["text"] == "Describe it. Dark."
+    assert answers["roots"]["roots"][0]["name"] == "tea"
+
+
+@pytest.mark.parametrize("server", ["shop", "old"])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_servers_are_told_what_a_client_can_answer(served, server, mode):
+    async with served(mode=mode, callbacks={"list_roots_callback": roots}) as client:
+        assert list(await asked_by(client, server)) == ["roots"]
+    async with served(mode=mode) as client:
+        assert await asked_by(client, server) == {}
+
+
+@pytest.mark.parametrize("server", ["shop", "old"])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_questions_of_two_calls_at_once_get_their_own_answers(served, server, mode):
+    both = anyio.Event()
+    messages = []
+
+    async def ask(_, params):
+        messages.append(params.message)
+        if len(messages) == 2:
+            both.set()
+        await both.wait()
+        return ElicitResult(action="accept", content={"sugar": int(params.message[-1])})
+
+    async with served(ask, mode) as client:
+        jobs = (asked_by(client, server, about=f" {number}") for number in (1, 2))
+        found = await asyncio.gather(*jobs)
+    assert [it["user"]["content"]["sugar"] for it in found] == [1, 2]
+
+
+async def test_a_call_that_is_given_up_while_its_user_is_asked_is_cancelled_on_its_server(
+    served, imported
+):
+    asked = anyio.Event()
+
+    async def ask(*_):
+        asked.set()
+        await anyio.sleep_forever()
+
+    (imported / "ended").unlink(missing_ok=True)
+    async with served(ask, "legacy") as client, anyio.create_task_group() as group:
+        group.start_soon(asked_by, client, "old")
+        await asked.wait()
+        group.cancel_scope.cancel()
+    while not (imported / "ended").exists():
+        await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_user_who_never_answers_does_not_hold_a_call_for_ever(served, mode, monkeypatch):
+    async def ask(*_):
+        await anyio.sleep_forever()
+
+    monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.1")
+    given = {"id": "mcptools:old:ask", "arguments": {}}
+    async with served(ask, mode) as client:
+        made = client.session.call_tool
+        result = await made("call_tool", given, allow_input_required=True)
+        while isinstance(result, InputRequiredResult):
+            state = result.request_state
+            result = await made("call_tool", given, request_state=state, allow_input_required=True)
+        assert "did not answer" in result.structured_content["user"]["message"]
+        if mode == "auto":
+            late = await made("call_tool", given, request_state=state)
+            assert "is over; call the tool again" in late.content[0].text
 
 
 async def test_the_json_api_calls_by_the_same_rules(served):

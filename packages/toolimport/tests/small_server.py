@@ -6,7 +6,7 @@ The plan has `tools`, as a server lists them, and may have `page` (how many at a
 `instructions`, `stderr` (written at the start), `calls` (a file to which each call is added),
 `after` (a file without which nothing is answered) and `instead`: "die", "hang" or "garbage", in
 place of an answer to the first request. What a call does follows from the tool's name; "hang" is
-never answered.
+never answered, and "ask" with what the client answered to a question.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ def main() -> None:
     instead = plan.get("instead")
     for line in sys.stdin:
         message = json.loads(line)
+        if "method" not in message:
+            text = json.dumps(message.get("result") or message["error"])
+            result = {"content": [{"type": "text", "text": text}]}
+            answer = {"jsonrpc": "2.0", "id": int(message["id"]), "result": result}
+            print(json.dumps(answer), flush=True)
+            continue
         if message["method"] == "notifications/cancelled":
             _note(plan, {"name": "cancelled"})
         if "id" not in message:
@@ -39,7 +45,12 @@ def main() -> None:
             continue
         if message["method"] == "tools/call":
             _note(plan, message["params"])
-        if message.get("params", {}).get("name") != "hang":
+        called = message.get("params", {}).get("name")
+        if called == "ask":
+            asked = {"message": "Well?", "requestedSchema": {"type": "object", "properties": {}}}
+            ask = {"jsonrpc": "2.0", "id": str(message["id"]), "method": "elicitation/create"}
+            print(json.dumps(ask | {"params": asked}), flush=True)
+        elif called != "hang":
             answer = {"jsonrpc": "2.0", "id": message["id"]} | answer_to(plan, message)
             print(json.dumps(answer), flush=True)
 

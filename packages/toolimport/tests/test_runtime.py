@@ -15,10 +15,11 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, ElicitResult
 from pydantic import BaseModel, Field, RootModel
 from toolimport import ImportOptions, ServerError, import_servers
 from toolimport.runtime import (
+    Caller,
     ImportedTool,
     ToolCallError,
     ToolRunner,
@@ -31,7 +32,7 @@ from toolimport.runtime._background import Background
 from toolimport.runtime._link import Link
 
 SERVER = Path(__file__).with_name("small_server.py")
-NAMES = ("echo", "pid", "environment", "refuse", "crash", "hang", "picture", "structured")
+NAMES = ("echo", "pid", "environment", "refuse", "crash", "hang", "ask", "picture", "structured")
 # Not as the protocol has them; the library would refuse all of a list, and each call's result.
 WRONG = (
     {"name": "unnamed-schema"},
@@ -717,3 +718,44 @@ def test_servers_are_told_with_their_connection_and_what_their_configuration_lac
     assert (before.is_connected, connected.is_connected) == (False, True)
     assert "PYTOOLS_SERVERS" in lost.problem
     assert imported_servers(tmp_path / "nothing") == ()
+
+
+def asker(client, answer=None):
+    async def decline(_):
+        return ElicitResult(action="decline")
+
+    abilities = frozenset({"elicitation"})
+    return Caller(answer=answer or decline, abilities=abilities, client=client)
+
+
+async def asked(runner, caller):
+    (block,) = (await runner.forward("ask", {}, caller=caller)).content
+    return json.loads(block.text)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.anyio
+async def test_a_server_s_question_goes_to_the_caller_and_to_nobody_where_that_is_unclear(runner):
+    assert await asked(runner, asker("ada")) == {"action": "decline"}
+
+    waiting = asyncio.create_task(runner.forward("hang", {}, caller=asker("ada")))
+    assert await asked(runner, asker("ada")) == {"action": "decline"}
+    assert "which of them to ask" in (await asked(runner, asker("bob")))["message"]
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert await asked(runner, asker("bob")) == {"action": "decline"}
+    assert "not supported" in (await asked(runner, None))["message"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.anyio
+async def test_a_caller_who_fails_to_answer_costs_its_call_only(runner, monkeypatch):
+    async def fail(_):
+        raise LookupError("no dialog")
+
+    async def sleep(_):
+        await asyncio.sleep(3600)
+
+    assert "no dialog" in (await asked(runner, asker("ada", fail)))["message"]
+    monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.1")
+    assert "did not answer" in (await asked(runner, asker("ada", sleep)))["message"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import toolscan
+from mcp.types import ElicitRequest
 from toolimport.runtime import imported_tool
 from toolindex import ToolFilter
 
@@ -20,15 +21,15 @@ from pytools_hybrid.calls._trust import is_trusted
 from pytools_hybrid.errors import AmbiguousToolError, ToolRefusedError, UnknownToolError
 from pytools_hybrid.observing import CALLS, Observed, transport
 from pytools_hybrid.search import found_as
-from pytools_hybrid.text import one_line
+from pytools_hybrid.text import one_line, readable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp.types import CallToolResult
-    from toolimport.runtime import ImportedTool
+    from mcp.types import CallToolResult, ErrorData, InputRequest, InputResponse
+    from toolimport.runtime import Caller, ImportedTool
     from toolindex import ToolEntry
 
     from pytools_hybrid.search import ToolSearch
@@ -113,6 +114,7 @@ class ToolCaller:
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
         confirm: Confirm | None = None,
+        client: Caller | None = None,
     ) -> CallToolResult:
         """Call a tool, and record whether it worked and how long it took.
 
@@ -123,6 +125,7 @@ class ToolCaller:
             on_progress: Called with the progress that the tool reports.
             confirm: Asks the user, if the settings require confirmation for this tool; None if
                 nobody can be asked.
+            client: Answers what the tool's server asks meanwhile; None if nobody can be asked.
 
         Returns:
             All that its server answered, also where it says that the tool failed.
@@ -139,7 +142,7 @@ class ToolCaller:
                 id_ = tool.entry.id
                 seen.labels = transport(), id_.category
                 seen.note(id_.name, {"gen_ai.tool.name": id_.name, "pytools.tool": str(id_)})
-                result = await self._called(tool, arguments, meta, on_progress, confirm)
+                result = await self._called(tool, arguments, meta, on_progress, confirm, client)
             except (ToolRefusedError, UnknownToolError, AmbiguousToolError):
                 seen.outcome = "refused"
                 raise
@@ -153,6 +156,7 @@ class ToolCaller:
         meta: Mapping[str, Any] | None,
         on_progress: ProgressFnT | None,
         confirm: Confirm | None,
+        client: Caller | None,
     ) -> CallToolResult:
         callee = tool.callee()
         if problems := callee.problems(arguments):
@@ -161,18 +165,20 @@ class ToolCaller:
             raise ToolRefusedError(str(tool.entry.id), f"{problem} It takes {form}.")
         if self._to_confirm.include and self._to_confirm.passes_id(str(tool.entry.id)):
             await _agreed(tool, arguments, confirm)
-        started = time.perf_counter()
+        timed = _Timed(tool.entry.id.category, client)
         try:
-            result = await callee.call(arguments, meta=meta, on_progress=on_progress)
+            result = await callee.call(
+                arguments, meta=meta, on_progress=on_progress, caller=timed.caller()
+            )
         except Exception:
             # Not a cancellation, which says nothing about the tool.
-            self._note(tool, started, success=False)
+            self._note(tool, timed, success=False)
             raise
-        self._note(tool, started, success=not result.is_error)
+        self._note(tool, timed, success=not result.is_error)
         return result if isinstance(callee, PythonTool) else received(result)
 
-    def _note(self, tool: CallableTool, started: float, *, success: bool) -> None:
-        milliseconds = 1000 * (time.perf_counter() - started)
+    def _note(self, tool: CallableTool, timed: _Timed, *, success: bool) -> None:
+        milliseconds = 1000 * timed.seconds
         recorder, tool_id = self._search.index.recorder, str(tool.entry.id)
         recorder.outcome(tool_id, success=success, latency_ms=milliseconds)
 
@@ -230,6 +236,48 @@ class ToolCaller:
             memory=settings.python_memory,
         )
         return CallableTool(entry=entry, schema=schema, _callee=tool)
+
+
+class _Timed:
+    """Times a call without the time that the client takes for answers, and says who asks.
+
+    Args:
+        server: The name of who asks.
+        client: The client.
+    """
+
+    def __init__(self, server: str, client: Caller | None) -> None:
+        self._server = server
+        self._client = client
+        self._started = self._asked_at = time.perf_counter()
+        self._waited = 0.0
+        self._open = 0
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._started - self._waited
+
+    def caller(self) -> Caller | None:
+        return self._client and replace(self._client, answer=self._answer)
+
+    async def _answer(self, request: InputRequest) -> InputResponse | ErrorData:
+        if isinstance(request, ElicitRequest):
+            # The user only sees that this server asks.
+            asked = f"[{self._server}] {readable(request.params.message)}"
+            params = request.params.model_copy(update={"message": asked})
+            request = request.model_copy(update={"params": params})
+        # Several questions may be open at once.
+        if not self._open:
+            self._asked_at = time.perf_counter()
+        self._open += 1
+        try:
+            if TYPE_CHECKING:
+                assert self._client is not None
+            return await self._client.answer(request)
+        finally:
+            self._open -= 1
+            if not self._open:
+                self._waited += time.perf_counter() - self._asked_at
 
 
 async def _agreed(

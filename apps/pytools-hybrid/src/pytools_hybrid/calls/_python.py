@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp.shared.dispatcher import ProgressFnT
+    from toolimport.runtime import Caller
     from toolscan import ToolRecord
 
     from pytools_hybrid.calls._worker import Ran
@@ -60,9 +61,10 @@ class PythonTool:
         *,
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
+        caller: Caller | None = None,
     ) -> CallToolResult:
-        """Run the tool; a client's metadata is not passed to it."""
-        del meta, on_progress
+        """Run the tool, which gets no metadata and cannot ask."""
+        del meta, on_progress, caller
         python = str(self.python or sys.executable)
         call = {
             "module": module_name(Path(self.record.path)),

@@ -8,7 +8,7 @@ import os
 import threading
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
 from toolimport._threads import start
@@ -110,6 +110,7 @@ async def connected(
     tail: StderrTail,
     *,
     wrapping: Callable[[Transport], Transport] | None = None,
+    **callbacks: Any,  # noqa: ANN401 - as the library has them
 ) -> AsyncGenerator[Client]:
     """Connect to a server for the duration of the block.
 
@@ -117,6 +118,7 @@ async def connected(
         parameters: What the connection needs.
         tail: Receives what the server writes to stderr.
         wrapping: Wraps the transport, to see its messages.
+        **callbacks: Options of the library's client that answer the server's requests.
 
     Raises:
         Exception: Any error of the library; `explain` makes it readable.
@@ -126,7 +128,7 @@ async def connected(
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_without_contents)
     transport = lenient(_transport(parameters, tail), tail.repairs)
-    async with Client(wrapping(transport) if wrapping else transport) as client:
+    async with Client(wrapping(transport) if wrapping else transport, **callbacks) as client:
         yield client
 
 

@@ -30,6 +30,7 @@ from toolimport.runtime._runner import ToolRunner, call_seconds, close
 if TYPE_CHECKING:
     from toolimport.runtime._checking import argument_problems
     from toolimport.runtime._imported import ImportedTool, imported_tool
+    from toolimport.runtime._questions import Caller
     from toolimport.runtime._servers import ImportedServer, imported_servers
 else:
     # Every generated module imports this package, but none needs these names.
@@ -43,6 +44,7 @@ else:
         return value
 
     _HOMES = {
+        "Caller": "_questions",
         "ImportedServer": "_servers",
         "ImportedTool": "_imported",
         "argument_problems": "_checking",
@@ -52,6 +54,7 @@ else:
 
 
 __all__ = [
+    "Caller",
     "ImportedServer",
     "ImportedTool",
     "ToolCallError",

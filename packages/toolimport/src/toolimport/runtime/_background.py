@@ -15,10 +15,12 @@ from toolimport._threads import start, started_executor
 from toolimport.runtime._link import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
+    from collections.abc import Callable, Coroutine
     from concurrent.futures import Future
 
     from toolimport.connect import Parameters
+
+    Key = tuple[str, str, frozenset[str]]
 
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ class Background:
         self._thread: threading.Thread | None = None
         self._jobs: set[Future[Any]] = set()
         # Each loop has its own links: while one is being closed, another may start.
-        self._links: dict[asyncio.AbstractEventLoop, dict[Hashable, Link]] = {}
+        self._links: dict[asyncio.AbstractEventLoop, dict[Key, Link]] = {}
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
         """Run a job in the loop and wait for it; an interrupt of the wait cancels the job.
@@ -92,17 +94,18 @@ class Background:
             self._jobs.add(future)
         return future
 
-    def link(self, key: Hashable, name: str, find: Callable[[], Parameters]) -> Link:
-        """Return the link of a server; must be called in the loop."""
+    def link(self, key: Key, find: Callable[[], Parameters]) -> Link:
+        """Return the link for a file, a server in it, and abilities; to be called in the loop."""
         links = self._links.setdefault(asyncio.get_running_loop(), {})
         if key not in links:
-            links[key] = Link(name, find)
+            _, name, abilities = key
+            links[key] = Link(name, find, abilities)
         return links[key]
 
-    def is_connected(self, key: Hashable) -> bool:
+    def is_connected(self, file: str, name: str) -> bool:
         """Return whether a server has an open connection; from any thread."""
-        links = [by_key.get(key) for by_key in tuple(self._links.values())]
-        return any(link is not None and link.is_open for link in links)
+        links = [link for by_key in tuple(self._links.values()) for link in tuple(by_key.items())]
+        return any(link.is_open for key, link in links if key[:2] == (file, name))
 
     def close(self) -> None:
         """End all connections, jobs and the thread; the next call starts again."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult
 
+    from toolimport.runtime._questions import Caller
+
 _FOLDERS = 256
 
 
@@ -53,6 +55,7 @@ class ImportedTool:
         *,
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
+        caller: Caller | None = None,
     ) -> CallToolResult:
         """Call the tool on its server, as `ToolRunner.forward` does.
 
@@ -60,7 +63,9 @@ class ImportedTool:
             ToolCallError: It could not be called.
         """
         runner = ToolRunner(self.server, self.servers_file)
-        return await runner.forward(self.name, arguments, meta=meta, on_progress=on_progress)
+        return await runner.forward(
+            self.name, arguments, meta=meta, on_progress=on_progress, caller=caller
+        )
 
 
 def imported_tool(module: Path) -> ImportedTool | None:

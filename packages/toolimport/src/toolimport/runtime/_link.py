@@ -18,6 +18,7 @@ from toolimport.connect import (
 )
 from toolimport.errors import ServerError
 from toolimport.runtime._answers import without_secrets
+from toolimport.runtime._questions import Questions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, RequestParamsMeta
 
     from toolimport.connect import Parameters
+    from toolimport.runtime._questions import Caller
 
 _CONNECT_SECONDS = 60.0
 _CLOSE_SECONDS = 8.0
@@ -60,11 +62,15 @@ class Link:
     Args:
         name: The server's name.
         find: Returns the parameters; called each time a connection is opened.
+        abilities: What its callers can answer if the server asks.
     """
 
-    def __init__(self, name: str, find: Callable[[], Parameters]) -> None:
+    def __init__(
+        self, name: str, find: Callable[[], Parameters], abilities: frozenset[str] = frozenset()
+    ) -> None:
         self._name = name
         self._find = find
+        self._questions = Questions(abilities)
         self._changing = asyncio.Lock()
         self._opening: asyncio.Task[_Session] | None = None
         self._session: _Session | None = None
@@ -87,6 +93,7 @@ class Link:
         *,
         meta: RequestParamsMeta | None = None,
         on_progress: ProgressFnT | None = None,
+        caller: Caller | None = None,
     ) -> CallToolResult:
         """Call a tool; retry on a new connection if the request was certainly not sent.
 
@@ -104,7 +111,7 @@ class Link:
             attempt = _Attempt()
             _ATTEMPT.set(attempt)
             try:
-                async with asyncio.timeout_at(until):
+                async with self._questions.limited(caller, until, seconds):
                     result = await session.client.call_tool(
                         tool, arguments, meta=meta, progress_callback=on_progress
                     )
@@ -187,7 +194,8 @@ class Link:
     ) -> None:
         session: _Session | None = None
         try:
-            async with connected(parameters, self._tail, wrapping=_watched) as client:
+            callbacks = self._questions.callbacks()
+            async with connected(parameters, self._tail, wrapping=_watched, **callbacks) as client:
                 session = _Session(client)
                 if not ready.done():
                     ready.set_result(session)

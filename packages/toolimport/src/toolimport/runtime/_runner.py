@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from toolimport.connect import Parameters
     from toolimport.runtime._background import Background
+    from toolimport.runtime._questions import Caller
 
 _SECONDS = 120.0
 
@@ -104,6 +105,7 @@ class ToolRunner:
         *,
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
+        caller: Caller | None = None,
     ) -> CallToolResult:
         """Call a tool from an event loop; cancelling the call also cancels it on the server.
 
@@ -113,6 +115,8 @@ class ToolRunner:
             meta: The metadata to send with them.
             on_progress: Called in this loop with the progress that the server reports; if many
                 reports come at once, only with the last.
+            caller: Answers what the server asks meanwhile, in this loop; without one, servers are
+                told that nobody can be asked.
 
         Returns:
             The server's whole answer, even if it says that the tool failed.
@@ -123,13 +127,16 @@ class ToolRunner:
         from toolimport.runtime._background import background
         from toolimport.runtime._progress import ProgressRelay
 
-        running = background()
+        running, given = background(), dict(arguments)
+        there = caller and caller.in_this_loop()
         with self._explaining(tool_name):
             if on_progress is None:
-                job = self._job(running, tool_name, dict(arguments), meta=meta)
+                job = self._job(running, tool_name, given, meta=meta, caller=there)
                 return await running.awaited(job)
             async with ProgressRelay(on_progress) as relay:
-                job = self._job(running, tool_name, dict(arguments), meta=meta, on_progress=relay)
+                job = self._job(
+                    running, tool_name, given, meta=meta, on_progress=relay, caller=there
+                )
                 return await running.awaited(job)
 
     def check(self) -> None:
@@ -144,7 +151,7 @@ class ToolRunner:
         """Return whether this process has an open connection to the server."""
         from toolimport.runtime._background import background
 
-        return background().is_connected((str(self._file()), self.server_name))
+        return background().is_connected(str(self._file()), self.server_name)
 
     async def _job(
         self,
@@ -154,13 +161,21 @@ class ToolRunner:
         *,
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
+        caller: Caller | None = None,
     ) -> CallToolResult:
         file = self._file()
-        key = (str(file), self.server_name)
-        link = running.link(key, self.server_name, lambda: self._parameters(file))
+        abilities: frozenset[str] = caller.abilities if caller else frozenset()
+        key = (str(file), self.server_name, abilities)
+        link = running.link(key, lambda: self._parameters(file))
         sent = None if meta is None else cast("RequestParamsMeta", dict(meta))
-        seconds = self._seconds(tool_name)
-        return await link.call(tool_name, arguments, seconds, meta=sent, on_progress=on_progress)
+        return await link.call(
+            tool_name,
+            arguments,
+            self._seconds(tool_name),
+            meta=sent,
+            on_progress=on_progress,
+            caller=caller,
+        )
 
     @contextmanager
     def _explaining(self, tool_name: str) -> Generator[None]:

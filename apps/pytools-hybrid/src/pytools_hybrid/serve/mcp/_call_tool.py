@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.serve.mcp._asking import Asker, HeldCalls
 from pytools_hybrid.serve.mcp._offered import READS
 from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool
 from pytools_hybrid.text import readable
@@ -50,14 +51,11 @@ class CallArguments(Arguments):
             return given
 
 
-def call_tool(
-    caller: ToolCaller, follower: Follower, *, read_only: bool
-) -> ServedTool[CallArguments]:
+def call_tool(calls: Calls, *, read_only: bool) -> ServedTool[CallArguments]:
     """Create the tool.
 
     Args:
-        caller: Calls tools.
-        follower: Fills the index.
+        calls: Calls tools.
         read_only: Whether to only call tools that are annotated as read-only.
     """
 
@@ -65,8 +63,7 @@ def call_tool(
         return "Call a tool that search_tools has found."
 
     async def run(asked: CallArguments, progress: Progress) -> CallToolResult:
-        await follower.looked(progress)
-        return await _passed_on(caller, asked.id, asked.arguments, progress)
+        return await calls.answer(asked.id, asked.arguments, progress)
 
     return ServedTool(
         name="call_tool",
@@ -85,24 +82,22 @@ class PinnedTool:
     Args:
         name: The name for agents.
         tool_id: The tool.
-        caller: Calls it.
-        follower: Fills the index.
+        calls: Calls it.
     """
 
-    def __init__(self, name: str, tool_id: str, caller: ToolCaller, follower: Follower) -> None:
+    def __init__(self, name: str, tool_id: str, calls: Calls) -> None:
         self.name = name
         self._id = tool_id
-        self._caller = caller
-        self._follower = follower
+        self._calls = calls
 
     async def listed(self) -> Tool | None:
         """Return its definition; None while there is no such tool that can be called."""
         try:
             # An existing index is read at once, and a new one is not waited for long.
-            if not await self._follower.opened(within=_PATIENCE_SECONDS):
+            if not await self._calls.follower.opened(within=_PATIENCE_SECONDS):
                 return None
-            await self._follower.looked(within=_PATIENCE_SECONDS)
-            tool = await self._caller.find(self._id)
+            await self._calls.follower.looked(within=_PATIENCE_SECONDS)
+            tool = await self._calls.caller.find(self._id)
             tool.callee()
         except (PytoolsError, ToolIndexError) as error:
             _log.warning("the pinned tool %s is not listed: %s", self._id, error)
@@ -116,32 +111,52 @@ class PinnedTool:
 
     async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:
         """Answer a call."""
-        await self._follower.looked(progress)
-        return await _passed_on(self._caller, self._id, given, progress)
+        return await self._calls.answer(self._id, given, progress)
 
 
-def pinned_tools(
-    ids: Sequence[str], taken: Sequence[str], caller: ToolCaller, follower: Follower
-) -> list[PinnedTool]:
+def pinned_tools(ids: Sequence[str], taken: Sequence[str], calls: Calls) -> list[PinnedTool]:
     """Create pinned tools from ids; one whose name is taken gets its category as a prefix."""
     bare = [id_.rpartition(":")[2] for id_ in ids]
     names = [
         name if bare.count(name) == 1 and name not in taken else "__".join(id_.split(":")[1:])
         for name, id_ in zip(bare, ids, strict=True)
     ]
-    return [PinnedTool(name, id_, caller, follower) for name, id_ in zip(names, ids, strict=True)]
+    return [PinnedTool(name, id_, calls) for name, id_ in zip(names, ids, strict=True)]
 
 
-async def _passed_on(
-    caller: ToolCaller, tool_id: str, arguments: Mapping[str, Any], client: Progress
-) -> CallToolResult:
-    async def report(progress: float, total: float | None, message: str | None) -> None:
-        await client(progress, message, total)
+class Calls:
+    """Calls tools for MCP clients.
 
-    return await caller.call(
-        tool_id,
-        arguments,
-        meta=client.meta or None,
-        on_progress=report,
-        confirm=client.confirmed,
-    )
+    Args:
+        caller: Calls them.
+        follower: Fills the index.
+    """
+
+    def __init__(self, caller: ToolCaller, follower: Follower) -> None:
+        self.caller = caller
+        self.follower = follower
+        self._held = HeldCalls()
+
+    async def answer(
+        self, tool_id: str, arguments: Mapping[str, Any], client: Progress
+    ) -> CallToolResult:
+        """Call a tool, and ask the client what its server asks."""
+        await self.follower.looked(client)
+        context = client.context
+        if context is None:
+            return await self.caller.call(tool_id, arguments)
+
+        async def call(asker: Asker) -> CallToolResult:
+            async def report(progress: float, total: float | None, message: str | None) -> None:
+                await asker.context.report_progress(progress, total, message)
+
+            return await self.caller.call(
+                tool_id,
+                arguments,
+                meta=client.meta or None,
+                on_progress=report,
+                confirm=asker.confirmed,
+                client=asker.caller(),
+            )
+
+        return await self._held.answer(context, call)

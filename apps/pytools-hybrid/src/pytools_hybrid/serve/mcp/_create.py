@@ -74,10 +74,11 @@ def _over_the_index(
         report_outcome(search, follower),
     ]
     if caller is not None:
-        from pytools_hybrid.serve.mcp._call_tool import call_tool, pinned_tools
+        from pytools_hybrid.serve.mcp._call_tool import Calls, call_tool, pinned_tools
 
-        tools.insert(2, call_tool(caller, follower, read_only=settings.read_only))
-        tools += pinned_tools(settings.pin, [tool.name for tool in tools], caller, follower)
+        calls = Calls(caller, follower)
+        tools.insert(2, call_tool(calls, read_only=settings.read_only))
+        tools += pinned_tools(settings.pin, [tool.name for tool in tools], calls)
     return tools, partial(announce_list_changes, inventory=inventory, follower=follower)
 
 

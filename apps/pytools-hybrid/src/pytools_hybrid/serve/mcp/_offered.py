@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp.server.mcpserver import Context
-    from mcp.types import CallToolResult, Tool
+    from mcp.types import CallToolResult, InputRequiredResult, Tool
 
 _PROGRESS_TOKENS = ("progressToken", "progress_token")
 
@@ -25,39 +25,42 @@ WRITES_DOWN = ToolAnnotations(
 """The hints of a tool that records what it receives."""
 
 
+class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer to a call
+    """The client has to answer questions, and then repeat the call.
+
+    Attributes:
+        result: The answer that asks them.
+    """
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        super().__init__()
+        self.result = result
+
+
 class Progress:
-    """Talks to the client during a call: progress, questions, and its metadata.
+    """Reports the progress of a call to the client.
 
     Args:
         context: The client's request; None to report nothing.
+
+    Attributes:
+        context: The same.
     """
 
     def __init__(self, context: Context[None, Any] | None) -> None:
-        self._context = context
+        self.context = context
 
     async def __call__(self, done: float, doing: str | None, total: float | None = None) -> None:
         """Report an increasing number, and what is being done."""
-        if self._context is not None:
-            await self._context.report_progress(done, total, message=doing)
-
-    async def confirmed(self, question: str) -> bool | None:
-        """Ask the user; return whether they agreed, None where the client cannot ask.
-
-        Raises:
-            InputRequired: The answer comes with the next call.
-        """
-        if self._context is None:
-            return None
-        from pytools_hybrid.serve.mcp._confirming import confirmed
-
-        return await confirmed(self._context, question)
+        if self.context is not None:
+            await self.context.report_progress(done, total, message=doing)
 
     @property
     def meta(self) -> dict[str, Any]:
         """The client's `_meta`, without the keys that only concern this server."""
         from pytools_hybrid.calls import PROTOCOL
 
-        sent = (self._context and self._context.request_context.meta) or {}
+        sent = (self.context and self.context.request_context.meta) or {}
         return {
             key: value
             for key, value in sent.items()

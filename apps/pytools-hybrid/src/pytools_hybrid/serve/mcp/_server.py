@@ -19,9 +19,8 @@ from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.observing import via
-from pytools_hybrid.serve.mcp._confirming import InputRequired
 from pytools_hybrid.serve.mcp._list_changes import ListChanges
-from pytools_hybrid.serve.mcp._offered import Progress
+from pytools_hybrid.serve.mcp._offered import InputRequired, Progress
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
 from pytools_hybrid.serve.mcp._tool import quoted
 from pytools_hybrid.serve.prompts import workflow

@@ -1,0 +1,192 @@
+"""Asking a client during a call: whether its user agrees, and what a called tool's server asks."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp.types import (
+    INVALID_REQUEST,
+    CreateMessageRequest,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ErrorData,
+    InputRequiredResult,
+    ListRootsResult,
+)
+from mcp.types.version import is_version_at_least
+from toolimport.runtime import Caller, call_seconds
+
+from pytools_hybrid.serve.mcp._offered import InputRequired
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcp.server.mcpserver import Context
+    from mcp.types import CallToolResult, InputRequest, InputResponse
+
+# From this version on, a server asks in its answer, and the client repeats its call.
+_BY_ANSWER = "2026-07-28"
+# How many times longer than a call it is held; a question is given up a little earlier.
+_PATIENCE = 6
+_NOTHING_TO_FILL_IN: dict[str, Any] = {"type": "object", "properties": {}}
+_NO_ADDRESSES = ErrorData(code=INVALID_REQUEST, message="the client cannot show addresses")
+_OVER = "The call that asked for these answers is over; call the tool again."
+
+
+class Asker:
+    """Asks a client, as its version of the protocol provides.
+
+    Args:
+        context: The client's call.
+
+    Attributes:
+        context: The same, or the call that repeats it.
+    """
+
+    def __init__(self, context: Context[None, Any]) -> None:
+        version = context.protocol_version
+        self.context = context
+        self._by_answer = version is not None and is_version_at_least(version, _BY_ANSWER)
+        self._asked: dict[str, tuple[InputRequest, asyncio.Future[InputResponse]]] = {}
+        self._news = asyncio.Event()
+        self._able = context.client_capabilities
+        abilities = {
+            "elicitation": self._able and self._able.elicitation,
+            "sampling": self._able and self._able.sampling,
+            "sampling.tools": self._able and self._able.sampling and self._able.sampling.tools,
+            "roots": self._able and self._able.roots,
+        }
+        can_be_asked = self._by_answer or context.session.can_send_request
+        self._abilities = frozenset(name for name, it in abilities.items() if it and can_be_asked)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the client may be asked by an answer."""
+        return self._by_answer and bool(self._abilities)
+
+    def caller(self) -> Caller | None:
+        """Return what the servers of tools see of the client; None if it cannot be asked."""
+        if not self._abilities:
+            return None
+        headers = self.context.headers
+        # Over HTTP, a request outside of a session may come from anybody.
+        client = "stdio" if headers is None else headers.get("mcp-session-id", object())
+        return Caller(answer=self.ask, abilities=self._abilities, client=client)
+
+    async def confirmed(self, question: str) -> bool | None:
+        """Ask the user; return whether they agreed, or None if the client cannot ask."""
+        able = self._able and self._able.elicitation
+        if "elicitation" not in self._abilities or not able or (able.url and able.form is None):
+            return None
+        params = ElicitRequestFormParams(message=question, requested_schema=_NOTHING_TO_FILL_IN)
+        answer = await self.ask(ElicitRequest(params=params))
+        return isinstance(answer, ElicitResult) and answer.action == "accept"
+
+    async def ask(self, request: InputRequest) -> InputResponse | ErrorData:
+        """Pass a request on to the client, and return its answer."""
+        able = self._able and self._able.elicitation
+        is_address = isinstance(request.params, ElicitRequestURLParams)
+        if is_address and not (able and able.url):
+            return _NO_ADDRESSES
+        if self._by_answer:
+            return await self._ask_by_answer(request)
+        session, related = self.context.session, self.context.request_id
+        try:
+            answer: InputResponse = await session.send_request(
+                request, _answer_to(request), metadata=ServerMessageMetadata(related)
+            )
+        except MCPError as error:
+            return error.error
+        return answer
+
+    async def _ask_by_answer(self, request: InputRequest) -> InputResponse:
+        key = secrets.token_hex(4)
+        answer: asyncio.Future[InputResponse] = asyncio.get_running_loop().create_future()
+        self._asked[key] = request, answer
+        self._news.set()
+        try:
+            return await answer
+        finally:
+            del self._asked[key]
+
+    def go_on(self, context: Context[None, Any]) -> None:
+        """Take the answers that the repeated call brings."""
+        self.context = context
+        for key, response in (context.input_responses or {}).items():
+            if key in self._asked and not self._asked[key][1].done():
+                self._asked[key][1].set_result(response)
+
+    async def questions(self) -> dict[str, InputRequest]:
+        """Wait until there are open questions."""
+        while True:
+            self._news.clear()
+            found = {key: it for key, (it, answer) in self._asked.items() if not answer.done()}
+            if found:
+                return found
+            await self._news.wait()
+
+
+class HeldCalls:
+    """Calls that go on while their clients are asked by an answer."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[Asker, asyncio.Task[CallToolResult], asyncio.Handle]] = {}
+
+    async def answer(
+        self, context: Context[None, Any], call: Callable[[Asker], Awaitable[CallToolResult]]
+    ) -> CallToolResult:
+        """Make a call, or go on with the one that this one repeats.
+
+        Raises:
+            InputRequired: The client is asked.
+            ToolError: The call that this one repeats is over.
+        """
+        if context.request_state is not None:
+            if context.request_state not in self._held:
+                raise ToolError(_OVER)
+            asker, task, ending = self._held.pop(context.request_state)
+            ending.cancel()
+            asker.go_on(context)
+        else:
+            asker = Asker(context)
+            if not asker.is_held:
+                return await call(asker)
+            task = asyncio.ensure_future(call(asker))
+        asking = asyncio.create_task(asker.questions())
+        try:
+            await asyncio.wait({task, asking}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        finally:
+            asking.cancel()
+        if task.done():
+            return task.result()
+        state = secrets.token_hex(8)
+        later = asyncio.get_running_loop().call_later
+        ending = later(_PATIENCE * call_seconds(), self._give_up, state)
+        self._held[state] = asker, task, ending
+        questions = InputRequiredResult(input_requests=asking.result(), request_state=state)
+        raise InputRequired(questions)
+
+    def _give_up(self, state: str) -> None:
+        _, task, _ = self._held.pop(state)
+        task.cancel()
+
+
+def _answer_to(request: InputRequest) -> type[Any]:
+    if isinstance(request, ElicitRequest):
+        return ElicitResult
+    if not isinstance(request, CreateMessageRequest):
+        return ListRootsResult
+    has_tools = request.params.tools is not None or request.params.tool_choice is not None
+    return CreateMessageResultWithTools if has_tools else CreateMessageResult

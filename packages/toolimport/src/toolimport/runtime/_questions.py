@@ -1,0 +1,182 @@
+"""What a server asks during a call: passed on to whoever made the call."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
+
+    from mcp.client.session import ClientRequestContext
+    from mcp_types import (
+        CreateMessageRequestParams,
+        ElicitRequestParams,
+        ErrorData,
+        InputRequest,
+        InputResponse,
+    )
+
+    Answer = Callable[[InputRequest], Awaitable[InputResponse | ErrorData]]
+
+# A person needs longer for an answer than a server for a call.
+_PATIENCE = 5
+_NOBODY = "no call is in flight that this could belong to"
+_SEVERAL = (
+    "several clients have calls in flight on this connection, and nothing says which of them to ask"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who makes a call, and answers what the server asks meanwhile.
+
+    Attributes:
+        answer: Answers a request for input of the user (elicitation), a message of the model
+            (sampling), or the roots.
+        abilities: What it can answer: "elicitation", "sampling", "sampling.tools", "roots". Servers
+            learn it when they are connected to, so other abilities mean another connection.
+        client: Stands for the client that is asked: if two calls have equal ones, either may ask.
+    """
+
+    answer: Answer
+    abilities: frozenset[str]
+    client: Hashable
+
+    def in_this_loop(self) -> Caller:
+        """Return a caller that can be asked from other loops, and answers in the current one."""
+        loop = asyncio.get_running_loop()
+
+        async def answer(request: InputRequest) -> InputResponse | ErrorData:
+            job = cast("Coroutine[Any, Any, InputResponse | ErrorData]", self.answer(request))
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(job, loop))
+
+        return replace(self, answer=answer)
+
+
+@dataclass(eq=False)
+class _Call:
+    caller: Caller
+    limit: asyncio.Timeout
+    seconds: float
+    asked: set[asyncio.Task[InputResponse | ErrorData]] = field(default_factory=set[Any])
+    is_over: bool = False
+    _left: float = 0.0
+
+    async def ask(self, request: InputRequest) -> InputResponse | ErrorData | None:
+        """Ask the caller, while the time of the call stands still; return None if it is over."""
+        now = asyncio.get_running_loop().time
+        if not self.asked:
+            self._left = (self.limit.when() or now()) - now()
+            self.limit.reschedule(None)
+        task = asyncio.ensure_future(self.caller.answer(request))
+        self.asked.add(task)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=_PATIENCE * self.seconds)
+        finally:
+            task.cancel()
+            self.asked.discard(task)
+            if not self.asked and not self.is_over:
+                self.limit.reschedule(now() + self._left)
+        if not done:
+            return _error(f"the client did not answer within {_PATIENCE * self.seconds:g} s")
+        if task.cancelled():
+            return None if self.is_over else _error("the client cannot be asked any more")
+        if (problem := task.exception()) is not None:
+            return _error(f"the client could not be asked: {problem}")
+        return task.result()
+
+
+_CALL: ContextVar[_Call | None] = ContextVar("call", default=None)
+
+
+class Questions:
+    """Finds out which call a server's question belongs to.
+
+    Args:
+        abilities: What the callers of this connection can answer.
+    """
+
+    def __init__(self, abilities: frozenset[str]) -> None:
+        self._abilities = abilities
+        self._calls: list[_Call] = []
+
+    def callbacks(self) -> dict[str, Any]:
+        """Return the options of the library's client; to be called in the connection's own task."""
+        from mcp_types import SamplingCapability, SamplingToolsCapability
+
+        # The first call opens the connection, and this task has its context.
+        _CALL.set(None)
+        tools = SamplingToolsCapability() if "sampling.tools" in self._abilities else None
+        options: dict[str, dict[str, Any]] = {
+            "elicitation": {"elicitation_callback": self._elicit},
+            "sampling": {
+                "sampling_callback": self._sample,
+                "sampling_capabilities": SamplingCapability(tools=tools),
+            },
+            "roots": {"list_roots_callback": self._list_roots},
+        }
+        return {
+            name: option
+            for ability, named in options.items()
+            if ability in self._abilities
+            for name, option in named.items()
+        }
+
+    @asynccontextmanager
+    async def limited(
+        self, caller: Caller | None, until: float, seconds: float
+    ) -> AsyncGenerator[None]:
+        """Limit the time of a call, and let the server ask the caller in the block."""
+        async with asyncio.timeout_at(until) as limit:
+            if caller is None:
+                yield
+                return
+            call = _Call(caller, limit, seconds)
+            _CALL.set(call)
+            self._calls.append(call)
+            try:
+                yield
+            finally:
+                self._calls.remove(call)
+                call.is_over = True
+                for task in call.asked:
+                    task.cancel()
+
+    async def _elicit(self, _: ClientRequestContext, params: ElicitRequestParams) -> Any:  # noqa: ANN401
+        from mcp_types import ElicitRequest
+
+        return await self._answered(ElicitRequest(params=params))
+
+    async def _sample(self, _: ClientRequestContext, params: CreateMessageRequestParams) -> Any:  # noqa: ANN401
+        from mcp_types import CreateMessageRequest
+
+        return await self._answered(CreateMessageRequest(params=params))
+
+    async def _list_roots(self, _: ClientRequestContext) -> Any:  # noqa: ANN401
+        from mcp_types import ListRootsRequest
+
+        return await self._answered(ListRootsRequest())
+
+    async def _answered(self, request: InputRequest) -> InputResponse | ErrorData:
+        answer = None
+        while answer is None:
+            # Over HTTP, and in newer protocols, a question comes in the context of its call.
+            call = _CALL.get()
+            if call is None or call.is_over:
+                if not self._calls:
+                    return _error(_NOBODY)
+                if len({it.caller.client for it in self._calls}) > 1:
+                    return _error(_SEVERAL)
+                call = min(self._calls, key=lambda it: len(it.asked))
+            answer = await call.ask(request)
+        return answer
+
+
+def _error(message: str) -> ErrorData:
+    from mcp_types import INVALID_REQUEST, ErrorData
+
+    return ErrorData(code=INVALID_REQUEST, message=message)
