@@ -97,6 +97,23 @@ def test_the_generation_moves_with_every_change_that_a_search_could_see(index, f
     assert generation() == seen[-1]
 
 
+def test_vectors_of_one_model_change_neither_the_words_nor_what_another_model_finds(index, fill):
+    def states():
+        with index.reading() as reader:
+            return [reader.state_of(), reader.state_of("first"), reader.state_of("second")]
+
+    fill(index, TWO, model_id="first")
+    before = states()
+    index.put_vectors("second", {"a text": [0.0, 1.0]})
+    after = states()
+    index.put_vectors("second", {"a text": [1.0, 1.0]})
+    again = states()
+    assert before[:2] == after[:2] == again[:2]
+    assert before[2] != after[2] != again[2]
+    fill(index, {})
+    assert all(a != b for a, b in zip(again, states(), strict=True))
+
+
 def test_the_names_given_to_rankers_are_those_in_the_database(index):
     with index.reading() as reader:
         columns = reader.connection.execute(f"SELECT name FROM pragma_table_info('{FTS_TABLE}')")

@@ -21,6 +21,8 @@ _LARGEST_STEP = 1 << 19
 # tree has never been synced.
 _READER = "reader_version"
 _FILLING = "filling"
+# How much of the generation are changes of vectors alone; and, with ":" and its name, of a model's.
+_EMBEDDED = "embedded"
 
 
 def next_number(number: int) -> int:
@@ -75,6 +77,12 @@ def generation(connection: apsw.Connection) -> int:
     return get_number(connection, "generation")
 
 
+def state(connection: apsw.Connection, model_id: str | None) -> tuple[int, int]:
+    """Return what changes with what a search by words, and by vectors of one model, could see."""
+    ours = get_number(connection, f"{_EMBEDDED}:{model_id}") if model_id else 0
+    return generation(connection) - get_number(connection, _EMBEDDED), ours
+
+
 def get_number(connection: apsw.Connection, key: str) -> int:
     """Return a value that is an integer, or 0 if there is none.
 
@@ -123,6 +131,15 @@ def forget_reader(connection: apsw.Connection) -> None:
     connection.execute("DELETE FROM meta WHERE key = ?", (_FILLING,))
 
 
-def bump_generation(connection: apsw.Connection) -> None:
-    """Change the number of the index's state, so that earlier answers are stale."""
-    set_meta(connection, "generation", str(next_number(generation(connection))))
+def bump_generation(connection: apsw.Connection, *, model_id: str | None = None) -> None:
+    """Change the number of the index's state, so that earlier answers are stale.
+
+    Args:
+        connection: A connection inside a write transaction.
+        model_id: The model, where nothing but vectors of one has changed.
+    """
+    before = generation(connection)
+    after = next_number(before)
+    set_meta(connection, "generation", str(after))
+    for key in (_EMBEDDED, f"{_EMBEDDED}:{model_id}") if model_id else ():
+        set_meta(connection, key, str(get_number(connection, key) + after - before))

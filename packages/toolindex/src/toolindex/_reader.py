@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from toolscan import ToolScanError
 
 from toolindex._kept_ids import kept_dimensions, kept_id, model_of
-from toolindex._meta import generation, is_complete
+from toolindex._meta import generation, is_complete, state
 from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._selection import rowids
 from toolindex._statistics import ToolOutcomes
@@ -51,7 +51,7 @@ class IndexReader:
 
     Attributes:
         connection: For a ranker's retrievers.
-        counts: Cached counts, by the index's generation and the statement.
+        counts: Cached counts, by the index's state and the statement.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class IndexReader:
         self.connection = connection
         self.counts: dict[tuple[object, ...], int] = {} if counts is None else counts
         self._generation: int | None = None
+        self._states: dict[str | None, tuple[int, int]] = {}
         self._tables: dict[tuple[str, int | None], VectorTable | None] = {}
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
@@ -124,11 +125,13 @@ class IndexReader:
         """
         tools = self._count("SELECT count(*) FROM entries")
         if (table := self.vector_table(model_id, dimensions=dimensions)) is not None:
-            vectors = self._count(f"SELECT count(*) FROM {table.name}_rowids")  # noqa: S608
+            sql = f"SELECT count(*) FROM {table.name}_rowids"  # noqa: S608
+            vectors = self._count(sql, model_id=model_id)
             return Coverage(tools=tools, vectors=vectors, dimensions=table.dimensions)
         selection, values = self.kept_vectors(model_id, dimensions=dimensions)
         length = values[1] // 4
-        vectors = self._count(f"SELECT count(*) FROM ({selection})", values) if length else 0  # noqa: S608
+        sql = f"SELECT count(*) FROM ({selection})"  # noqa: S608
+        vectors = self._count(sql, values, model_id=model_id) if length else 0
         return Coverage(tools=tools, vectors=vectors, dimensions=length)
 
     def with_vectors(
@@ -189,6 +192,15 @@ class IndexReader:
             self._generation = generation(self.connection)
         return self._generation
 
+    def state_of(self, model_id: str | None = None) -> tuple[int, int]:
+        """Return what changes with every change that a search by one model's vectors could see.
+
+        Vectors of other models do not change it; without a model, none do.
+        """
+        if model_id not in self._states:
+            self._states[model_id] = state(self.connection, model_id)
+        return self._states[model_id]
+
     def usage_generation(self) -> int:
         """Return the counter that changes with every change of the tools' outcomes."""
         return usage_generation(self.connection)
@@ -197,9 +209,11 @@ class IndexReader:
         """Return whether the whole tree has been indexed since this database was created."""
         return is_complete(self.connection)
 
-    def _count(self, sql: str, values: tuple[str | int, ...] = ()) -> int:
+    def _count(
+        self, sql: str, values: tuple[str | int, ...] = (), *, model_id: str | None = None
+    ) -> int:
         # Counting reads a whole index, and every search needs it.
-        key = self.generation(), sql, *values
+        key = self.state_of(model_id), sql, *values
         if (count := self.counts.get(key)) is None:
             count = int(self.connection.execute(sql, values).get)
             # Other readers share the cache, and may clear it at any moment.

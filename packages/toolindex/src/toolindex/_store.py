@@ -345,7 +345,7 @@ class ToolIndex:
         with self._pool.write() as connection:
             put_vectors(connection, model_id, dimensions, blobs)
             vectors_changed(connection)
-            bump_generation(connection)
+            bump_generation(connection, model_id=model_id)
 
     def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
         """Make a model's kept vectors searchable, in addition to those of other models in use.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from pathlib import Path
 
@@ -157,6 +157,13 @@ class StoreReader(Protocol):
 
     def generation(self) -> int:
         """Return a number that changes with every change that a search could see."""
+        ...
+
+    def state_of(self, model_id: str | None = None) -> Hashable:
+        """Return what changes with every change that a search by one model's vectors could see.
+
+        None is a search by words. Answers are kept until it changes.
+        """
         ...
 
     def usage_generation(self) -> int:

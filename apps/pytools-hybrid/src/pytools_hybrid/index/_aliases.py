@@ -15,6 +15,7 @@ from pytools_hybrid.index._capabilities import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from pathlib import Path
 
     from toolindex import ToolStore
@@ -64,7 +65,7 @@ class Annotator:
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
         self._sources = {root: _Source(root / FILE_NAME) for root in roots}
-        self._done_at: int | None = None
+        self._done_at: Hashable = None
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -84,15 +85,15 @@ class Annotator:
         """
         changed = [source.look() for source in self._sources.values()]
         with store.reading() as reader:
-            generation = reader.generation()
-        if not any(changed) and self._done_at == generation:
+            state = reader.state_of()
+        if not any(changed) and self._done_at == state:
             return 0
         if any(it.problem or _says_anything(it) for it in self._sources.values()):
             count = self._annotate_by_root(store)
         else:
             count = store.annotate({})
         # A change of the store is checked once more the next time.
-        self._done_at = None if count else generation
+        self._done_at = None if count else state
         return count
 
     def _annotate_by_root(self, store: ToolStore) -> int:

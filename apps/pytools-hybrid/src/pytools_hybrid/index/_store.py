@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from toolrank import Hit, VectorMatrix
 
     _Matrix = VectorMatrix | ByteMatrix
-    _Matrices = dict[tuple[int, str, int], _Matrix | None]
-    _Postings = dict[int, Postings]
-    _Filters = dict[tuple[int, int, ToolFilter], Filter]
+    # What IndexReader.state_of() returns: of the words, and of a model's vectors.
+    _State = tuple[int, int]
+    _Matrices = dict[tuple[_State, str, int], _Matrix | None]
+    _Postings = dict[_State, Postings]
+    _Filters = dict[tuple[_State, int, ToolFilter], Filter]
 
 __all__ = ["SQLiteReader", "SQLiteStore", "has_numpy"]
 
@@ -159,7 +161,7 @@ class SQLiteReader(IndexReader):
         if selection is None:
             return None
         sql, parameters = selection
-        key = self.generation(), self.usage_generation() if tools.uses_outcomes else 0, tools
+        key = self.state_of(), self.usage_generation() if tools.uses_outcomes else 0, tools
         if (known := self._filters.get(key)) is None:
             if len(self._filters) >= _FILTERS:
                 self._filters.clear()
@@ -168,7 +170,7 @@ class SQLiteReader(IndexReader):
         return known
 
     def _remembered(self) -> Postings:
-        state = self.generation()
+        state = self.state_of()
         if state not in self._postings:
             # Past states are not needed again.
             self._postings.clear()
@@ -231,12 +233,12 @@ class SQLiteReader(IndexReader):
         numbers = self.coverage(model_id, dimensions=dimensions).vectors * dimensions
         if numbers > _BYTES_IN_MEMORY:
             return None
-        key = self.generation(), model_id, dimensions
+        key = self.state_of(model_id), model_id, dimensions
         is_known = key in self._matrices
         if (matrix := self._matrices.get(key)) is not None:
             return matrix
         # Past states are not needed again.
-        for past in [other for other in list(self._matrices) if other[0] != key[0]]:
+        for past in [it for it in list(self._matrices) if it[0] != self.state_of(it[1])]:
             self._matrices.pop(past, None)
         whole = NumpyVectorRetriever(self.connection, table=source)
         if numbers <= _FLOATS_IN_MEMORY:

@@ -35,7 +35,7 @@ from pytools_hybrid.search._types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from toolindex import Coverage, StoreReader, ToolOutcomes, ToolStore
     from toolrank import RankedHit
@@ -77,7 +77,7 @@ class Searcher:
         # An answer depends on its key alone, so it does not expire.
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
         self._newcomers = Newcomers()
-        self._used: tuple[tuple[int, int] | None, _Usage] = None, _Usage({}, {})
+        self._used: tuple[Hashable, _Usage] = None, _Usage({}, {})
         self._lock = Lock()
 
     def uses_vectors(self, mode: SearchMode) -> bool:
@@ -172,7 +172,7 @@ class Searcher:
             # If a model fails at times, vectors of parts may be missing.
             tuple(values is not None for _, values in vector.parts) if vector else (),
             asked.encode is None,
-            reader.generation(),
+            reader.state_of(vector.model_id if vector else asked.wanted),
             reader.usage_generation(),
         )
         with self._lock:
@@ -221,7 +221,7 @@ class Searcher:
 
     def _usage(self, reader: StoreReader) -> _Usage:
         # Keyed by the store too: another database may have the same count.
-        state = reader.generation(), reader.usage_generation()
+        state = reader.state_of(), reader.usage_generation()
         known, usage = self._used
         if known != state:
             outcomes = reader.outcomes()

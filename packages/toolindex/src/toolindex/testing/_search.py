@@ -215,7 +215,7 @@ def _check_kept_vectors(store: ToolStore) -> None:
     """A vector is kept by its text, even if the tool is removed."""
     fill(store, TOOLS)
     with store.reading() as reader:
-        generations = [reader.generation()]
+        states = [(reader.generation(), reader.state_of("m"))]
     late = {text_hash: [1.0, 1.0] for text_hash in store.pending("m", limit=9)}
     fill(store, {})
     store.put_vectors("m", late)
@@ -233,12 +233,13 @@ def _check_kept_vectors(store: ToolStore) -> None:
     fill(store, _CHANGED)
     with store.reading() as reader:
         expect(_SEND in near(reader), False, "a changed tool is not found by its old vector")
-        generations.append(reader.generation())
+        states.append((reader.generation(), reader.state_of("m")))
     expect(store.count_pending("m"), 1, "a changed text is pending")
     embed(store, _ANGLES)
     with store.reading() as reader:
-        generations.append(reader.generation())
-    expect(len(set(generations)), 3, "the generation changes when vectors are stored")
+        states.append((reader.generation(), reader.state_of("m")))
+    for each in zip(*states, strict=True):
+        expect(len(set(each)), 3, "the generation and a model's state change with its vectors")
 
 
 def _check_bad_vectors(store: ToolStore) -> None:
