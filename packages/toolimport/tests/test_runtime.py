@@ -361,6 +361,42 @@ def test_ctrl_c_ends_a_call_and_the_servers_with_it(script):
     wait_until_gone(pid)
 
 
+def test_an_interrupt_at_any_moment_of_a_call_leaves_the_next_one_working(script):
+    # Python looks for interrupts when a call begins and after one of C has ended.
+    interrupting = """
+        import asyncio, warnings
+        import toolimport.runtime._background
+        # The first moments of a call are before it has been taken.
+        warnings.filterwarnings('ignore', 'coroutine .* was never awaited')
+        called = asyncio.tasks, asyncio.base_events, asyncio.selector_events
+        files = {module.__file__ for module in (*called, toolimport.runtime._background)}
+        moment, passed, waiting = 0, 0, False
+        def interrupt(frame, event, _):
+            global passed, waiting
+            if event in ('call', 'c_return') and frame.f_code.co_filename in files:
+                passed += 1
+            waiting = frame.f_code.co_name == 'result'
+            if passed == moment or waiting:
+                time.sleep(0.02)  # the other thread may have begun the call by now
+                raise KeyboardInterrupt
+        while not waiting:
+            moment, passed = moment + 1, 0
+            sys.setprofile(interrupt)
+            try:
+                runner.run_sync('hang', {})
+            except KeyboardInterrupt:
+                sys.setprofile(None)
+                assert runner.run_sync('pid', {}).isdigit()
+        print(moment)
+    """
+    with script(interrupting) as program:
+        output, errors = program.communicate(timeout=60)
+    assert (errors, program.returncode) == ("", 0)
+    pid, moments = output.split()
+    assert int(moments) > 10
+    wait_until_gone(int(pid))
+
+
 def test_threads_that_outlive_the_main_one_can_call_and_the_servers_end_after_them(
     script, tmp_path
 ):

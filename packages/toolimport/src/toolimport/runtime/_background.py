@@ -8,7 +8,6 @@ import os
 import selectors
 import sys
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolimport._threads import start, started_executor
@@ -80,18 +79,20 @@ class Background:
         if threading.current_thread() is self._thread:
             job.close()
             raise RuntimeError("a tool is called from inside the thread that has the connections")
-        # Within the lock, so that no job is submitted to a loop that is being closed.
-        with self._lock:
-            try:
+        loop = None
+        try:
+            # Within the lock, so that no job is submitted to a loop that is being closed.
+            with self._lock:
                 loop = self._started()
                 future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
-            except BaseException:
-                # An interrupt may come at any moment; a job that is already running cannot be
-                # closed.
-                with suppress(ValueError):
-                    job.close()
-                raise
-            self._jobs.add(future)
+                self._jobs.add(future)
+        except BaseException:  # an interrupt, which comes at any moment
+            if loop is None:
+                job.close()
+            else:
+                # Only the loop knows whether the job has begun.
+                loop.call_soon_threadsafe(_drop, job)
+            raise
         return future
 
     def link(self, key: Key, find: Callable[[], Parameters]) -> Link:
@@ -152,6 +153,15 @@ class Background:
             self._loop, self._thread = loop, thread
             _at_exit(self)
         return self._loop
+
+
+def _drop(job: Coroutine[Any, Any, Any]) -> None:
+    """Cancel a job, whether it is running or was never begun; must be called in the loop."""
+    for task in asyncio.all_tasks():
+        if task.get_coro() is job:
+            task.cancel()
+            return
+    job.close()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
