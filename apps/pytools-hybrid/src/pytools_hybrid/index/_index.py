@@ -394,10 +394,9 @@ class Index:
 
     async def away(self) -> str:
         """Return what answers say while the server of a shared index is away, or ""."""
-        store = self.store
-        if not isinstance(store, SharedIndex):
+        if not isinstance(self.store, SharedIndex):
             return ""
-        return away_note(await asyncio.to_thread(store.freshness))
+        return await asyncio.to_thread(away_note, self.store)
 
     async def state(self) -> IndexState:
         """Return the generation and the coverage of the index, from the same moment.

@@ -121,9 +121,10 @@ def check_installed(settings: Settings) -> None:
         )
 
 
-def away_note(freshness: Freshness) -> str:
-    """Return what answers say while the server is away, or an empty string."""
-    if not freshness.problem:
+def away_note(store: ToolStore) -> str:
+    """Return what answers say while the server of a shared index is away, or an empty string."""
+    freshness = store.freshness() if isinstance(store, SharedIndex) else None
+    if freshness is None or not freshness.problem:
         return ""
     when = "from this host's copy, of the time when the server was last reached"
     if freshness.as_of is not None:

@@ -53,7 +53,7 @@ class ToolMetrics:
 def _state(index: Index) -> Generator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
-    from pytools_hybrid.index import SharedIndex
+    from pytools_hybrid.index import away_note
 
     sync, store = index.sync, index.store
     model = "" if index.embedder is None else index.embedder.model_id
@@ -77,8 +77,9 @@ def _state(index: Index) -> Generator[Metric]:
     except ToolIndexError:
         # The rest is what tells of it.
         is_readable = False
-    is_away = isinstance(store, SharedIndex) and bool(store.freshness().problem)
-    is_current = is_readable and not is_away and sync.failure is None and not sync.is_first_look
+    is_current = (
+        is_readable and not away_note(store) and sync.failure is None and not sync.is_first_look
+    )
     yield GaugeMetricFamily(
         "pytools_index_up_to_date",
         "1, or 0 while the index or its server cannot be read, or the index could not be made "

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
-    FieldSerializationInfo,
     InstanceOf,
     PlainSerializer,
     SecretStr,
-    field_validator,
     model_validator,
 )
 from pydantic_settings import (
@@ -27,45 +25,41 @@ from pydantic_settings import (
 from toolembed.providers import ACCURATE, OFFLINE, check_model_name, has_accurate_weights
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.settings import _language_models as language_models
+from pytools_hybrid.settings import _values as values
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
-from pytools_hybrid.settings._layouts import DEFAULT_LAYOUT_NAMES, parsed_layouts
-from pytools_hybrid.settings._roots import Roots
+from pytools_hybrid.settings._layouts import DEFAULT_LAYOUT_NAMES
 from pytools_hybrid.settings._server import Server, parsed_database
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    _GivenPaths = os.PathLike[str] | tuple[object, ...]
 
 __all__ = ["PREFIX", "SettingFields"]
 
 PREFIX = "PYTOOLS_"
 """The prefix of environment variables."""
 
-_COLONS = 2
-_MOST_WEIGHT = 1000
 # NoDecode: not JSON, but names separated by commas.
-_Names = Annotated[tuple[str, ...], NoDecode]
+_Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(values.split_names)]
+_Patterns = Annotated[_Names, AfterValidator(values.check_patterns)]
 # Here, paths separated as in PATH.
-_Paths = Annotated[tuple[Path, ...], NoDecode]
+_Paths = Annotated[
+    tuple[Path, ...],
+    NoDecode,
+    BeforeValidator(values.split_paths),
+    AfterValidator(values.expand_homes),
+]
 # Here, `name=5,description=1`.
-_Weights = Annotated[dict[str, float], NoDecode]
-
-
-def _shown(value: object, info: FieldSerializationInfo) -> object:
-    is_text = isinstance(value, Server) or (info.mode == "json" and value is not None)
-    return str(value) if is_text else value
-
-
+_Weights = Annotated[
+    dict[str, float],
+    NoDecode,
+    BeforeValidator(values.split_weights),
+    AfterValidator(values.check_weights),
+]
 # A file, or a server; what is shown of that has no password.
 _Database = Annotated[
     Path | InstanceOf[Server] | None,
     NoDecode,
     BeforeValidator(parsed_database),
-    PlainSerializer(_shown),
+    AfterValidator(values.check_database),
+    PlainSerializer(values.shown_database),
 ]
-_FIELDS = ("name", "description", "parameters", "category", "tags")
 
 
 class _Environment(EnvSettingsSource):
@@ -122,7 +116,7 @@ class SettingFields(BaseSettings):
         description="the trees of tools, in order of precedence; by default `tools`, "
         "`.freeact/generated` or `examples/tools`, whichever exists",
     )
-    layouts: _Names = Field(
+    layouts: Annotated[_Names, AfterValidator(values.check_layouts)] = Field(
         DEFAULT_LAYOUT_NAMES,
         description="where tools are in a root: `mcptools`, `gentools`, `modules` "
         "(`<category>/<tool>.py`, without `run()`), `functions` (`<category>.py` with several "
@@ -135,7 +129,7 @@ class SettingFields(BaseSettings):
         "(`.freeact/search.db` for freeact's root), or `postgresql://user@host/db?tree=NAME` for "
         "one that many hosts share",
     )
-    embedding_model: str = Field(
+    embedding_model: Annotated[str, AfterValidator(check_model_name)] = Field(
         default_factory=lambda: ACCURATE if has_accurate_weights() else OFFLINE,
         description="`static` (comes with the installation, offline), `accurate` (larger, "
         "offline, an extra; the default where it is installed), `none`, `test` (for tests only: "
@@ -186,7 +180,7 @@ class SettingFields(BaseSettings):
         "`name=5,parameters=0.75`; defaults: name 5, parameters 0.75, description, category and "
         "tags 1",
     )
-    tuning: Path | None = Field(
+    tuning: Annotated[Path | None, AfterValidator(values.expand_home)] = Field(
         None,
         description="what `pytools-hybrid tune` learned; by default the file beside the index, if "
         "there is one; `none` searches without",
@@ -199,7 +193,7 @@ class SettingFields(BaseSettings):
         "than none",
     )
     limit: int = Field(5, ge=1, le=50, description="default maximum number of results")
-    rerank_model: str | None = Field(
+    rerank_model: Annotated[str | None, AfterValidator(values.check_language_model)] = Field(
         None, description="a pydantic-ai language model that orders the first results"
     )
     rerank_certain: float = Field(
@@ -220,18 +214,18 @@ class SettingFields(BaseSettings):
         description="keep a record of searches beside the index, on this machine only; `false` "
         "turns it off and deletes it (query vectors are still cached, by hash)",
     )
-    include: _Names = Field(
+    include: _Patterns = Field(
         (),
         description="id patterns, such as `mcptools:github:*`: only these tools can be found, "
         "listed and described",
     )
-    exclude: _Names = Field(
+    exclude: _Patterns = Field(
         (), description="id patterns: these tools cannot be found, listed or described"
     )
     tools: Literal["search", "call", "basic", "all"] = Field(
         "search", description="what `serve` offers to agents"
     )
-    pin: _Names = Field(
+    pin: Annotated[_Names, AfterValidator(values.check_ids)] = Field(
         (), description="ids of tools that `serve --tools call` lists by their own names"
     )
     read_only: bool = Field(
@@ -249,7 +243,7 @@ class SettingFields(BaseSettings):
     python_memory: int = Field(
         2048, ge=64, description="the most MiB of memory of that process (not on Windows)"
     )
-    confirm: _Names = Field(
+    confirm: _Patterns = Field(
         (),
         description="id patterns: `serve --tools call` asks the user before it calls these tools",
     )
@@ -261,7 +255,7 @@ class SettingFields(BaseSettings):
         description="where it listens; any address but this machine's own requires a token",
     )
     port: int = Field(8000, ge=0, le=65535, description="the port; 0 selects a free one")
-    token: SecretStr | None = Field(
+    token: Annotated[SecretStr | None, AfterValidator(values.check_token)] = Field(
         None,
         description=(
             "what clients send as `Authorization: Bearer …`; preferably set in the variable"
@@ -271,165 +265,15 @@ class SettingFields(BaseSettings):
     console: bool = Field(
         default=True, description="whether `serve` over HTTP shows the console at `/`"
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "WARNING", description="how much is logged to stderr"
-    )
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(values.in_capitals)
+    ] = Field("WARNING", description="how much is logged to stderr")
     log_format: Literal["text", "json"] = Field(
         "text", description="whether stderr gets lines for people, or one JSON object a line"
     )
-
-    @field_validator("embedding_model")
-    @classmethod
-    def _has_a_provider(cls, value: str) -> str:
-        return check_model_name(value)
-
-    @field_validator(
-        "layouts", "include", "exclude", "allowed_hosts", "pin", "confirm", mode="before"
-    )
-    @classmethod
-    def _with_commas(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        names = tuple(name for part in value.split(",") if (name := part.strip()))
-        if not names:
-            raise ValueError("it is empty; leave it out, or give names separated by commas")
-        return names
-
-    @field_validator("field_weights", mode="before")
-    @classmethod
-    def _with_signs(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        pairs = [part.partition("=") for part in value.split(",")]
-        if not all(sign for _, sign, _ in pairs):
-            raise ValueError("give weights as name=5,description=1")
-        return {name.strip(): weight.strip() for name, _, weight in pairs}
-
-    @field_validator("field_weights")
-    @classmethod
-    def _are_weights(cls, value: dict[str, float]) -> dict[str, float]:
-        if unknown := sorted(value.keys() - set(_FIELDS)):
-            raise ValueError(f"there is no {unknown[0]!r}; there are {', '.join(_FIELDS)}")
-        if not all(0 <= weight <= _MOST_WEIGHT for weight in value.values()):
-            raise ValueError(f"a weight is a number from 0 to {_MOST_WEIGHT}")
-        if len(value) == len(_FIELDS) and not any(value.values()):
-            raise ValueError("all fields have weight 0, so no word would count; give one a weight")
-        return value
-
-    @field_validator("include", "exclude", "confirm")
-    @classmethod
-    def _can_match_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        from toolindex import FilterError, ToolFilter
-
-        for pattern in value:
-            if not pattern:
-                raise ValueError("a pattern is empty; is a shell variable not set?")
-            # A pattern that matches nothing hides nothing: better not to start than to show too
-            # much.
-            if pattern.count(":") != _COLONS and not set(pattern) & {"*", "?"}:
-                raise ValueError(
-                    f"{pattern!r} matches no tool: ids are source:category:name, so write "
-                    f"'*:{pattern}:*' for a category, '*:*:{pattern}' for a name"
-                )
-        try:
-            ToolFilter(include=value)
-        except FilterError as error:
-            raise ValueError(str(error)) from error
-        return value
-
-    @field_validator("pin")
-    @classmethod
-    def _are_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if name.count(":") != _COLONS or set(name) & {"*", "?"}:
-                raise ValueError(f"{name!r} is not an id, such as mcptools:github:create_issue")
-        return tuple(dict.fromkeys(value))
-
-    @field_validator("layouts")
-    @classmethod
-    def _are_layouts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not value:
-            raise ValueError("it is empty; leave it out, or name layouts")
-        parsed_layouts(value)
-        return value
-
-    @field_validator("token")
-    @classmethod
-    def _can_be_sent(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None:
-            return None
-        token = value.get_secret_value()
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise ValueError("use only ASCII letters, digits and punctuation, without spaces")
-        return value
-
-    @field_validator("rerank_model")
-    @classmethod
-    def _has_a_known_provider(cls, value: str | None) -> str | None:
-        return None if value is None else language_models.check_model_name(value)
-
-    @field_validator("root", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: JsonValue | Roots | _GivenPaths) -> object:
-        if value is None:
-            return ()
-        if isinstance(value, Roots):
-            return value.paths
-        if isinstance(value, os.PathLike):
-            return (value,)
-        if not isinstance(value, str):
-            if not isinstance(value, list | tuple):
-                raise ValueError("it is not a path; give a folder, or a list of folders")
-            return value
-        # A folder may have the separator in its name.
-        if os.path.isdir(os.path.expanduser(value)):  # noqa: PTH111, PTH112 - any string may come
-            return (value,)
-        paths = tuple(part for part in value.split(os.pathsep) if part)
-        if not paths:
-            raise ValueError(f"it is empty; give paths with {os.pathsep!r} between them")
-        return paths
-
-    @field_validator("root")
-    @classmethod
-    def _are_paths(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
-        return tuple(_at_home(path) for path in value)
-
-    @field_validator("database", "tuning")
-    @classmethod
-    def _is_a_path(cls, value: Path | Server | None) -> Path | Server | None:
-        return _at_home(value) if isinstance(value, Path) else value
-
-    @field_validator("database")
-    @classmethod
-    def _can_be_opened(cls, value: Path | Server | None) -> Path | Server | None:
-        if isinstance(value, Path) and not _is_utf8(str(value)):
-            raise ValueError("SQLite can only open UTF-8 paths")
-        return value
 
     @model_validator(mode="after")
     def _have_a_channel(self) -> Self:
         if self.bm25_weight == 0 and self.vec_weight == 0:
             raise ValueError("bm25_weight or vec_weight must be above zero")
         return self
-
-    @field_validator("log_level", mode="before")
-    @classmethod
-    def _in_capitals(cls, value: object) -> object:
-        return value.upper() if isinstance(value, str) else value
-
-
-def _at_home(path: Path) -> Path:
-    if "\0" in str(path):
-        raise ValueError("a path cannot contain a null byte")
-    try:
-        return path.expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"{path} names an unknown home folder") from error
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,0 +1,231 @@
+"""How the values of settings are read and checked, whichever source they are from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytools_hybrid.settings import _language_models as language_models
+from pytools_hybrid.settings._layouts import parsed_layouts
+from pytools_hybrid.settings._roots import Roots
+from pytools_hybrid.settings._server import Server
+
+if TYPE_CHECKING:
+    from pydantic import FieldSerializationInfo, JsonValue, SecretStr
+
+    _GivenPaths = os.PathLike[str] | tuple[object, ...]
+
+__all__ = [
+    "check_database",
+    "check_ids",
+    "check_language_model",
+    "check_layouts",
+    "check_patterns",
+    "check_token",
+    "check_weights",
+    "expand_home",
+    "expand_homes",
+    "in_capitals",
+    "shown_database",
+    "split_names",
+    "split_paths",
+    "split_weights",
+]
+
+_COLONS = 2
+_MOST_WEIGHT = 1000
+_FIELDS = ("name", "description", "parameters", "category", "tags")
+
+
+def split_names(value: object) -> object:
+    """Split names at commas.
+
+    Raises:
+        ValueError: There are no names.
+    """
+    if not isinstance(value, str):
+        return value
+    names = tuple(name for part in value.split(",") if (name := part.strip()))
+    if not names:
+        raise ValueError("it is empty; leave it out, or give names separated by commas")
+    return names
+
+
+def split_paths(value: JsonValue | Roots | _GivenPaths) -> object:
+    """Split paths at the separator of PATH.
+
+    Raises:
+        ValueError: The value is empty, or not paths.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, Roots):
+        return value.paths
+    if isinstance(value, os.PathLike):
+        return (value,)
+    if not isinstance(value, str):
+        if not isinstance(value, list | tuple):
+            raise ValueError("it is not a path; give a folder, or a list of folders")
+        return value
+    # A folder may have the separator in its name.
+    if os.path.isdir(os.path.expanduser(value)):  # noqa: PTH111, PTH112 - any string may come
+        return (value,)
+    paths = tuple(part for part in value.split(os.pathsep) if part)
+    if not paths:
+        raise ValueError(f"it is empty; give paths with {os.pathsep!r} between them")
+    return paths
+
+
+def split_weights(value: object) -> object:
+    """Split weights such as `name=5,description=1`.
+
+    Raises:
+        ValueError: A part has no equals sign.
+    """
+    if not isinstance(value, str):
+        return value
+    pairs = [part.partition("=") for part in value.split(",")]
+    if not all(sign for _, sign, _ in pairs):
+        raise ValueError("give weights as name=5,description=1")
+    return {name.strip(): weight.strip() for name, _, weight in pairs}
+
+
+def check_weights(value: dict[str, float]) -> dict[str, float]:
+    """Check that weights are of fields, within their range, and not all zero.
+
+    Raises:
+        ValueError: They are not.
+    """
+    if unknown := sorted(value.keys() - set(_FIELDS)):
+        raise ValueError(f"there is no {unknown[0]!r}; there are {', '.join(_FIELDS)}")
+    if not all(0 <= weight <= _MOST_WEIGHT for weight in value.values()):
+        raise ValueError(f"a weight is a number from 0 to {_MOST_WEIGHT}")
+    if len(value) == len(_FIELDS) and not any(value.values()):
+        raise ValueError("all fields have weight 0, so no word would count; give one a weight")
+    return value
+
+
+def check_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Check that each pattern can match an id.
+
+    Raises:
+        ValueError: One cannot.
+    """
+    from toolindex import FilterError, ToolFilter
+
+    for pattern in value:
+        if not pattern:
+            raise ValueError("a pattern is empty; is a shell variable not set?")
+        # A pattern that matches nothing hides nothing: better not to start than to show too much.
+        if pattern.count(":") != _COLONS and not set(pattern) & {"*", "?"}:
+            raise ValueError(
+                f"{pattern!r} matches no tool: ids are source:category:name, so write "
+                f"'*:{pattern}:*' for a category, '*:*:{pattern}' for a name"
+            )
+    try:
+        ToolFilter(include=value)
+    except FilterError as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+def check_ids(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Return ids once each.
+
+    Raises:
+        ValueError: One is not an id.
+    """
+    for name in value:
+        if name.count(":") != _COLONS or set(name) & {"*", "?"}:
+            raise ValueError(f"{name!r} is not an id, such as mcptools:github:create_issue")
+    return tuple(dict.fromkeys(value))
+
+
+def check_layouts(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Check that there are layouts, each with a known name or a valid pattern.
+
+    Raises:
+        ValueError: There are none, or one is wrong.
+    """
+    if not value:
+        raise ValueError("it is empty; leave it out, or name layouts")
+    parsed_layouts(value)
+    return value
+
+
+def check_token(value: SecretStr | None) -> SecretStr | None:
+    """Check that a header can carry a token.
+
+    Raises:
+        ValueError: It cannot.
+    """
+    if value is None:
+        return None
+    token = value.get_secret_value()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError("use only ASCII letters, digits and punctuation, without spaces")
+    return value
+
+
+def check_language_model(value: str | None) -> str | None:
+    """Return the present name of a language model.
+
+    Raises:
+        ValueError: Its provider is unknown.
+    """
+    return None if value is None else language_models.check_model_name(value)
+
+
+def check_database(value: Path | Server | None) -> Path | Server | None:
+    """Return where the index is, with the home folder filled in.
+
+    Raises:
+        ValueError: SQLite cannot open the path.
+    """
+    if not isinstance(value, Path):
+        return value
+    path = _at_home(value)
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ValueError("SQLite can only open UTF-8 paths") from None
+    return path
+
+
+def shown_database(value: object, info: FieldSerializationInfo) -> object:
+    """Return where the index is, without the password of a server."""
+    is_text = isinstance(value, Server) or (info.mode == "json" and value is not None)
+    return str(value) if is_text else value
+
+
+def expand_home(value: Path | None) -> Path | None:
+    """Return a path with the home folder filled in.
+
+    Raises:
+        ValueError: There is no such home folder, or the path contains a null byte.
+    """
+    return None if value is None else _at_home(value)
+
+
+def expand_homes(value: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return paths with the home folder filled in.
+
+    Raises:
+        ValueError: There is no such home folder, or a path contains a null byte.
+    """
+    return tuple(_at_home(path) for path in value)
+
+
+def in_capitals(value: object) -> object:
+    """Return text in upper case."""
+    return value.upper() if isinstance(value, str) else value
+
+
+def _at_home(path: Path) -> Path:
+    if "\0" in str(path):
+        raise ValueError("a path cannot contain a null byte")
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path} names an unknown home folder") from error
