@@ -13,11 +13,11 @@ Embedding a store: `embed_pending`, `EmbeddingReport`, `RefusedText`; what it as
 `PendingTexts` and `WorkLease`.
 Failures: `ToolEmbedError` and its kinds, `FailureKind`, `Backoff`, `CircuitBreaker`,
 `without_keys`.
-Providers: `toolembed.providers` has what is known of each.
-Models of this machine: `downloaded_models`, `DownloadedModel`, `download_model`, `ollama_address`.
+Providers: `toolembed.providers` has what is known about each. Models of this machine:
+`downloaded_models`, `DownloadedModel`, `download_model`, `ollama_address`.
 
 Importing this package imports neither numpy nor pydantic-ai; each comes with the first text that
-needs it. Models that run on this machine are used as they lie there; none is fetched.
+needs it. Models that run on this machine are never downloaded unasked.
 """
 
 from typing import TYPE_CHECKING

@@ -26,7 +26,7 @@ __all__ = ["AccurateEmbedder"]
 
 _VERSION = f"{ACCURATE}:1"
 _WIDTH = 384
-# Of a cosine of both, what the transformer's counts; chosen on development sets (decision 23).
+# The transformer's weight in the cosine of both; chosen on development sets (decision 23).
 _SHARE = 0.7
 # A fifth of a second of one core: what a kill costs, and what a search may have to wait for.
 _LIMITS = EmbeddingLimits(texts_per_request=16)
@@ -44,12 +44,12 @@ class AccurateEmbedder:
     `toolembed.Embedder`.
 
     Args:
-        weights: Weights of one's own, as benchmarks/quality/train makes them; None for ours.
+        weights: Your own weights, as made by benchmarks/quality/train; None for ours.
         remedies: What its errors tell people to do.
 
     Attributes:
-        static: The embedder of the static part. Its vectors are there a hundred times sooner, and
-            can serve until these are.
+        static: The embedder of the static part. It is a hundred times as fast, so its vectors can
+            be used until these are ready.
 
     Raises:
         EmbeddingError: (on first use) The weights are not installed, or are not the ones expected.
@@ -76,23 +76,23 @@ class AccurateEmbedder:
 
     @property
     def limits(self) -> EmbeddingLimits:
-        """How many texts to embed at once: all cores are used by one batch."""
+        """How many texts to embed at once, one batch after the other: a batch uses all cores."""
         return _LIMITS
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that will be searched for, in a worker thread."""
+        """Embed documents, in a worker thread."""
         return await asyncio.to_thread(self.encode_documents, list(texts))
 
     async def embed_query(self, text: str) -> list[float]:
-        """Embed a text that searches, in a worker thread."""
+        """Embed a query, in a worker thread."""
         return (await asyncio.to_thread(self.encode_queries, [text]))[0]
 
     def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that will be searched for: one list of 640 floats for each."""
+        """Embed documents: one list of 640 floats for each."""
         return self._joined(texts, self.static.encode_documents(texts))
 
     def encode_queries(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that search: one list of 640 floats for each."""
+        """Embed queries: one list of 640 floats for each."""
         return self._joined(texts, self.static.encode_queries(texts))
 
     def _joined(self, texts: Sequence[str], static: list[list[float]]) -> list[list[float]]:

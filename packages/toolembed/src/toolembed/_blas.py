@@ -24,7 +24,7 @@ _limit: Any = None
 
 @contextmanager
 def one_thread() -> Generator[None]:
-    """Have numpy's products made by one thread, in the whole process, until the last user leaves.
+    """Compute numpy's products in one thread, in the whole process, until the last user leaves.
 
     Without threadpoolctl nothing changes.
     """

@@ -35,7 +35,7 @@ def create_embedder(
         model: `static` for the offline default, `accurate` for the larger offline model (extra
             `accurate`), `none` for no vectors, `test` for pydantic-ai's test model, or a
             pydantic-ai model string (`openai:…`).
-        dimensions: The length of the vectors, where the model lets one choose.
+        dimensions: The length of the vectors, if the model supports different ones.
         requests_per_minute: How many requests the provider's plan allows; None for any number.
             The offline models make none.
         device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
@@ -68,11 +68,11 @@ def stand_in(
 ) -> LimitedEmbedder | None:
     """Return an embedder that can search another model's vectors while the wanted ones are made.
 
-    It costs nobody a surprise: the offline default, or a model of the provider that the wanted
-    one has too, unless using it could mean downloading it.
+    Only one that causes no unexpected cost: the offline default, or a model of the same provider as
+    the wanted one, unless using it could mean a download.
 
     Args:
-        model_id: The model whose vectors are there, as its `model_id` named it.
+        model_id: The `model_id` of the model whose vectors exist.
         wanted: The `model_id` of the embedder that is to be used.
         remedies: What its errors tell people to do.
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from toolembed.providers import Remedies
 
 _PREFIX = "sentence-transformers:"
-# Where models lie whose names have no owner.
+# The owner of models whose names have none.
 _OWNER = "sentence-transformers"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-# The same weights for other programs, some of them many times as large.
+# The same weights for other programs, some many times as large.
 _FOR_OTHERS = re.compile(
     r"(onnx|openvino|coreml|gguf)/|\.(onnx|ot|h5|msgpack|tflite|gguf|mlmodel|pb|xml)(_data)?$|"
     r"(^|/)(\.gitattributes|.*\.(png|jpe?g|gif|pdf|md))$",
@@ -27,7 +27,7 @@ _FOR_OTHERS = re.compile(
 )
 _WEIGHTS = ".safetensors"
 _OLD_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt")
-# What every model of sentence-transformers has, and other models have not.
+# Files that every model of sentence-transformers has, and other models do not.
 _MODULES = "modules.json"
 _MARKS = (_MODULES, "config.json")
 
@@ -58,12 +58,12 @@ def repository_of(name: str) -> str | None:
 
 
 def not_downloaded(name: str, remedies: Remedies, reason: str = "") -> NotDownloadedError:
-    """Return the error of a model that is not on this machine, or not whole.
+    """Return the error for a model that is missing on this machine, or incomplete.
 
     Args:
         name: What stands behind `sentence-transformers:`.
         remedies: What downloads it.
-        reason: Why it cannot be loaded; empty where it is not there at all.
+        reason: Why it cannot be loaded; empty if it is missing.
     """
     repository = repository_of(name)
     if repository is None:
@@ -149,7 +149,7 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
     except DownloadError:
         raise
     except Exception as error:
-        # Its library lets those of its HTTP client through, whichever that is.
+        # Its library passes on the errors of its HTTP client, whichever that is.
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DownloadError(
             f"{repository} cannot be downloaded ({without_keys(reason)})"
@@ -158,7 +158,7 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
 
 
 def _needed(files: Iterable[str]) -> Sequence[str]:
-    """Leave out weights for other programs, and old forms of those that are there in the new."""
+    """Leave out weights for other programs, and old formats where there are new ones."""
     files = [file for file in files if not _FOR_OTHERS.search(file)]
     new = {file.rpartition("/")[0] for file in files if file.endswith(_WEIGHTS)}
     files = [
@@ -166,7 +166,7 @@ def _needed(files: Iterable[str]) -> Sequence[str]:
         for file in files
         if not file.endswith(_OLD_WEIGHTS) or file.rpartition("/")[0] not in new
     ]
-    # By these a model is known to be here: a download that is broken off must not leave them.
+    # These mark a model as present: an interrupted download must not leave them.
     return sorted(files, key=lambda file: (file in _MARKS, file))
 
 
@@ -175,7 +175,7 @@ def _report(progress: Callable[[int, int], None], before: int, total: int, done:
 
 
 def _counting(note: Callable[[int], None]) -> type[Any]:
-    """Return a bar of the hub's kind that draws nothing and tells how many bytes it was told."""
+    """Return a progress bar for the hub's library that draws nothing and reports the bytes."""
     from huggingface_hub.utils.tqdm import tqdm
 
     class Counting(tqdm):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_LIMITS = EmbeddingLimits()
 _DEFAULT_RETRY = Backoff(jitter=True)
-# To find what is pending costs a look at every text, so each look is for many.
+# Finding pending texts means checking every text, so ask for many at a time.
 _PAGE_TEXTS = 4_000
 # The lease is asked for more often than what is pending, for the same reason.
 _ASKS_PER_LOOK = 8
@@ -115,7 +115,8 @@ async def embed_pending(
             while texts:
                 await requests.embed(texts)
                 if len(texts) < page or at_most is not None:
-                    # All there were; what comes meanwhile is for whoever brings it.
+                    # All there were at the start; texts that are added meanwhile are embedded by
+                    # whoever adds them.
                     break
                 previous, texts = texts, await finish_in_thread(look, page)
                 if texts.keys() == previous.keys():
@@ -144,10 +145,10 @@ class _Turn:
     async def got(self, is_needed: Callable[[], bool], *, poll: float | None) -> bool:
         """Wait until it is this process's turn, or until nothing is left to do.
 
-        Without `poll`, the seconds between two looks, it is this process's turn now or not at all.
+        Without `poll`, the seconds between two attempts, it is tried only once.
         """
         asked = 0
-        # Noted in the thread that gets it: a cancellation must not lose a lease just got.
+        # Recorded in the thread that acquires it: a cancellation must not lose it.
         while not await finish_in_thread(self._ask):
             is_time = asked % _ASKS_PER_LOOK == 0
             if poll is None or (is_time and not await finish_in_thread(is_needed)):

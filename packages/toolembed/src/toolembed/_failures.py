@@ -14,7 +14,7 @@ _REFUSED_STATUSES = frozenset({400, 413, 422})
 def kind_of(error: BaseException) -> FailureKind:
     """Return what to do after a failed request: retry, leave the text out, or fix the setup.
 
-    What is not known is tried again: that is bounded, and it costs the least.
+    An unknown failure is retried: retries are bounded, and cost the least.
     """
     from pydantic_ai import exceptions as ai
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 _NAMES_A_KEY = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _OF_ADDRESS = re.compile(r"(?<=://)[^\s/@]+@")
-# What is shorter is a word, as `test`, and nobody's key.
+# Anything shorter is a word, such as `test`, and not a key.
 _SHORTEST = 8
 
 

@@ -1,6 +1,6 @@
 """The transformer's layers as a graph of ONNX, for onnxruntime where that is installed.
 
-A graph is a message of protocol buffers; the few kinds of fields that it needs are written here.
+A graph is a protocol buffers message; the few kinds of fields that it needs are written here.
 onnxruntime has an operator for each step of a layer (its domain com.microsoft).
 """
 
@@ -29,7 +29,7 @@ _OWN = "com.microsoft"
 def layers_of(
     weights: Mapping[str, Array], *, heads: int, tiny: float
 ) -> Callable[[Array, Array], Array] | None:
-    """Return what computes the last layer's states of the first's and the texts' lengths.
+    """Return a function from the first layer's states and the texts' lengths to the last's states.
 
     Args:
         weights: The weights of the layers, as floats.

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def adapt(client: object) -> None:
     """Return the client without retries, and with vectors in the order of their texts.
 
-    Our caller knows better when to try again: the client would wait for as long as a provider
-    asks, which could not be told apart from a provider that does not answer.
+    Our caller decides when to retry: the client would wait for as long as a provider asks, which
+    would look like a provider that does not answer.
     """
     if isinstance(client, AsyncOpenAI):
         client.max_retries = 0
@@ -23,7 +23,7 @@ def adapt(client: object) -> None:
 
 
 class _InOrder:
-    """A client's embeddings, sorted by their index; pydantic-ai takes them as they come."""
+    """A client's embeddings, sorted by their index; pydantic-ai does not sort them."""
 
     def __init__(self, embeddings: AsyncEmbeddings) -> None:
         self._embeddings = embeddings

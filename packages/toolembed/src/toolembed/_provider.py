@@ -46,8 +46,8 @@ class ProviderEmbedder:
     Args:
         model: A pydantic-ai model string (`openai:text-embedding-3-small`; providers' older
             names work too), `test`, or a model object.
-        dimensions: The length of the vectors, where the model lets one choose.
-        requests_per_minute: How many requests it takes; None where nobody counts.
+        dimensions: The length of the vectors, if the model supports different ones.
+        requests_per_minute: How many requests it accepts; None for any number.
         request_seconds: How long a provider may take for a request; None for the default.
         device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
         remedies: What its errors tell people to do.
@@ -81,7 +81,7 @@ class ProviderEmbedder:
             self.model_id, requests_per_minute=requests_per_minute
         )
         self._provider, _, self._name = self._named.partition(":")
-        # What is loaded or downloaded in this process takes its time, and would not stop.
+        # Loading or downloading in this process takes long, and could not be stopped.
         self._is_local = provider_of(self._named).downloads
         usual = _OLLAMA_SECONDS if self._provider == OLLAMA else _REQUEST_SECONDS
         self._request_seconds = None if self._is_local else request_seconds or usual
@@ -107,7 +107,7 @@ class ProviderEmbedder:
         await self._created()
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that will be searched for, in requests the provider takes.
+        """Embed documents, in requests that the provider accepts.
 
         The vector of a text for which the provider gave none is empty.
 
@@ -122,7 +122,7 @@ class ProviderEmbedder:
         return vectors
 
     async def embed_query(self, text: str) -> list[float]:
-        """Embed a text that searches.
+        """Embed a query.
 
         Raises:
             EmbeddingError: As for documents.
@@ -135,7 +135,7 @@ class ProviderEmbedder:
     async def _embed(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
         vectors = await self._request(texts, is_query=is_query)
         if len(vectors) != len(texts) or not self._is_as_before(vectors):
-            # It is paid for, and hardly a mishap when it comes twice.
+            # It has to be paid for, and is hardly an accident if it happens twice.
             vectors = await self._request(texts, is_query=is_query)
         self._check(vectors, len(texts))
         return vectors
@@ -175,7 +175,7 @@ class ProviderEmbedder:
         lengths = {len(vector) for vector in vectors if vector}
         if not lengths:
             return
-        # One answer that went wrong must not make the right ones wrong for ever.
+        # One wrong answer must not make all later ones look wrong.
         expected = self._chosen or len(next(filter(None, vectors)))
         if lengths != {expected}:
             found = " and ".join(map(str, sorted(lengths)))
@@ -203,7 +203,7 @@ class ProviderEmbedder:
         )
 
     async def _created(self) -> PydanticAIEmbedder:
-        """Return the one embedder, loading it once; who is in a hurry does not stop the loading."""
+        """Return the one embedder, loaded once; a caller that gives up does not stop that."""
         if self._creating is None or _has_failed(self._creating):
             self._creating = asyncio.create_task(asyncio.to_thread(self._create))
         try:
@@ -228,7 +228,7 @@ class ProviderEmbedder:
         return Embedder(model, settings=settings)
 
     def _model_of(self, name: str) -> EmbeddingModel:
-        """Return our own model where pydantic-ai's would download, or not know the address."""
+        """Return our own model if pydantic-ai's would download files or lack the address."""
         if self._provider == "sentence-transformers":
             from toolembed._sentence_transformers import SentenceTransformersModel
 

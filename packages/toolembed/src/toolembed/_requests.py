@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 Batch = list[tuple[str, str]]
 
-# A wrong key or setting refuses every text, and a provider in trouble gives nonsense for all. So
-# refusals are believed when the model takes this one, or has just taken another: so many of them,
-# one after the other.
+# With a wrong key or setting every text is refused, and a failing provider returns nonsense for
+# all. So a refusal is believed only if the model accepts this text, or has just accepted another;
+# this many refusals in a row are believed at most.
 _PLAIN_TEXT = "Read a file."
 _BELIEVED = 8
 # The limits estimate tokens: a text that they let through may still be too long for the model,
 # such as one of hexadecimal digits. One below this, in characters, is not refused for its length.
 _LONG_TEXT = 2_000
-# A wrong count of vectors is paid for, and is hardly a mishap when it comes twice.
+# A wrong number of vectors has to be paid for, and is hardly an accident if it happens twice.
 _MISCOUNTS = 2
 _FEWER = 4
 
@@ -84,7 +84,7 @@ class Requests:
         self._total = 0
 
     def report_to(self, progress: Callable[[int, int], object], total: int) -> None:
-        """Call a function with the texts embedded, and all that are to be, as they come."""
+        """Call a function with the numbers of texts embedded and to embed, as they change."""
         self._progress, self._total = progress, total
         progress(0, total)
 
@@ -130,7 +130,7 @@ class Requests:
 
         Those that `embed` was not given yet are asked of the store.
         """
-        # Each once: one that is refused or doubted comes again alone, and stays so.
+        # Each once: a text that is refused or in doubt is sent again alone.
         wanted = self._first - self._brought
         if not wanted:
             return
@@ -336,7 +336,7 @@ class Requests:
 def _norm(vector: Sequence[float]) -> float | None:
     """Return the length of a vector, or None for anything else that a provider may give."""
     try:
-        # As it is searched: in single precision it may be nothing, or infinite.
+        # As it is searched: in single precision it may be zero or infinite.
         return math.hypot(*array("f", [*vector])) if vector else None
     except (TypeError, OverflowError):
         return None

@@ -47,7 +47,7 @@ class SentenceTransformersModel(EmbeddingModel):
 
     def __init__(self, name: str, *, device: str, remedies: Remedies) -> None:
         super().__init__()
-        # Asked first: the import takes seconds, and would be for nothing.
+        # Checked first: the import takes seconds, which would be wasted.
         _require_package()
         if not is_downloaded(name):
             raise not_downloaded(name, remedies)
@@ -74,7 +74,7 @@ class SentenceTransformersModel(EmbeddingModel):
         input_type: EmbedInputType,
         settings: EmbeddingSettings | None = None,
     ) -> EmbeddingResult:
-        """Embed texts that search, or such as are searched for; the first call loads the model."""
+        """Embed queries or documents; the first call loads the model."""
         texts, settings = self.prepare_embed(inputs, settings)
         dimensions = settings.get("dimensions")
         return EmbeddingResult(
@@ -115,7 +115,7 @@ class SentenceTransformersModel(EmbeddingModel):
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 
-        # Over stdio a server's stderr is the client's log: bars are not for there.
+        # Over stdio a server's stderr is the client's log: progress bars do not belong there.
         logging.disable_progress_bar()
         device = None if self._device == AUTO_DEVICE else self._device
         if device is not None:
@@ -159,7 +159,7 @@ def _require_device(device: str, remedies: Remedies) -> None:
     import torch
 
     try:
-        # An empty tensor needs no memory, and still whatever drives the device.
+        # An empty tensor needs no memory, but it does need the device's driver.
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition(". ")[0].partition("\n")[0]

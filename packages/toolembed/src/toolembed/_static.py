@@ -1,8 +1,8 @@
 """The offline default: static vectors of word pieces, summed over a text.
 
 They are distilled from a transformer and trained on requests and the tools that answer them
-(decision 22). A text that searches and one that is searched for say the same thing in other
-words, so each kind has a linear map of its own; that of queries is in the vectors already.
+(decision 22). Queries and documents say the same thing in different words, so each kind has a
+linear map of its own; that of queries is already part of the vectors.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _WEIGHTS = Path(__file__).with_name("tools2.safetensors")
 # Nearly any two or three letters are a piece.
 _SHORT = 4
 _ENDINGS = ("", "s", "es", "ed", "ing", "er", "ers", "ly")
-# What a tool is called and what it does stands first: the 20th piece has half the say.
+# A tool's name and purpose come first: the 20th piece has half the weight.
 _HALF_SAY = 20
-# On one core 64 to 1,024 texts at a time take the same 0.1 ms a text; a kill costs one batch.
+# On one core, 64 to 1,024 texts at a time all take 0.1 ms per text; a kill costs one batch.
 _LIMITS = EmbeddingLimits(texts_per_request=256)
 # For this many queries, plain Python is done before numpy would be imported.
 _FEW_QUERIES = 8
@@ -81,11 +81,12 @@ class StaticEmbedder:
     """Embeds with static vectors of 256 dimensions that come with this package.
 
     No network, no GPU, and no numpy for a query. A query's vector is the sum of its pieces'
-    vectors; in a document's the first pieces say most, and it goes through a map. All are of unit
-    length. Thousands of descriptions a second on one core. Satisfies `toolembed.Embedder`.
+    vectors; in a document, the first pieces have the most weight, and the sum is multiplied by a
+    map. All are of unit length. Thousands of descriptions a second on one core. Satisfies
+    `toolembed.Embedder`.
 
     Args:
-        weights: Weights of one's own, as benchmarks/quality/train makes them; None for ours.
+        weights: Your own weights, as made by benchmarks/quality/train; None for ours.
 
     Raises:
         EmbeddingError: (on first use) The weights are missing or are not the ones expected.
@@ -111,27 +112,27 @@ class StaticEmbedder:
 
     @property
     def limits(self) -> EmbeddingLimits:
-        """How many texts to embed at once: all cores are used by one batch."""
+        """How many texts to embed at once, one batch after the other: a batch uses all cores."""
         return _LIMITS
 
     @property
     def is_instant(self) -> bool:
         """Whether a few documents are embedded within milliseconds: nothing has to be loaded.
 
-        But for numpy, the first time.
+        Except numpy, the first time.
         """
         return self._model is not None and find_spec("numpy") is not None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that will be searched for, in a worker thread."""
+        """Embed documents, in a worker thread."""
         return await asyncio.to_thread(self.encode_documents, list(texts))
 
     async def embed_query(self, text: str) -> list[float]:
-        """Embed a text that searches, in a worker thread."""
+        """Embed a query, in a worker thread."""
         return (await asyncio.to_thread(self.encode_queries, [text]))[0]
 
     def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that will be searched for: one list of `DIMENSIONS` floats for each."""
+        """Embed documents: one list of `DIMENSIONS` floats for each."""
         if not texts:
             return []
         model = self._loaded()
@@ -141,7 +142,7 @@ class StaticEmbedder:
             raise _failure(f"numpy cannot be imported ({error}); reinstall it") from error
 
     def encode_queries(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that search: one list of `DIMENSIONS` floats for each."""
+        """Embed queries: one list of `DIMENSIONS` floats for each."""
         if not texts:
             return []
         model = self._loaded()
@@ -150,9 +151,9 @@ class StaticEmbedder:
         return _queries(model, texts)
 
     def knows(self, word: str) -> bool:
-        """Return whether a lower-case word is one that the vectors know as such, endings aside.
+        """Return whether the vectors know a lower-case word as a whole, apart from its ending.
 
-        Of a misspelt word they know the pieces only, which say nothing of it.
+        Of a misspelt word they know only the pieces, which do not tell its meaning.
         """
         if len(word) < _SHORT:
             return True

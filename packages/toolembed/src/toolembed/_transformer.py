@@ -1,4 +1,4 @@
-"""A transformer of BERT's kind (Devlin et al. 2019), in numpy, or by onnxruntime where it is there.
+"""A BERT transformer (Devlin et al. 2019), in numpy, or by onnxruntime if it is installed.
 
 Its weights are in 8 bits with a scale for each output. They become floats when they are loaded;
 those of the word pieces, most of the file, only as they are used.
@@ -31,7 +31,7 @@ _START, _END = 101, 102
 _HEADS = 12
 # Texts of about the same length go together: padding is computed like everything else.
 _PIECES_TOGETHER = 256
-# To hand over the layers takes half a second: twenty times what it saves in a request.
+# Handing over the layers takes half a second: twenty times what it saves in a request.
 _BEFORE_ONNXRUNTIME = 40
 # Weights and biases of a layer's four products and two norms.
 _TENSORS = 12
@@ -57,7 +57,7 @@ class Transformer:
             self._width = self._weights["norm.bias"].size
         except (KeyError, TypeError) as error:
             raise ValueError(f"these are no weights of a transformer: {error!r}") from error
-        # Apart, for onnxruntime takes them over.
+        # Separate, because onnxruntime takes them over.
         layers = {
             name: self._weights.pop(name) for name in list(self._weights) if name[0].isdigit()
         }
@@ -96,19 +96,19 @@ class Transformer:
         return unit
 
     def _choose(self, texts: int) -> None:
-        """Let onnxruntime take over, if it is installed, where more than a few texts come."""
+        """Switch to onnxruntime, if it is installed, for more than a few texts."""
         with self._lock:
             self._before_onnxruntime -= texts
             if self._before_onnxruntime > 0 or self._layers is None:
                 return
             layers, self._layers = self._layers, None
-        # Meanwhile numpy does it for the others.
+        # Meanwhile numpy computes for the others.
         self._run = layers_of(layers, heads=_HEADS, tiny=_TINY) or self._run
 
 
 def _in_numpy(weights: Mapping[str, Array], states: Array, lengths: Array) -> Array:
     longest: int = states.shape[1]
-    # Nothing attends to what only fills up a shorter text.
+    # Nothing attends to the padding of a shorter text.
     hidden = ((np.arange(longest) < lengths[:, None]).astype(np.float32) - 1) * _HIDDEN
     with one_thread():
         for layer in range(len(weights) // _TENSORS):

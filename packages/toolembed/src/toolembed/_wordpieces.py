@@ -19,14 +19,14 @@ UNKNOWN = 100
 
 _VOCABULARY = "wordpieces.txt"
 _LONGEST_WORD = 100
-# As many different words as a large tree has; some 200 bytes each.
+# About as many different words as a large tree has; some 200 bytes each.
 _REMEMBERED = 1 << 14
 _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 # Where the characters of East Asian scripts begin.
 _FAR = "\u2e00"
 # An ideograph, a word, or a mark.
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+|[^\w\s]|_")
-# Accents, and characters that nobody sees.
+# Accents, and invisible characters.
 _DROPPED = frozenset({"Mn", "Cf", "Cs"})
 
 

@@ -72,7 +72,7 @@ class DimensionsError(ToolEmbedError):
 
 
 class NotDownloadedError(ToolEmbedError):
-    """A model is not on this machine, or not whole; none is fetched without being asked for."""
+    """A model is missing on this machine, or incomplete; none is downloaded unasked."""
 
 
 class DownloadError(ToolEmbedError):

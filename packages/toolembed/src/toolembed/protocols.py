@@ -19,9 +19,9 @@ class Embedder(Protocol):
 
     An implementation returns one vector for each text, in order, all of one length, each
     finite and not all zeros in single precision; the same text has the same vector. Any
-    text is accepted, also one with characters that cannot be encoded. What fails raises
-    `EmbeddingError`, whose kind says what to do next. `toolembed.testing.check_embedder`
-    checks all but the errors.
+    text is accepted, also one with characters that cannot be encoded. A failure raises
+    `EmbeddingError`, whose kind says what to do next. `toolembed.testing.check_embedder` checks all
+    but the errors.
     """
 
     @property
@@ -31,15 +31,15 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int | None:
-        """The length of the vectors; None before the first text where only that can tell."""
+        """The length of the vectors; None before the first text if only that can tell."""
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts that will be searched for."""
+        """Embed documents."""
         ...
 
     async def embed_query(self, text: str) -> list[float]:
-        """Embed a text that searches."""
+        """Embed a query."""
         ...
 
 
@@ -48,7 +48,7 @@ class LimitedEmbedder(Embedder, Protocol):
 
     @property
     def limits(self) -> EmbeddingLimits:
-        """What may be in one request, and how many requests there may be."""
+        """The limits of a request, and of the number of requests."""
         ...
 
 
@@ -103,8 +103,8 @@ class EmbeddingLimits:
     Tokens are estimated from the text, three bytes of UTF-8 for each: more than most text has.
 
     Attributes:
-        texts_per_request: Texts in one request. What is lost by a kill is one request, so
-            this is better below what a provider takes at most.
+        texts_per_request: Texts in one request. A kill loses one request, so this is better below
+            what a provider accepts.
         tokens_per_request: Tokens of all texts of a request together; None where unlimited.
         tokens_per_text: Tokens of one text, the rest of which is cut off; None where unlimited.
         concurrency: Requests under way at once.

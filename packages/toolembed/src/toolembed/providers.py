@@ -48,11 +48,11 @@ TEST_MODEL = "test"
 """pydantic-ai's own model for tests."""
 
 _OURS = (OFFLINE, ACCURATE, "none")
-# It stands before the name of a provider, and takes what that one takes.
+# A prefix of a provider's name; it accepts what that provider accepts.
 _GATEWAY = "gateway/"
 _COMPARED = 100
 
-# Less than most providers take: more saves no time, and a kill loses what is under way.
+# Less than most providers accept: more saves no time, and a kill loses what is in flight.
 _BATCH = 64
 _LOCAL = EmbeddingLimits(texts_per_request=_BATCH)
 _REMOTE = EmbeddingLimits(texts_per_request=_BATCH, concurrency=2)
@@ -72,7 +72,7 @@ class Provider:
         downloads: Whether it runs in this process, and fetches a model that is not there yet.
         limits: What its embedding models take in one request, as its documentation says; at most
             two batches are under way at once.
-        limits_of_models: The same for the models whose name begins like this.
+        limits_of_models: The same for models whose names begin with the key.
         models: Names of its usual embedding models, the most usual one first.
         key_variables: Where its key is looked for; any of them.
     """
@@ -246,7 +246,7 @@ class Remedies:
 
     def missing(self, model: str) -> str:
         """Return that a model's package is not installed, with the command that installs it."""
-        # Nobody is left to ask whether there is a provider of another name.
+        # Nothing else knows whether a provider of another name exists.
         if ":" not in model or _is_installable(model):
             return f"its package is missing; {self.to_install(model)}"
         hint = did_you_mean(_name(model), [it for it in PROVIDERS if _is_installable(it)])
@@ -255,7 +255,7 @@ class Remedies:
     def what_to_do(self, model: str, error: ImportError) -> str:
         """Return what is missing for a model that failed, and the remedy."""
         if has_pydantic_ai() and not _is_installable(model):
-            # Which package it is, only pydantic-ai knows.
+            # Only pydantic-ai knows which package it is.
             return str(error).partition("\n")[0]
         return self.missing(model)
 
@@ -326,8 +326,8 @@ def is_provider(name: str) -> bool:
 def check_provider(model: str, *, usual: Collection[str]) -> None:
     """Make sure that pydantic-ai has a provider of a model.
 
-    Where it is not installed, nobody can tell. Then the first use of the model says what to
-    install, and costs what the model would have given, as with any other that cannot be used.
+    Where it is not installed, nobody can tell. Then the first use of the model fails and says what
+    to install, as with any other model that cannot be used.
 
     Args:
         model: Its name.
@@ -372,7 +372,7 @@ def check_known_provider(name: str) -> None:
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return what to add to an error about an unknown name: a known one that is like it."""
+    """Return what to add to an error about an unknown name: a similar known one."""
     from difflib import get_close_matches
 
     nearest = get_close_matches(name.lower()[:_COMPARED], known, n=1)

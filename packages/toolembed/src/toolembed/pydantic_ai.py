@@ -54,7 +54,7 @@ class StaticEmbeddingModel(EmbeddingModel):
         input_type: EmbedInputType,
         settings: EmbeddingSettings | None = None,
     ) -> EmbeddingResult:
-        """Embed texts that search, or such as are searched for."""
+        """Embed queries or documents."""
         texts, _ = self.prepare_embed(inputs, settings)
         encode = self._embedder.encode_documents
         if input_type == "query":

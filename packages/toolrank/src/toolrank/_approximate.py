@@ -16,7 +16,7 @@ _MIN_LETTERS = 3
 MAX_LETTERS = 32
 # Shorter letters are inside of too many terms.
 _MIN_INSIDE = 4
-# Words of so many letters may hold two slips.
+# Words of this length may contain two slips.
 _LONG = 6
 _MAX_TERMS = 12
 _SUFFIX_COST = 0.1

@@ -47,7 +47,7 @@ class BM25Retriever:
         where: The rows to search among.
         name: What to call this retriever in contributions.
         postings: A cache of what was read, valid only while the lexicon does not change. Without
-            it everything is read anew for each request.
+            it, everything is read again for each request.
         common: The share of rows above which a term is left out, unless the request has no
             rarer one; 1 leaves none out. A term of at most 100 rows is never left out.
         evenness: How much a term that a row holds often counts over one that it holds once: a
@@ -124,21 +124,22 @@ class BM25Retriever:
     def coverage(self, text: str, ids: Iterable[str]) -> dict[str, float]:
         """Return the share of a request that each row holds, by the IDF of the terms.
 
-        A misspelt term counts as held where its correction is.
+        A misspelt term counts as held if its correction is held.
 
         Args:
             text: The request.
             ids: The rows, as hits name them.
 
         Returns:
-            Shares in [0, 1] by id; a row that is not there has none.
+            Shares in [0, 1] by id, without rows that do not exist.
 
         Raises:
             RetrievalError: The lexicon cannot be read.
         """
         reading = self._open()
         rows = reading.rows_of(ids)
-        # Of a few rows, those that a word is in say nothing of how rare it is.
+        # In a table of a few rows, the number that contain a word says nothing about how rare it
+        # is.
         size = max(reading.size(), FEW_ROWS)
         held = dict.fromkeys(rows, 0.0)
         total = 0.0
@@ -162,7 +163,8 @@ class BM25Retriever:
             ids: The rows, as hits name them.
 
         Returns:
-            By id, the terms that add most first; a row that holds none, or is not there, has none.
+            The terms by id, those that add most first; empty for a row that holds none or does not
+            exist.
 
         Raises:
             RetrievalError: The lexicon cannot be read.
@@ -223,7 +225,8 @@ class BM25Retriever:
             for similar, posting in found.similar:
                 share = similar.similarity / max(total, 1.0)
                 weighted.append((term, similar.term, posting, self._similar_weight * share))
-        # After the words, so that an error is one of phrases: an index without positions has none.
+        # After the words, so that an error can only come from the phrases: an index without
+        # positions cannot match them.
         with suppress(RetrievalError):
             weighted += [
                 (phrase, phrase, reading.posting(phrase), 1.0) for phrase in quoted_phrases(text)
@@ -255,7 +258,7 @@ class BM25Retriever:
     def _with_similar(self, reading: Reading, found: list[_Found], limit: int) -> list[_Found]:
         plain = [each for each in found if each.term.is_plain]
         unknown = [each.term.text for each in plain if not each.posting.documents]
-        # Most of the words unknown: another language, or nothing that is here.
+        # Most words are unknown: the request is in another language, or about something else.
         if not unknown or len(unknown) > max(3, len(plain) // 2):
             return found
         return [

@@ -21,8 +21,8 @@ class ByteMatrix(NamedTuple):
         places: int64: where the table keeps each row.
         values: int8, of shape (rows, dimensions).
         scales: float32: what 1 stands for in the values of each row, once it has length 1.
-        errors: float32: how far a cosine of each row is from that of the table at most.
-        ids: The ids of rows that have been hits, as they are found.
+        errors: float32: the largest error of each row's cosine.
+        ids: The ids of rows that have been hits, filled in as they are found.
     """
 
     rowids: np.ndarray[Any, Any]
@@ -88,6 +88,6 @@ def _portion(rowids: Any, places: Any, vectors: Any) -> tuple[Any, ...]:  # noqa
     values = np.rint(rows)
     rows -= values
     scales = 1 / (127 * lengths)
-    # Cauchy and Schwarz, and what single precision rounds.
+    # The Cauchy-Schwarz bound, plus rounding in single precision.
     errors = np.sqrt(np.vecdot(rows, rows)) * scales + rows.shape[1] * np.finfo(np.float32).eps
     return rowids[found], places[found], values.astype(np.int8), scales, errors

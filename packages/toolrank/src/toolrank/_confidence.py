@@ -19,7 +19,7 @@ RECOMMENDED_CONFIDENCE = 0.5
 """Below this it is doubtful whether a hit answers: some 3 % of the right answers to everyday
 requests lie below it; by meaning alone some 10 %."""
 
-# Of more terms than these, a request is not more likely to be answered by a hit that has some.
+# Beyond this many terms, further matches no longer make an answer more likely.
 _MOST_TERMS = 12
 
 
@@ -51,7 +51,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What the vectors of a model say of a hit: the coefficients of two logistic models.
+    """What the vectors of a model say about a hit: the coefficients of two logistic models.
 
     The defaults are those of toolembed's static vectors. Cosines of another model are spread
     differently: benchmarks/quality/fit_confidence.py fits these to it.
@@ -66,7 +66,7 @@ class Calibration:
 
 
 _STATIC = Calibration()
-# Those of words, of `coverage`, `terms` and `named`, and of likeness alone.
+# The coefficients for words (`coverage`, `terms`, `named`), and for `strength` alone.
 _WORDS = (-3.33, 3.73, 1.25, 1.18)
 _LIKENESS = (-1.68, 3.47)
 
@@ -79,7 +79,7 @@ def confidence(evidence: Evidence, *, calibration: Calibration = _STATIC) -> flo
 
     Args:
         evidence: What speaks for the hit.
-        calibration: What the vectors say that its contrast is of.
+        calibration: The coefficients of the model whose vectors gave the contrast.
     """
     if evidence.is_exact:
         return EXACT_CONFIDENCE
@@ -99,7 +99,7 @@ def confidence(evidence: Evidence, *, calibration: Calibration = _STATIC) -> flo
             logit = _logit(_LIKENESS, strength)
         case _:
             return 0.0
-    # Beyond these there is nothing to tell, and exp() would overflow.
+    # Beyond these the result no longer changes, and exp() would overflow.
     return min(EXACT_CONFIDENCE, 1 / (1 + math.exp(-min(max(logit, -30.0), 30.0))))
 
 
@@ -124,6 +124,6 @@ def lexical_strength(score: float, statistics: Sequence[TermStatistics]) -> floa
     """
     if not statistics:
         return 0.0
-    # idf = log((rows + 1) / (n + 0.5)), whichever term is looked at.
+    # idf = log((rows + 1) / (n + 0.5)), for any term.
     rows = statistics[0].idf + math.log(statistics[0].documents + 0.5)
     return score / (math.sqrt(len(statistics)) * rows) if rows > 0 else 0.0

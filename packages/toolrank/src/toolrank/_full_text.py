@@ -77,7 +77,7 @@ class FullTextTable:
         """Return the rows that hold a term, or a phrase of several words."""
         expression = match_expression([term])
         if up_to is not None:
-            # Counting is ten times faster than scoring.
+            # Counting is ten times as fast as scoring.
             some = f"SELECT 1 FROM {self._table} WHERE {self._table} MATCH ? LIMIT {up_to + 1}"  # noqa: S608
             ((count,),) = self._rows(f"SELECT count(*) FROM ({some})", (expression,))  # noqa: S608
             if count > up_to:
@@ -91,7 +91,7 @@ class FullTextTable:
         return read_vocabulary(self._connection, self._table)
 
     def spellings(self, term: str) -> list[str]:
-        """Return the words behind a stemmed term, as rows spell them, in lower case."""
+        """Return the words that have this stem, as rows spell them, in lower case."""
         sql = (
             f"SELECT snippet({self._table}, -1, char(2), char(3), '', 1) "  # noqa: S608
             f"FROM {self._table} WHERE {self._table} MATCH ? LIMIT {_SPELLINGS_READ}"
@@ -101,7 +101,7 @@ class FullTextTable:
         return [word for word in marked if word]
 
     def ids(self, rows: Collection[int]) -> dict[int, str]:
-        """Return the ids of rows; a row that the content table lacks has none."""
+        """Return the ids of rows, without rows that the content table lacks."""
         if self._content is None:
             return {row: str(row) for row in rows}
         sql = (

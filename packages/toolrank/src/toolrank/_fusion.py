@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 PART_DEPTH = 50
-"""The most candidates taken from a retriever for a part of a request: deeper ones change nothing
-that was measured, and every part costs. Hits are compared with no deeper ones either."""
+"""The most candidates taken from a retriever for a part of a request: deeper ones had no measurable
+effect, and every part costs time. Hits are not compared with deeper ones either."""
 
 _RIVALS = 5
 
@@ -78,8 +78,8 @@ def reciprocal_rank_fusion(
             in the divisor: that retriever looked and found nothing.
         weights: Each list's weight, 1.0 where none is given; 0 switches a list off.
         floors: Unused: ranks have no scores.
-        unjudged: The candidates of other lists that a list could not judge, by its name. Each
-            gets the share of this list's best that it has of the best of the other lists.
+        unjudged: The candidates of other lists that a list could not judge, by its name. Each gets
+            the same share of this list's best as it has in the other lists.
         rrf_k: The constant k; a larger value gives the first ranks less weight.
 
     Raises:
@@ -138,7 +138,7 @@ def linear_fusion(
         divisors = {name: best[name] or 1.0 for name in active}
         most = active
     else:
-        # What the lists add up to is measured in the largest of it, so that nothing overflows.
+        # Sums are scaled by the largest of them, so that nothing overflows.
         strongest = max((say * best[name] for name, say in active.items()), default=0.0)
         divisors = dict.fromkeys(active, strongest or 1.0)
         most = {name: say * best[name] / divisors[name] for name, say in active.items()}
@@ -237,7 +237,7 @@ def contributions_of(
 
     Args:
         rankings: The lists by retriever name.
-        unfiltered: Those of them that were looked up without a filter as well.
+        unfiltered: Those of the lists that were also retrieved without a filter.
         ids: The hits.
         group: Gives a hit's group by its id.
     """

@@ -28,18 +28,18 @@ class FuzzyRetriever:
     """Rank rows by words that may be misspelt, cut short or run together.
 
     Each word of a request, known or not, stands for the terms of the rows that
-    are like it (a slip or two away, longer, holding it, or the two that make it up) besides
-    itself. In each row it counts once: as the best of
-    similarity² · BM25 over its terms, as though each were at least as common as the most similar
-    one. Where rows hold the word itself, other terms count less. The sum over the words is the
-    score. A request without misspellings is answered a little worse than by `BM25Retriever`.
+    are like it (one or two slips away, longer words that start with or contain it, or the two words
+    it is made of) besides itself. In each row it counts once: as the best of similarity² · BM25
+    over its terms, as though each were at least as common as the most similar one. Where rows hold
+    the word itself, other terms count less. The sum over the words is the score. A request without
+    misspellings is answered a little worse than by `BM25Retriever`.
 
     Args:
         lexicon: As for `BM25Retriever`.
         where: The rows to search among.
         name: What to call this retriever in contributions.
-        postings: Where to remember what was read, as for `BM25Retriever`. Without it the
-            vocabulary is read for each request.
+        postings: A cache of what was read, as for `BM25Retriever`. Without it the vocabulary is
+            read for each request.
         common: As for `BM25Retriever`.
         evenness: As for `BM25Retriever`.
 

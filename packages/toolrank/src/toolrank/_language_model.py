@@ -131,7 +131,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
                 f"cannot use {model!r}: {error}. Name it as provider:model, and give that "
                 "provider its package and its key.",
             ) from error
-        # A second try would cost as much time as the whole ranking may take.
+        # A second attempt would take as long as the whole ranking may take.
         self._agent = Agent(
             resolved,
             name="toolrank",
@@ -147,9 +147,8 @@ class LanguageModel(Generic[OutputT, AnswerT]):
     async def ask(self, prompt: str, *, read: Callable[[OutputT], AnswerT]) -> Answer[AnswerT]:
         """Return the answer to a prompt, from the cache or from the model.
 
-        Callers with the same prompt wait for one call and share its answer; only the first
-        reports its usage. Answers that `read` refuses are not cached: the next call may do
-        better.
+        Callers with the same prompt wait for one call and share its answer; only the first reports
+        its usage. Answers that `read` refuses are not cached: the next one may be better.
 
         Args:
             prompt: The question.
@@ -191,7 +190,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
 
 def _usage(used: RunUsage, *, sent: int) -> ModelUsage:
     """Return the cost of a run, whether or not it succeeded."""
-    # Older versions of pydantic-ai price nothing.
+    # Older versions of pydantic-ai do not calculate prices.
     cost = getattr(used, "cost", None)
     return ModelUsage(
         requests=sent,
@@ -238,6 +237,6 @@ def one_line(text: str, *, limit: int) -> str:
     What cannot be seen can carry instructions (the tag characters of Unicode do), and half of a
     surrogate pair cannot be sent at all.
     """
-    # Cut before too, so that a megabyte costs no more than a page.
+    # Cut it beforehand too, so that a megabyte costs no more than a page.
     seen = "".join(char if char.isprintable() else " " for char in text[: 4 * limit])
     return " ".join(seen.split())[:limit].rstrip()

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _LEAST_IDF = 1e-6
-# So few rows cost nothing to read, and in a small table common words are worth having.
+# Reading this few rows costs nothing, and in a small table common words are useful.
 FEW_ROWS = 100
-# Nothing is called that, and to remember it takes as much memory as a thousand terms.
+# Nothing has such a name, and caching it would take as much memory as a thousand terms.
 _MAX_TERM = 1000
 NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
 
@@ -34,9 +34,9 @@ class Reading:
 
     Args:
         lexicon: The lexicon.
-        evenness: As `BM25Retriever` has it.
+        evenness: As for `BM25Retriever`.
         name: The retriever to name in errors.
-        postings: Where what was read is looked up first.
+        postings: The cache, which is consulted first.
     """
 
     def __init__(self, lexicon: Lexicon, *, evenness: float, name: str, postings: Postings) -> None:
@@ -88,7 +88,7 @@ class Reading:
         """Return a term of the vocabulary in a form that is searched for, with its posting.
 
         Returns:
-            None for a term that no form was found of, or that more rows hold.
+            None if no form of the term was found, or if more rows hold it.
         """
         for form in forms(term.term):
             posting = self.posting(form, up_to=up_to)
@@ -98,7 +98,7 @@ class Reading:
         return None
 
     def spellings(self, term: str) -> Sequence[str]:
-        """Return the words behind a stemmed term, as rows spell them, in lower case."""
+        """Return the words that have this stem, as rows spell them, in lower case."""
         return self._read(lambda: self._lexicon.spellings(term))
 
     def rows_of(self, ids: Iterable[str]) -> dict[str, int]:

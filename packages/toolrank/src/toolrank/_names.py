@@ -1,6 +1,6 @@
-"""Retrieval by name: rows whose name is in the request, or stands for another action.
+"""Retrieval by name: rows whose name is in the request, and names whose verb is of another action.
 
-An example of the second: "open an issue" does not ask for `get_issue`.
+An example of the latter: "open an issue" does not ask for `get_issue`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _WHOLE = 1.0
 _MENTIONED = 0.5
 _MAX_NAME = 256
 _MAX_MENTIONS = 16
-# Who pastes more names things in passing.
+# A longer text only mentions names in passing.
 _MAX_REQUEST = 500
 _TOKEN = re.compile(r"[\w.:-]+")
 _JOINT = re.compile(r"[_.:-]+")
 VERB_PENALTY = 0.1
 """The share of its score that a hit loses whose name has another action than the request."""
 
-# English verbs that requests begin with and names are made of, by action. Whether one or many of a
-# thing are shown is distinguished where a request says so.
+# English verbs that requests begin with and names are made of, by action. Showing one thing and
+# showing many are different actions if the request says which.
 _ACTIONS = {
     "one": "show get read view display fetch retrieve describe see print",
     "many": "list search find log history query browse scan",
@@ -47,7 +47,7 @@ _ACTIONS = {
     "unfollow remove",
 }
 _SHOWING = frozenset({"one", "many"})
-# They may ask for a tool, or for a tool that finds something.
+# They may ask for a tool itself, or for a tool that finds something.
 _SEEKING = frozenset(_ACTIONS["many"].split()) - {"list"}
 _QUESTIONS = frozenset({"which", "what", "who", "whose", "where", "when", "how"})
 _POLITE = frozenset(
@@ -126,7 +126,7 @@ class NameRetriever:
         columns = [identifier(key, argument="keys") for key in keys]
         self._allowed = where.rows if where else None
         asks = where is not None and self._allowed is None
-        # The + keeps SQLite from searching once for each allowed row.
+        # The + keeps SQLite from running one search per allowed row.
         allowed = f" AND +rowid IN ({where.sql})" if where and asks else ""
         self._sql = " UNION ALL ".join(
             f"SELECT rowid, {content.column}, {column} FROM {content.table} "  # noqa: S608

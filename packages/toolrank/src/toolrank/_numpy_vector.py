@@ -45,7 +45,7 @@ class VectorMatrix(NamedTuple):
     Attributes:
         rowids: int64, of shape (rows,).
         vectors: float32, of shape (rows, dimensions).
-        ids: The ids of rows that have been hits, as they are found.
+        ids: The ids of rows that have been hits, filled in as they are found.
     """
 
     rowids: np.ndarray[Any, Any]
@@ -56,10 +56,10 @@ class VectorMatrix(NamedTuple):
 class NumpyVectorRetriever:
     """Rank the rows of a sqlite-vec `vec0` table by cosine similarity, several times faster.
 
-    sqlite-vec computes one distance after the other and sorts every chunk; this multiplies all
-    the chunks that it stores, so the search is exact. It needs numpy (the extra `numpy`), whose
-    import takes as long as about twenty searches: for a single search, use `VectorRetriever`.
-    It reads the tables in which sqlite-vec 0.1 keeps its chunks.
+    sqlite-vec computes one distance at a time and sorts every chunk; this class multiplies all the
+    chunks that sqlite-vec stores, so the search is exact. It needs numpy (the extra `numpy`), whose
+    import takes as long as about twenty searches: for a single search, use `VectorRetriever`. It
+    reads the tables in which sqlite-vec 0.1 keeps its chunks.
 
     Args:
         connection: An open connection.
@@ -297,7 +297,7 @@ class NumpyVectorRetriever:
                 ((stored,),) = self._connection.execute(sql, (number,))
                 yield np.frombuffer(stored, dtype="<f4").reshape(rows, -1)
             return
-        # apsw reads into memory that is there, and stays in the processor's cache.
+        # apsw reads into memory that is already allocated, and stays in the processor's cache.
         with open_blob("main", vectors, "vectors", numbers[0], False) as blob:
             matrix = np.empty((rows, blob.length() // (4 * rows)), dtype="<f4")
             for number in numbers:
@@ -319,7 +319,7 @@ class NumpyVectorRetriever:
     def _allowed(self, where: Filter) -> np.ndarray[Any, Any]:
         if where.rows is not None:
             return self._np.fromiter(where.rows, dtype=self._np.int64, count=len(where.rows))
-        # As one text: to make a number of every row takes longer than to parse them all.
+        # As one text: creating a number for each row takes longer than parsing them all.
         sql = f"WITH allowed (row) AS ({where.sql}) SELECT group_concat(row) FROM allowed"  # noqa: S608
         ((rows,),) = self._connection.execute(sql, where.parameters)
         return self._np.fromstring(rows or "", dtype=self._np.int64, sep=",")
@@ -327,7 +327,7 @@ class NumpyVectorRetriever:
     def _hits(self, rowids: Any, scores: Any, depth: int) -> list[Hit]:  # noqa: ANN401
         np = self._np
         if len(scores) > depth:
-            # All that are as good as the last one: which of them stay, their ids decide.
+            # All that are as good as the last one: their ids decide which of them stay.
             last = np.partition(scores, len(scores) - depth)[len(scores) - depth]
             rowids, scores = rowids[scores >= last], scores[scores >= last]
         rows = rowids.tolist()

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# An entry without rows takes as much memory as so many rows of another.
+# An entry without rows takes as much memory as this many rows.
 _ENTRY_ROWS = 32
-# A search asks again about its request and its parts; what is kept here counts in no bound.
+# A search asks again about its request and its parts; these entries do not count towards the bound.
 _LATEST = 8
-# An array over all rowids from the least to the greatest; 9 MB.
+# The longest array over all rowids, from the least to the greatest: 9 MB.
 _SPAN = 1 << 20
 
 
@@ -106,7 +106,7 @@ class Postings:
         with self._lock:
             if key in self._facts:
                 return cast("_T", self._facts[key])
-        # Read without the lock: two readers at once do the same work, and nobody waits.
+        # Read without the lock: two readers may do the same work, but none waits.
         fact = read()
         with self._lock:
             return cast("_T", self._facts.setdefault(key, fact))

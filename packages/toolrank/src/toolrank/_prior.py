@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 USAGE_BOUND = 0.1
-"""The most that past use can add to a score or take from it, as a share of it."""
+"""The largest share of a score that past use can add or take away."""
 
 _HALF_CONFIDENT_AT = 10
 
@@ -36,7 +36,7 @@ def usage_prior(successes: int, failures: int) -> float:
 def bounded_usage(factors: Mapping[str, float], id_: str) -> float:
     """Return a candidate's factor: 1.0 if it has none, never further from 1 than the bound."""
     factor = factors.get(id_, 1.0)
-    # In this order a NaN is worth as little as a factor can be.
+    # In this order, NaN becomes the lowest factor.
     return min(1 + USAGE_BOUND, max(1 - USAGE_BOUND, factor))
 
 

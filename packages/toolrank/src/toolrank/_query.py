@@ -24,10 +24,10 @@ costs grow with the number of terms, and the first ones carry the request."""
 _MAX_WORDS = 4 * MAX_TERMS
 _MAX_PHRASES = 4
 
-# Letters of scripts without spaces between words, and the marks on them, one entry a script: a
-# run that is cut for the index must be cut alike here. Digits and punctuation end a run.
+# Letters of scripts without spaces between words, and the marks on them, one entry per script: a
+# run that is split for the index must be split the same way here. Digits and punctuation end a run.
 _UNSPACED_SCRIPTS = (
-    # Han and kana, of which Japanese makes one word.
+    # Han and kana, which Japanese combines in one word.
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3041-\u3096\u3099\u309a\u309d-\u309f"
     "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U0001aff0-\U0001b16f\U00020000-\U0003ffff",
@@ -47,12 +47,12 @@ _WORD = re.compile(
     + f"|(?P<spaced>[^\\W_{''.join(_UNSPACED_SCRIPTS)}]+)"
 )
 QUOTED = re.compile(r'"([^"\n]{1,200})"|“([^“”\n]{1,200})”|«([^«»\n]{1,200})»|`([^`\n]{1,200})`')
-"""A span in quotation marks; an apostrophe is none."""
+"""A span in quotation marks; an apostrophe is not one."""
 MAX_PARTS = 4
-"""The most parts that a request is split into; of more, those of the most terms are kept."""
+"""The maximum number of parts of a request; of more, those with the most terms are kept."""
 
 _MIN_TERMS = 2
-# What follows these belongs to them; after the others, a capital begins a sentence.
+# What follows these belongs to them; after other abbreviations, a capital begins a sentence.
 _BEFORE_MORE = frozenset(
     """
     approx cf dept dr e.g eg fig i.e ie max min mr mrs ms no nr pp prof st tel vol vs
@@ -61,8 +61,8 @@ _BEFORE_MORE = frozenset(
 _ABBREVIATIONS = _BEFORE_MORE | {
     *("al", "a.m", "co", "corp", "ed", "est", "etc", "inc", "jr", "ltd", "p.m", "sr", "u.k", "u.s")
 }
-# Runs of spaces are one space by then, so that no alternative starts with a repetition: the
-# time that this takes grows with the text and not with its square.
+# Runs of spaces have been reduced to one by then, so that no alternative starts with a repetition:
+# the time then grows linearly with the text.
 _SEPARATOR = re.compile(
     r"(?P<line>\n)"
     r"|(?P<stop>(?<=[.!?;]) )"
@@ -106,8 +106,9 @@ class Term:
 
     Attributes:
         text: In lower case.
-        has_parts: It is the whole of a word whose parts are searched for as well.
-        is_plain: It was written as an ordinary word: no name, no identifier, no acronym.
+        has_parts: Whether it is a whole word whose parts are searched for as well.
+        is_plain: Whether it was written as an ordinary word, not as a name, an identifier or an
+            acronym.
     """
 
     text: str
@@ -140,12 +141,12 @@ def request_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> lis
     return (kept or [*terms])[:MAX_TERMS]
 
 
-# A search asks several times for those of its request and of its parts.
+# A search asks several times for the terms of its request and parts.
 @lru_cache(maxsize=16)
 def _all_terms(text: str) -> tuple[Term, ...]:
     terms: dict[str, Term] = {}
     for position, word in enumerate(query_words(text)):
-        # A capital is a name's, but for the one that a sentence begins with.
+        # A capital marks a name, except at the beginning of a sentence.
         is_written_plain = word.surface.islower() or (position == 0 and word.surface.istitle())
         is_plain = is_written_plain and word.surface.isalpha() and not word.parts
         whole, *parts = islice(word.terms, MAX_TERMS)
@@ -172,8 +173,8 @@ def query_words(text: str) -> Iterator[Word]:
 def quoted_phrases(text: str) -> list[str]:
     """Return the phrases of two words or more that a request has in quotation marks.
 
-    A phrase is matched as one, besides its words: rows that hold its words side by side and in
-    its order come first.
+    A phrase is matched as a whole, besides its words: rows that hold its words next to each other
+    and in this order come first.
 
     Returns:
         The first few distinct ones, each as its lower-case words with spaces between.
@@ -238,7 +239,7 @@ def split_request(text: str) -> list[str]:
         text: Any string.
 
     Returns:
-        The parts in their order, each with at least two terms that are no stop words, at most
+        The parts in their order, each with at least two terms that are not stop words, at most
         `MAX_PARTS`; none for a request that is not compound.
     """
     text = _LINES.sub("\n", _SPACES.sub(" ", text.strip()))
@@ -249,7 +250,7 @@ def split_request(text: str) -> list[str]:
     kept = [span for match in QUOTED.finditer(text) for span in match.span()]
     parts = [_BULLET.sub("", piece.strip()).rstrip(" .!?;,:") for piece in _pieces(text, kept)]
     terms = [_terms(part) for part in parts]
-    # Python's sort keeps the order of equals, so that of them the first are kept.
+    # Python's sort is stable, so the first of equal parts are kept.
     most = sorted(range(len(parts)), key=lambda position: -terms[position])[:MAX_PARTS]
     chosen = [parts[position] for position in sorted(most) if terms[position] >= _MIN_TERMS]
     return chosen if len(chosen) > 1 else []

@@ -71,16 +71,16 @@ class HybridRanker:
     it becomes the best for a part or of its group: others are measured by those.
 
     The channels run one after the other. Those over one SQLite connection wait for each other
-    anyway, and threads cost more than what is left to save.
+    anyway, and threads would cost more than they could save.
 
     Args:
         channels: The retrievers with their weights; names must differ.
         fuse: How to combine their rankings.
         part_share: The weight of a compound request's parts, from 0 (not searched) to 1.
-        group: Gives a candidate's group by its id, as the server that a tool is of; None for no
+        group: Returns a candidate's group by its id, such as the server of a tool; None for no
             groups.
         group_weight: How much the best of a group lifts the others.
-        name: Gives a candidate's name by its id, for its verb; None to ignore verbs.
+        name: Returns a candidate's name by its id, for its verb; None to ignore verbs.
         usage: Factors of past use by id, as `usage_prior` returns them; 1.0 if not given.
 
     Raises:

@@ -17,8 +17,8 @@ class Query:
         text: The request as the user wrote it; any string at all.
         vector: Its embedding (one float per dimension), or None where there is none;
             a vector retriever then finds nothing.
-        parts: The needs of a compound request, each a query of its own; empty where it has
-            but one. Retrievers look at none of them, and parts of parts are not asked.
+        parts: The parts of a compound request, each a query of its own; empty if there is only one
+            need. Retrievers ignore them, and parts of parts are not searched for.
     """
 
     text: str
@@ -28,7 +28,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """The rows a retriever may return, decided inside the search and never after it.
+    """The rows a retriever may return; the search itself applies it, not a later step.
 
     Attributes:
         sql: A SELECT of one column of rowids. It becomes part of the statement unchanged, so it
@@ -80,7 +80,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """How a hit's score came about, in the order of the steps; their arithmetic gives the score.
+    """How a hit's score was calculated, in the order of the steps.
 
     Attributes:
         request: The fused score of the whole request, in [0, 1].
@@ -114,13 +114,13 @@ class RankedHit:
     Attributes:
         id: The row's identifier.
         score: In [0, 1], where 1.0 is the most that the channels which ran could have given.
-            It orders hits of one query; it is no probability.
+            It orders the hits of one query; it is not a probability.
         contributions: What each channel contributed for the whole request, in the order of the
             channels; a channel that does not have the hit contributed nothing.
         part_contributions: The same for the part of the request that the hit answers best,
             `explanation.part`.
         explanation: How the score came about.
-        duplicates: Hits that say the same and were left out for this one, best first.
+        duplicates: Duplicates of this hit that were left out, best first.
     """
 
     id: str

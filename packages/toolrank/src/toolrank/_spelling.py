@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 _MIN_STEM = 3
-# What Porter's stemmer takes off, as far as a misspelt word still shows it, and how often that
-# itself is misspelt.
+# The suffixes that Porter's stemmer removes, as far as a misspelt word still shows them, and their
+# own common misspellings.
 _SUFFIXES = tuple(
     """
     e y s es ed er or ers ing ings ign inng ion ions ate ation ations ative ication ications ment
@@ -26,7 +26,7 @@ def osa_distance(a: str, b: str, *, limit: int) -> int:
         limit: Counting stops above it.
 
     Returns:
-        The distance, or any number above the limit where it is above.
+        The distance, or any number above the limit if the distance is above it.
     """
     before: list[int] = []
     row = list(range(len(b) + 1))
@@ -65,5 +65,5 @@ def stems(word: str) -> tuple[str, ...]:
 
 
 def forms(stem: str) -> tuple[str, ...]:
-    """Return a stem and words that may have it, one of which an index of stems takes for it."""
+    """Return a stem and words that may have it, one of which is found in an index of stems."""
     return (stem, stem + "e", stem + "s", stem + "es", stem[:-1] + "y")

@@ -15,7 +15,7 @@ class TermStatistics:
 
     Attributes:
         term: The term.
-        documents: How many rows hold it; of one that is too common to search for, at least.
+        documents: How many rows hold it; a lower bound if it is too common to search for.
         idf: log(1 + (N - n + 0.5) / (n + 0.5)) of N rows, n with the term: above zero.
         similar: The terms that are searched for in place of one that no row holds.
     """
@@ -33,7 +33,7 @@ class TermMatch:
     Attributes:
         term: The term as the request has it.
         held: The term that the row holds: another one where the request's is misspelt.
-        score: What it adds to the row's score.
+        score: Its contribution to the row's score.
     """
 
     term: str

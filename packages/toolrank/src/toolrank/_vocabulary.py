@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _REMEMBERED = 1024
 _MAX_SIMILAR = 3
 _MIN_LETTERS = 4
-# Words of so many letters may hold two slips.
+# Words of this length may contain two slips.
 _LONG = 8
 _MAX_LETTERS = 32
 _SUFFIX_COST = 0.1
@@ -45,7 +45,7 @@ class Vocabulary:
     """Finds the terms that are spelt like a word.
 
     Args:
-        documents: The terms with how many rows hold each.
+        documents: The number of rows that hold each term.
     """
 
     def __init__(self, documents: Mapping[str, int]) -> None:
@@ -61,7 +61,7 @@ class Vocabulary:
         for term in self._documents:
             self._buckets.setdefault((term[0], len(term)), []).append((term, letters_of(term)))
         self._sorted = sorted(self._documents)
-        # One string of all: to look through it takes a tenth of the time of a loop.
+        # All terms in one string: searching it takes a tenth of the time of a loop.
         self._joined = "\n".join(["", *self._sorted, ""])
         self._similar: dict[str, list[SimilarTerm]] = {}
 
@@ -89,7 +89,7 @@ class Vocabulary:
         """
         if not (_MIN_LETTERS <= len(word) <= _MAX_LETTERS and word.isalpha()):
             return []
-        # Of one request a word is asked for several times.
+        # One request asks for the same word several times.
         found = self._similar.get(word)
         if found is None:
             if len(self._similar) >= _REMEMBERED:
@@ -139,7 +139,7 @@ class Vocabulary:
         letters = letters_of(word)
         for (_, length), terms in self._buckets.items():
             longer = length - len(word)
-            # A slip that makes the word longer takes no letter away, and the other way round.
+            # A slip that makes the word longer removes no letter, and the reverse.
             lost, new = slips - max(longer, 0), slips - max(-longer, 0)
             if lost < 0 or new < 0:
                 continue
@@ -155,7 +155,7 @@ class Vocabulary:
                     yield term, distance
 
     def _misspelt(self, word: str) -> dict[str, float]:
-        """Return terms by what they cost: the slips, and a little for each letter of a suffix."""
+        """Return terms by their cost: the slips, plus a little for each letter of a suffix."""
         found: dict[str, float] = {}
         for stem in stems(word):
             slips = 1 if len(stem) < _LONG else 2
@@ -184,7 +184,7 @@ def read_vocabulary(connection: Connection, table: str) -> dict[str, int]:
     """Read the terms of an FTS5 table of `main` with the number of rows that hold each.
 
     They are read through a temporary table that is removed again. A connection that is set to
-    `query_only` is let write, to its temporary database only, for that moment.
+    `query_only` may write during that time, to its temporary database only.
     """
     identifier(table, argument="table")
     # Threads may share a connection, and with it its temporary tables.

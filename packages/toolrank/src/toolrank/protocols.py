@@ -35,7 +35,7 @@ class Lexicon(Protocol):
 
     @property
     def source(self) -> Hashable:
-        """What is read: equal where the rows and their ids are the same."""
+        """A key of what is read: equal if the rows and their ids are the same."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Lexicon(Protocol):
         ...
 
     def allowed(self, where: Filter) -> Set[int]:
-        """Return the rows that a filter without known rows lets pass."""
+        """Return the rows that a filter selects, if it does not list them itself."""
         ...
 
 
@@ -94,7 +94,7 @@ class Retriever(Protocol):
 
     @property
     def name(self) -> str:
-        """How this retriever is called in contributions, unique within a ranker."""
+        """The name of this retriever in contributions, unique within a ranker."""
         ...
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:

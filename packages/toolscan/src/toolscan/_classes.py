@@ -88,7 +88,7 @@ def _configured(schema: Schema, config: dict[str, object]) -> Schema:
 def _root_model(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
     fields = [field for field in declared_fields(found, scope) if field.field.name == "root"]
     if fields:
-        # What is said of the root itself comes before what is said of the class.
+        # Metadata of the root field comes before that of the class.
         schema = _about(found) | field_schema(reader, fields[0], {})
     else:
         root = root_annotation(found, scope)
@@ -101,8 +101,8 @@ def _object(
 ) -> Schema:
     """Return the schema of an object with fields.
 
-    Fields whose names in data only running the module would tell, as those that a function makes
-    as `alias_generator`, are left out: the object may have any others.
+    Fields whose names in data are only known by running the module, such as those from an
+    `alias_generator` function, are left out: the object may have any others.
     """
     config = config or {}
     named = [field for field in fields if field.is_named]
@@ -167,7 +167,7 @@ def _is_required(field: DeclaredField, total: bool) -> bool:
         name = field.scope.qualified(node.value)
         if name in {"typing.Required", "typing.NotRequired"}:
             inner, metadata = annotated(node.slice, field.scope)
-            if metadata:  # Required[Annotated[…]]: what it says is said of the field
+            if metadata:  # Required[Annotated[…]]: its metadata belongs to the field
                 field.type, field.metadata = inner, read_metadata(metadata, field.scope)
             return name == "typing.Required"
         node = node.slice

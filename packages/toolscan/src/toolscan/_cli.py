@@ -75,7 +75,7 @@ def _silence_stdout() -> None:
 
 
 def _tell(text: str) -> None:
-    # To print to a standard error that is closed is to print to the standard output.
+    # Printing to a closed standard error would print to the standard output.
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(text, file=sys.stderr)

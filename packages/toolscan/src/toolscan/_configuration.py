@@ -71,5 +71,5 @@ def _config_items(value: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
                     yield key.value, item
         case None:
             pass
-        case _:  # put together from others: what was known of extra fields is so no more
+        case _:  # combined from others: what was known about extra fields no longer holds
             yield "extra", ast.Constant(...)

@@ -22,12 +22,12 @@ UNKNOWN: Final = _Unknown()
 
 _MAX_DEPTH = 50
 _MAX_STEPS = 10_000
-"""A list of lists of names can stand for more values than there are atoms."""
+"""A list of lists of names can expand to an astronomical number of values."""
 _MAX_SIZE = 100_000
-"""Characters and items of one value: names can double a text with every line."""
+"""The most characters and items of one value: each line can double a text."""
 _MAX_ENUM_SIZE = 2_000_000
 _MAX_REUSED = 2_000_000
-"""Of all values of one module that names stand for, each counted as often as it is named."""
+"""The same for all values of one module, each counted as often as a name refers to it."""
 _MAX_BITS = 14_000
 """Python itself refuses to write integers of more than 4,300 digits as text."""
 
@@ -106,10 +106,10 @@ class _Evaluation:
             values[found.value] = (
                 UNKNOWN,
                 1,
-            )  # in case it leads back here, which no Python would run
+            )  # in case it refers to itself, which Python would not run
             inside = scope.owner is not None and found.position == scope.position
             where = scope if inside else scope.before(found.position)
-            # A budget of its own: what a name stands for is not a matter of who asks.
+            # It has a budget of its own, so that its value does not depend on who asks.
             value = _Evaluation().of(found.value, where, depth + 1)
             values[found.value] = (value, _size(value))
         return self._reused(*values[found.value], scope)
@@ -183,7 +183,7 @@ _PLAIN = {"", "builtins.object", "typing.Generic", "builtins.str", "builtins.int
     "builtins.bytes",
     *(f"enum.{name}" for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")),
 }
-"""Bases of which it is known what they make of a value; "" where they are classes found here."""
+"""Bases whose effect on a value is known; "" for classes of this module."""
 _MAX_ANCESTORS = 100
 
 
@@ -284,7 +284,7 @@ def _automatic(name: str, before: list[object], making: _Making) -> object:
         whole = [value for value in numbers if isinstance(value, int)]
         known = len(whole) == len(before)
         return 1 << max(whole, default=0).bit_length() if known else UNKNOWN
-    # Among values that cannot be compared, Python up to 3.12 counts on from the last number.
+    # If values cannot be compared, Python up to 3.12 continues from the last number.
     comparable = len(numbers) == len(before)
     return (max(numbers, default=0) if comparable else numbers[-1] if numbers else 0) + 1
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from toolscan._layout import ToolId
 
-# The words of calling a tool and of getting something back: what is true of every tool.
+# Words about calling a tool and getting a result, which are true of every tool.
 _CALLING = frozenset(
     [
         "run",
@@ -114,7 +114,7 @@ _CALLING = frozenset(
 )
 
 _MAX_SUMMARY = 1_000
-# The parsers of sections take a time that grows faster than the text.
+# The parsing time of sections grows faster than the text.
 _MAX_SECTIONS = 100_000
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s+[^\sa-z])|[。！？])", re.DOTALL)
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|No)|\b[A-Z])\.\Z")
@@ -131,9 +131,9 @@ ARGS_TITLE = re.compile(
     r"[ \t]*(?:\1[ \t]*:|:\1)[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
-"""The title of a Google-style section, however it is set off; "Attributes" are those of a class."""
+"""The title of a Google-style section, with any markup; "Attributes" is for classes."""
 
-# Where two styles describe one parameter, the earlier has precedence.
+# If two styles describe one parameter, the earlier one has precedence.
 _STYLES = (
     ("numpy", re.compile(r"^[ \t]*(?:Other )?Parameters[ \t]*\n[ \t]*-{3,}[ \t]*$", re.M | re.I)),
     ("sphinx", re.compile(r"^[ \t]*:(?:param|parameter|arg|argument|key|keyword)\b[^\n]*?:", re.M)),
@@ -146,7 +146,7 @@ class Docstring:
     """A docstring, read by the rules for the docstrings of tool modules.
 
     Attributes:
-        text: Its text, the indentation removed as `inspect.getdoc` does.
+        text: Its text, with the indentation removed as by `inspect.getdoc`.
     """
 
     text: str

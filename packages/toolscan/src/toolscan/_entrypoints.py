@@ -59,7 +59,7 @@ def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
 
 
 def any_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
-    """Choose `run`, else the function called as the tool is, else the only public one.
+    """Choose `run`, else the function with the tool's name, else the only public one.
 
     Raises:
         Rejection: If there is no such function, or it has no docstring.
@@ -88,7 +88,7 @@ def tool_functions(
         exported: The names in `__all__`.
 
     Returns:
-        The functions, and why others that are marked or exported are no tools.
+        The functions, and why others that are marked or exported are not tools.
 
     Raises:
         Rejection: There is none.
@@ -157,7 +157,7 @@ def _is_overload(node: Function) -> bool:
 
 
 def _marks(node: Function) -> set[str]:
-    """Return the names of a function's decorators, without what they are looked up in."""
+    """Return the names of a function's decorators, without the modules they are looked up in."""
     called = (it.func if isinstance(it, ast.Call) else it for it in node.decorator_list)
     return {getattr(mark, "attr", getattr(mark, "id", "")) for mark in called}
 

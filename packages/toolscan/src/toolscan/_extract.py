@@ -52,7 +52,7 @@ class ReadModule:
         """Return the names of the functions that are tools, where a file holds several.
 
         Returns:
-            The names, and why others that the module declares to be tools are none.
+            The names, and why others that the module declares to be tools are not tools.
 
         Raises:
             Rejection: There is none.
@@ -167,7 +167,7 @@ def _declared(namespace: Namespace, name: str) -> tuple[str, ...]:
         return ()
     value = constant(found.value, Scope(namespace, found.position))
     if isinstance(value, str) and name == "__tags__":
-        value = value.split(",")  # a use case is a sentence, in which commas are its own
+        value = value.split(",")  # a use case is a sentence, so a comma does not end it
     items = cast("list[object]", value) if isinstance(value, list) else [value]
     texts = (item.strip() for item in items if isinstance(item, str))
     return tuple(dict.fromkeys(text for text in texts if text))
@@ -183,8 +183,8 @@ def _with_use_cases(description: str, use_cases: tuple[str, ...]) -> str:
 def _definitions(module: ast.Module, own: str, signature: str, written: ModuleText) -> str:
     """Return the source of what the schemas are built from.
 
-    Of functions only their names are kept, which may hide imported ones, and of expressions the
-    calls of methods, which may change what a name stands for.
+    Functions are reduced to their names, which may hide imported ones, and expressions to method
+    calls, which may change what a name refers to.
     """
     blocks: list[str] = []
     for node in module.body:

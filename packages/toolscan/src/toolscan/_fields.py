@@ -85,7 +85,7 @@ def discriminator_values(node: ast.expr, scope: Scope, name: str) -> tuple[str, 
 
 
 def _tags(field: DeclaredField) -> list[str]:
-    """Return the values that a field can have, none where one of them is not known."""
+    """Return the values that a field can have; empty if one of them is not known."""
     node, scope = field.type, field.scope
     if not field.is_named or field.metadata.override is not None:
         return []

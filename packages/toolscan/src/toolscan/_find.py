@@ -32,8 +32,8 @@ def find_tools(
 
     No file is opened, except by layouts whose files hold several tools. It lists every tool that
     `scan` reads, and files that `scan` refuses for what is in them: one without a documented
-    `run`, one with a syntax error. What has no valid name, and folders that cannot be listed, are
-    left out; `scan` gives the reasons.
+    `run`, one with a syntax error. Files without a valid name and folders that cannot be listed are
+    left out; `scan` reports the reasons.
 
     Args:
         root: The folder that the layouts' patterns start from.

@@ -59,8 +59,8 @@ def embedding_text(
 ) -> str:
     """Return the text that is embedded for a tool.
 
-    A pure function of what an index stores, so that an embedding can be made later without the
-    file. Tags that the description mentions are not repeated. Parameters come last, by their names
+    It depends only on what an index stores, so that a tool can be embedded later without its file.
+    Tags that the description mentions are not repeated. Parameters come last, by their names
     alone: a model that truncates long texts, or weights beginnings more, then loses the least.
     """
     name, category = _words(id.name), _words(id.category)

@@ -19,7 +19,7 @@ _NUMBER = {
 _ARRAY = {"min_length": "minItems", "max_length": "maxItems"}
 _OBJECT = {"min_length": "minProperties", "max_length": "maxProperties"}
 _STRING = {"min_length": "minLength", "max_length": "maxLength"}
-# Where a length has no meaning for the type, pydantic still writes it as that of a string.
+# Even if a length has no meaning for the type, pydantic writes it as for a string.
 _BY_TYPE = {
     "integer": _NUMBER | _STRING,
     "number": _NUMBER | _STRING,
@@ -95,7 +95,7 @@ def mapping(keys: Schema, values: Schema) -> Schema:
 
 
 def literal(values: list[object]) -> Schema:
-    """Return the schema of a set of constants; anything, where one of them is not known."""
+    """Return the schema of a set of constants, or an open one if one of them is not known."""
     encoded = [jsonable(value) for value in values]
     if not encoded or any(value is UNKNOWN for value in encoded):
         return {}
@@ -115,7 +115,7 @@ _TYPES: dict[type, str] = {
 
 
 def type_of(values: list[object]) -> Schema:
-    """Return the `type` that all of the values have, nothing where they differ."""
+    """Return the `type` that all of the values have, or nothing if they differ."""
     kinds = {type(value) for value in values}
     kind = _TYPES.get(kinds.pop()) if len(kinds) == 1 else None
     return {"type": kind} if kind else {}

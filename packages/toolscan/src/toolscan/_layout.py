@@ -46,7 +46,7 @@ class ToolId:
 
 
 def id_problem(*parts: str) -> str:
-    """Return what keeps the parts from being an id, "" where nothing does."""
+    """Return why the parts cannot be an id, or "" if they can."""
     joined = "".join(parts)
     if joined.isascii() and joined.isprintable() and ":" not in joined and all(parts):
         return ""
@@ -72,7 +72,7 @@ class PathPart(NamedTuple):
     text: str
     pattern: re.Pattern[str] | None
     only: tuple[str, str, str] = ("", "", "")
-    """For the usual part with one placeholder: what stands before it, its name, what follows."""
+    """For the usual part with one placeholder: the text before it, its name, the text after it."""
 
     def match(self, name: str) -> dict[str, str] | None:
         """Return the placeholders' values for a file or folder name, `None` where it differs."""
@@ -97,7 +97,7 @@ class Layout:
             function of a file is a tool; where some have the decorator `@tool`, or there is an
             `__all__`, only those are.
         any_function: Whether a file with `{name}` need not define `run()`: its tool is then the
-            function that is called as the file is, or else its only public function.
+            function with the file's name, or else its only public function.
 
     Raises:
         InvalidLayoutError: If the pattern is not such a path.
@@ -131,7 +131,7 @@ class Layout:
     def match(self, path: str) -> ToolId | None:
         """Return the id of the tool that a path holds.
 
-        It is `None` where the path can hold none, or several.
+        It is `None` if the path can hold none, or several.
 
         Args:
             path: Posix path relative to the root. The file is not looked at.

@@ -49,7 +49,7 @@ class Metadata:
         has_factory: Whether the default is made by a function.
         discriminator: The field that tells the members of a union apart.
         override: A schema that replaces the type's own.
-        note: A text that pydantic does not take for a description, and people mean as one.
+        note: A text that is meant as a description, though pydantic does not take it for one.
     """
 
     constraints: dict[str, object] = field(default_factory=dict[str, object])
@@ -76,7 +76,7 @@ def is_field(node: ast.expr | None, scope: Scope) -> bool:
 
 
 def _names_field(name: str) -> bool:
-    # Other packages hand pydantic's on, or wrap it: sqlmodel, langchain_core, pydantic.v1.
+    # Other packages re-export or wrap pydantic's: sqlmodel, langchain_core, pydantic.v1.
     return name == "dataclasses.field" or name.endswith(".Field")
 
 
@@ -143,7 +143,7 @@ def _read_call(result: Metadata, name: str, call: ast.Call, scope: Scope) -> Met
         if call.args:
             given["default"] = call.args[0]
         if _unpacks(call):
-            # What is unpacked may say anything, even that there is a default.
+            # Unpacked arguments may contain anything, even a default.
             result = replace(result, override={}, has_factory=True)
         return _read_field(result, given, scope)
     if name == "pydantic.StringConstraints" or (
@@ -223,7 +223,7 @@ def _annotations(given: dict[str, ast.expr], scope: Scope) -> dict[str, object]:
 def read_extra(node: ast.expr, scope: Scope) -> dict[str, object] | None:
     """Return what `json_schema_extra` adds to a schema, `None` where it may do anything with it.
 
-    What is not known of it is `UNKNOWN`: the schema has some value there, or another than before.
+    Unknown parts of it are `UNKNOWN`: the schema has some value there, perhaps a different one.
     """
     if isinstance(node, ast.Dict):
         keys = [UNKNOWN if key is None else constant(key, scope) for key in node.keys]

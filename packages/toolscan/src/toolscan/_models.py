@@ -39,12 +39,12 @@ _KINDS = {
     "typing.NamedTuple": Kind.NAMED_TUPLE,
 } | {f"enum.{name}": Kind.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")}
 _DATACLASS = {"dataclasses.dataclass", "pydantic.dataclass"}
-# A base class from anywhere else may be a model of another module; from these it is none.
+# A base class from elsewhere may be a model of another module; from these it is not.
 _NOT_A_MODEL = ("Enum", "Flag", "Choices")
 """Names of classes of other packages end so when they make enums."""
 _MAX_BASES = 30
 _MAX_ANCESTORS = 300
-# A class with more of either is left open: its fields would take too long to put together.
+# A class with more of either is left open: collecting its fields would take too long.
 _NO_MODELS = {"", "builtins", "typing", "abc", "enum", "collections", "pydantic", "collections.abc"}
 
 
@@ -56,10 +56,10 @@ class Field:
         name: Its name in Python.
         annotation: Its annotation.
         default: The expression assigned to it.
-        note: The string that stands under it.
+        note: The string below it.
         owner: The class that declares it.
-        conditional: Whether it stands under an `if`, and may not be there.
-        is_open: Whether its type in data is another than its annotation.
+        conditional: Whether it is under an `if`, and may be absent.
+        is_open: Whether its type in data differs from its annotation.
     """
 
     name: str
@@ -106,7 +106,7 @@ def _bases(found: ClassFound, scope: Scope) -> _Bases:
 def linearize(found: ClassFound, scope: Scope) -> list[ClassFound]:
     """Return a class and its ancestors in this module in method resolution order (C3).
 
-    It is empty where they are too many.
+    It is empty if there are too many.
     """
     orders = scope.namespace.orders
     opened: set[ast.ClassDef] = set()
@@ -126,13 +126,13 @@ def linearize(found: ClassFound, scope: Scope) -> list[ClassFound]:
 
 def _merge(found: ClassFound, scope: Scope) -> list[ClassFound]:
     orders_of = scope.namespace.orders
-    # A parent without an order leads back here, which no Python would run.
+    # A parent without an order refers back to this class, which Python would not run.
     parents = [it for it in _bases(found, scope).known if it.node in orders_of]
     orders = [orders_of[parent.node] for parent in parents]
     if len(parents) > _MAX_BASES or not all(orders):
         return []
     pending = [order for order in [*orders, parents] if order]
-    # How often each class stands behind another: it is the next one when it does so no more.
+    # How many classes each class still has to follow; at 0 it is the next one.
     behind = Counter(it.node for order in pending for it in order[1:])
     places = [0] * len(pending)
     merged = [found]
@@ -177,7 +177,8 @@ def _is_model_elsewhere(found: ClassFound, others: list[Ancestor]) -> bool:
     unknown = [other.name for other in others if _is_unknown(other)]
     if not unknown or any(name.endswith(_NOT_A_MODEL) for name in unknown):
         return False
-    # Pydantic refuses attributes without annotations: where there are only such, it is no model.
+    # Pydantic refuses attributes without annotations: if there are only such attributes, it is not
+    # a model.
     assigns = [node for node in found.node.body if isinstance(node, ast.Assign)]
     names = [it.id for node in assigns for it in node.targets if isinstance(it, ast.Name)]
     plain = any(name != "model_config" and name[0] != "_" for name in names)
@@ -249,7 +250,7 @@ def filled_variables(
 
 
 def subscript_args(node: ast.Subscript) -> list[ast.expr]:
-    """Return what stands in the brackets of a subscript."""
+    """Return the contents of the brackets of a subscript."""
     match node.slice:
         case ast.Tuple(elts=[_, *_] as several):
             return several
@@ -355,7 +356,7 @@ def _own_fields(found: ClassFound, scope: Scope, kind: Kind) -> Iterator[Field]:
 
 
 def _note(follows: list[Statement]) -> str:
-    """Return the string that stands under a field."""
+    """Return the string below a field."""
     nodes = [statement.node for statement in follows]
     return docstring(nodes) if nodes and string_statement(nodes[0]) else ""
 

@@ -51,7 +51,7 @@ _Value = ast.expr | None
 _BUILTINS = frozenset(dir(builtins))
 # Python 3.13 makes the last two only when they are asked for.
 _TYPING = frozenset(name for name in dir(typing) if name[0] != "_") | {"Pattern", "Match"}
-# Where the same thing can be imported from several places, the place we name it by.
+# The name we use for something that can be imported from several places.
 _HOMES = {
     "typing_extensions": "typing",
     "_collections_abc": "collections.abc",
@@ -76,11 +76,11 @@ _CHANGING = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem"),
     *("remove", "reverse", "setdefault", "sort", "update"),
 }
-"""Methods after which a list, a set or a dictionary is not what its display says."""
+"""Methods that change a list, a set or a dictionary after its display."""
 
 
 class _Bindings:
-    """All the bindings of one name, in the order of the source; `None` for what is not known."""
+    """All the bindings of one name, in the order of the source; `None` for an unknown one."""
 
     __slots__ = ("conditional", "meanings", "positions")
 
@@ -95,7 +95,7 @@ class _Bindings:
         self.conditional.append(conditional)
 
     def at(self, position: int) -> Meaning | None:
-        """Return the meaning at a position; a forward reference means the last of all."""
+        """Return the meaning at a position; a forward reference means the last binding."""
         end = bisect_left(self.positions, position) or len(self.positions)
         start = end - 1
         while start and self.conditional[start] and end - start <= _MAX_BRANCHES:
@@ -106,8 +106,9 @@ class _Bindings:
 def _only(candidates: list[Meaning | None]) -> Meaning | None:
     """Choose between what several branches bind a name to, `None` where it cannot be known.
 
-    An import is what a module wants the name to be, whatever stands in for it where the import
-    fails; of several imports, that of a module we know. Of other things only running would tell.
+    An import is what a module wants the name to be, whatever replaces it if the import fails; of
+    several imports, that of a module we know. For other bindings, only running the module would
+    tell.
     """
     if len(candidates) == 1:
         return candidates[0]
@@ -121,7 +122,7 @@ def _only(candidates: list[Meaning | None]) -> Meaning | None:
 
 
 def _identity(found: Meaning | None) -> object:
-    # Two branches may well say the same; of a large expression this is not worth finding out.
+    # Two branches may well say the same; for a large expression this is not worth finding out.
     if isinstance(found, Assigned) and isinstance(found.value, ast.Constant | ast.Name):
         return ast.dump(found.value)
     return id(found)
@@ -155,13 +156,13 @@ class Namespace:
         self._bodies: dict[ast.ClassDef, dict[str, list[tuple[tuple[int, int], _Value]]]] = {}
         self.bases: dict[ast.ClassDef, object] = {}
         self.orders: dict[ast.ClassDef, list[ClassFound]] = {}
-        """Room for what is worked out about each class: its bases, and all its ancestors."""
+        """A cache of what is worked out about each class: its bases, and all its ancestors."""
         self.enums: dict[ast.ClassDef, dict[str, object]] = {}
         self.values: dict[ast.expr, tuple[object, int]] = {}
-        """Room for the values of enums and of constants with their sizes, each worked out once."""
+        """A cache of the values of enums, and of constants with their sizes."""
         self.reused = 0
         self.memo: dict[tuple[ast.AST, str], object] = {}
-        """Room for whatever else is asked for more than once."""
+        """A cache of whatever else is asked for more than once."""
         self.changed: set[str] = set()
         """Names whose object is changed after it was made: `NAMES.append(…)`."""
         self.lazy = False
@@ -226,7 +227,7 @@ class Namespace:
                     names.setdefault(bound, []).append((where, known))
         bindings = self._bodies[owner].get(name.id, [])
         place = (name.lineno, name.col_offset)
-        # The statement that a name stands in begins before it, and binds after it.
+        # The statement that contains a name begins before it, and binds after it.
         before = bisect_left(bindings, place, key=lambda binding: binding[0])
         if before and _holds(bindings[before - 1][1], name):
             before -= 1
@@ -262,7 +263,7 @@ class Scope(NamedTuple):
     namespace: Namespace
     position: int
     owner: ast.ClassDef | None = None
-    """The class in whose body the name stands."""
+    """The class whose body contains the name."""
     lazy: bool = False
     """Whether the name is looked up when its class exists already, not while its body runs."""
     variables: Mapping[str, tuple[ast.expr, Scope]] = MappingProxyType({})
@@ -296,7 +297,7 @@ class Scope(NamedTuple):
     def meaning(self, node: ast.expr, followed: int = 0) -> Meaning | None:
         """Return what a name or a dotted name means; `None` for anything else or unknown.
 
-        Another name of a thing is followed to it: `Opt = typing.Optional`.
+        An alias such as `Opt = typing.Optional` is followed to its target.
         """
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -350,7 +351,7 @@ def _type_statement(node: ast.stmt, position: int) -> tuple[str, Assigned]:
 
 
 def _holds(value: ast.expr | None, name: ast.Name) -> bool:
-    """Return whether a name stands within an expression, by their places in the text."""
+    """Return whether an expression contains a name, by their positions in the text."""
     if value is None:
         return False
     place = (name.lineno, name.col_offset)

@@ -33,7 +33,7 @@ class Argument(NamedTuple):
 
 
 class Described(NamedTuple):
-    """An argument with all that is said of it put together."""
+    """An argument with everything declared about it."""
 
     type: ast.expr | None
     metadata: Metadata
@@ -42,7 +42,7 @@ class Described(NamedTuple):
 
 
 def describe_argument(argument: Argument, scope: Scope) -> Described:
-    """Put together what an argument's annotation and default say."""
+    """Combine what an argument's annotation and default declare."""
     kind, nodes, default = argument.annotation, list[ast.expr](), argument.default
     if kind is not None:
         kind, nodes = annotated(kind, scope)
@@ -55,7 +55,7 @@ def describe_argument(argument: Argument, scope: Scope) -> Described:
 
 
 def arguments(function: Function) -> Iterator[Argument]:
-    """Yield the arguments of a function in order; `*args` and `**kwargs` with their stars."""
+    """Yield the arguments of a function in order, `*args` and `**kwargs` with their stars."""
     args = function.args
     positional = [*args.posonlyargs, *args.args]
     missing = len(positional) - len(args.defaults)

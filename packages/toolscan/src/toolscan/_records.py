@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 RECORD_VERSION = 3
-"""Raised when the same bytes give another record than before, a new `TEXT_VERSION` included:
-what was stored must then be read again."""
+"""Incremented when the same bytes give a different record than before, which includes a new
+`TEXT_VERSION`: what was stored must then be read again."""
 
 
 class Reason(StrEnum):
@@ -27,7 +27,7 @@ class Reason(StrEnum):
     DUPLICATE_ID = "duplicate_id"
     NO_LAYOUT = "no_layout"
     OVER_LIMIT = "over_limit"
-    """There are more tools than a limit allows; no scan says so, but its caller may."""
+    """There are more tools than a limit allows; used by callers of a scan only."""
     # The file system
     NOT_A_FILE = "not_a_file"
     UNREADABLE = "unreadable"
@@ -97,8 +97,8 @@ class ToolRecord:
         entrypoint: The function an agent calls.
         signature: The `def` line of the entry point, on one line.
         summary: First sentence of the description, on one line.
-        description: The cleaned docstring; that of `run_parsed` followed by that of `run`
-            where both say something of their own; use cases declared elsewhere at its end.
+        description: The cleaned docstring; that of `run_parsed`, followed by that of `run` if they
+            differ; use cases declared elsewhere at its end.
         parameters: What the entry point takes; for `params: Params`, the fields of `Params`.
         returns: The return annotation as written, "" where there is none.
         tags: From `__tags__` or a `Tags:` section.

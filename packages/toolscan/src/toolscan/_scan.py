@@ -75,7 +75,7 @@ def scan(
     scope = None if within is None else scope_of(base, within)
     inside = None
     if not outside_links:
-        # From here on by its real path: a root that is a link may be changed meanwhile.
+        # From here on, use its real path: a root that is a link may be changed meanwhile.
         inside = base = os.path.realpath(base)
     for number, item in enumerate(walk(base, layouts, scope, inside), start=1):
         if progress is not None:
@@ -169,7 +169,7 @@ def read_tool(
 def _records(
     source: Source, item: Found, issues: list[ScanIssue], *, definitions: bool
 ) -> list[ToolRecord]:
-    # Most scans find nothing changed: the reading of syntax takes longer to import than they take.
+    # Most scans find nothing changed, and take less time than importing the syntax reader.
     from toolscan._extract import ReadModule
 
     module = ReadModule(source, item.path)
@@ -226,7 +226,7 @@ def identify(path: str, layout: Layout, values: dict[str, str], name: str = "") 
         raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
     if layout.hides(path):
         raise Rejection(Reason.PRIVATE, "Names that start with '_' are private.")
-    # Any valid name does where the file, and with it the names of its tools, is not read yet.
+    # If the file has not been read, the names of its tools are unknown; any valid name will do.
     category, name = values["category"], values.get("name") or name or "_"
     if problem := id_problem(category, name):
         raise Rejection(Reason.INVALID_ID, f"It cannot be part of an id: {problem}.")

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def input_schema(record: ToolRecord) -> Schema:
     """Return the JSON Schema (2020-12) of what a tool takes.
 
-    For `params: Params` it is that of `Params`, else that of the arguments, equivalent to what
-    pydantic generates for the class or the function. Titles that pydantic derives from names are
-    left out; descriptions from attribute docstrings and Args sections are added.
+    For `params: Params` it is the schema of `Params`, else that of the arguments, equivalent to
+    what pydantic generates for the class or the function. Titles that pydantic derives from names
+    are left out; descriptions from attribute docstrings and Args sections are added.
 
     It allows any object if the record has no definitions, or if they are nested too deeply.
     """
@@ -140,7 +140,7 @@ def _arguments(function: Function, scope: Scope, reader: TypeReader, record: Too
 def _argument(
     argument: Argument, scope: Scope, reader: TypeReader, sections: dict[str, str]
 ) -> tuple[str, Schema, bool]:
-    """Return an argument's name in data, its schema, and whether a call must have it."""
+    """Return an argument's name in data, its schema, and whether it is required."""
     said = describe_argument(argument, scope)
     schema = reader.read(said.type, scope, said.metadata) if said.type is not None else {}
     schema = describe(schema, said.metadata)

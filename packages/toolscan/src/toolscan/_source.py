@@ -34,12 +34,12 @@ _READ_ATTEMPTS = 3
 
 # PEP 263: in the first line, or in the second where the first is blank or a comment.
 _COOKIE = rb"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))??[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
-# Text encodings by name only: they decode in quadratic time and never held source code.
+# Not really text encodings: they decode in quadratic time and are never used for source code.
 _NOT_FOR_SOURCE = frozenset({"idna", "punycode"})
 
-# The name our sources are compiled under; warnings about them carry it, and nothing else does.
+# The file name that our sources are compiled with, so that warnings about them can be recognised.
 _FILENAME = "<toolscan>"
-# What compilers only warn of, and what becomes a syntax error where warnings are errors.
+# What compilers only warn about, but which becomes a syntax error if warnings are errors.
 _WARNED = r"invalid (?:octal )?escape|invalid \w+ literal"
 _PYTHON_2 = r"Missing parentheses in call to '(print|exec)'|multiple exception types|leading zeros"
 
@@ -135,7 +135,7 @@ def _read_at_rest(fd: int) -> tuple[bytes, FileStamp | None]:
 
 
 def stamp_of(status: os.stat_result) -> FileStamp:
-    """Return the stamp in what `os.stat` returned."""
+    """Return the stamp from a result of `os.stat`."""
     return FileStamp(
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
@@ -278,5 +278,5 @@ def _silence_warnings() -> None:
     for action, _message, _category, module, _line in warnings.filters[:1]:
         if action == "ignore" and getattr(module, "pattern", None) == _FILENAME:
             return
-    # Also where ours stands further back: one before it may make errors of warnings.
+    # Also if ours is further back: one before it may turn warnings into errors.
     warnings.filterwarnings("ignore", module=_FILENAME)

@@ -21,7 +21,7 @@ _QUOTES = '"""'
 # What would end a docstring: three quotes inside it, or one just before its own.
 _ENDING = re.compile(r'"{3,}|"\Z')
 _MAX_CLASSES = 10
-# Control characters, and those that turn the direction of writing.
+# Control characters, and those that change the direction of writing.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _TYPES = {
     "string": "str",
@@ -193,7 +193,7 @@ def _class(name: str, schema: Schema, definitions: dict[str, Schema]) -> str:
     for key, field in cast("dict[str, Schema]", schema["properties"]).items():
         default = f" = {field['default']!r}" if "default" in field else " = ..."
         said = f"{_type(field, definitions)}{'' if key in schema.get('required', ()) else default}"
-        # What is no name in Python can still be given as a key of a dictionary.
+        # A name that is not valid in Python can still be a key of a dictionary.
         named = key.isidentifier() and not iskeyword(key)
         line = f"{_INDENT}{key}: {said}" if named else f"{_INDENT}# {key!r}: {said}"
         meaning = " ".join(str(field.get("description", "")).split())

@@ -20,7 +20,7 @@ _IN_PARENTHESES = (ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
 class Statement(NamedTuple):
-    """A statement at the top level of a module, and what stands around it."""
+    """A statement at the top level of a module, and its surroundings."""
 
     node: ast.stmt
     conditional: bool
@@ -121,7 +121,7 @@ class ModuleText:
     def block(self, node: ast.stmt) -> str:
         """Return the text of a statement, its decorators included.
 
-        To the column: other statements may stand on its first and on its last line.
+        By column: its first and last lines may contain other statements.
         """
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(decorator.lineno for decorator in decorators)])

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 100
 _MAX_STEPS = 20_000
 _MAX_DEFINITIONS = 1_000
-# Aliases of aliases, and generic classes of themselves, can stand for schemas without end. What is
-# beyond these limits is left open: `{}` allows anything.
+# Aliases of aliases, and generic classes that contain themselves, can give infinite schemas. What
+# is beyond these limits is left open: `{}` allows anything.
 _MAX_ARGUMENTS = 300
 
 
@@ -57,7 +57,7 @@ class Definitions:
         return {"$ref": f"#/$defs/{self._names[key]}"}
 
     def complete(self) -> dict[str, Schema]:
-        """Read the classes that were referred to, and those that they refer to."""
+        """Read the classes that were referred to, and those they refer to in turn."""
         while self._pending:
             name, read = self._pending.popleft()
             self.schemas[name] = read()
@@ -80,8 +80,8 @@ class TypeReader:
         Args:
             node: The annotation.
             scope: Where its names are looked up.
-            outer: What is said of it from outside. Only what restricts it is used here: it has to
-                reach the type inside an `Optional`; describing is up to the caller.
+            outer: Metadata from outside. Only constraints are used here, because they have to reach
+                the type inside an `Optional`; descriptions are up to the caller.
             depth: How far aliases have been followed.
         """
         if depth:
@@ -247,7 +247,7 @@ class TypeReader:
             shown, values = discriminator_values(node, scope, name)
             names.add(shown)
             if not values or "$ref" not in choice or len(names) > 1:
-                # A mapping says which values there are: all of them, or it says nothing.
+                # A mapping lists either all values or none.
                 return any_of(choices)
             mapped |= dict.fromkeys(values, choice["$ref"])
         return {"oneOf": choices, "discriminator": {"propertyName": shown, "mapping": mapped}}
@@ -348,7 +348,7 @@ def union_members(node: ast.expr) -> list[ast.expr]:
 
 
 def describe(schema: Schema, metadata: Metadata) -> Schema:
-    """Add what describes a type to its schema."""
+    """Add descriptive keywords to the schema of a type."""
     if metadata.override is not None:
         schema = dict(metadata.override)
     described = schema | {key: jsonable(value) for key, value in metadata.annotations.items()}

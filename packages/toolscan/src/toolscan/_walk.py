@@ -117,7 +117,7 @@ def _reached(
     pending: list[_Folder],
     inside: str | None,
 ) -> Iterator[Found | Trouble]:
-    """Yield the files in a folder that a layout matches, and put its folders where they wait."""
+    """Yield the files in a folder that a layout matches, and queue its folders."""
     prefix = f"{folder.path}/" if folder.path else ""
     for name, entry in entries.items():
         files: list[_State] = []
@@ -133,7 +133,7 @@ def _reached(
         path = prefix + name
         full = f"{root}/{path}"
         try:
-            # Only links can lead elsewhere; the listing of the folder has told which they are.
+            # Only links can lead elsewhere, and listing the folder has shown which they are.
             if inside is not None and entry.is_symlink() and leads_outside(full, inside):
                 yield Trouble(path, outside_root())
                 continue

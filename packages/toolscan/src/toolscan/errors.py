@@ -49,7 +49,7 @@ class InvalidToolIdError(ToolScanError, ValueError):
 
 
 class InvalidLayoutError(ToolScanError, ValueError):
-    """A layout pattern that cannot tell a tool's category and name."""
+    """A layout pattern that does not determine a tool's category and name."""
 
     def __init__(self, pattern: str, problem: str) -> None:
         advice = "write a path like 'tools/{category}/{name}.py'"

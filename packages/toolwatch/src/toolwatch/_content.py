@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 _MOST_NAMES = 16
-"""Under how many names one folder is followed; beyond, any change may be anywhere.
+"""Under how many names one folder is followed; beyond that, a change is reported as anywhere.
 
-Links that lead to each other give a folder more names than there are files in the world.
+Links that lead to each other give a folder an astronomical number of names.
 """
 
 _COARSE_NS = 10_000_000
@@ -97,7 +97,7 @@ class Content:
         }
 
     def look_through(self) -> set[str]:
-        """Look at everything, and return the paths that were added, changed or removed.
+        """Read everything, and return the paths that were added, changed or removed.
 
         Raises:
             OSError: The root is not a folder any more.
@@ -258,8 +258,8 @@ def _seen(status: os.stat_result | None, now: int) -> tuple[int, Identity | None
 
     The inode of a file is left out: on some network file systems it changes by itself. Where
     times have no fractions, two changes in a second look like one: such a file is young for a
-    while, which makes its mark odd, and that it is not any more counts as a change, so that it
-    is looked at once more. A hash takes a sixth of the memory of what it is of.
+    while, which makes its mark odd; losing that counts as a change, so that it is looked at once
+    more. A hash takes a sixth of the memory of the values.
     """
     if status is None:
         return 0, None

@@ -8,7 +8,7 @@ DEBOUNCE_MS = 50
 STEP_MS = 10
 """How long without a change ends a batch, unless the caller says otherwise."""
 
-# So many batches in a row come at once; those after them come further apart.
+# This many batches in a row come immediately; later ones come further apart.
 _PROMPT_BATCHES = 4
 _LONGEST_HOLD = 0.25
 

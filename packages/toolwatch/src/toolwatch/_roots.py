@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("toolwatch")
 _ABSENCE_SECONDS = 0.1
-"""How often an absent root is looked for: at the cost of one status each."""
+"""How often an absent root is looked for: each time costs one `stat`."""
 
 _MOST_PATHS = 1000
-"""Beyond so many paths, looking at everything is the cheaper thing for a consumer to do."""
+"""With more paths than this, a full rescan is cheaper for the consumer."""
 
 
 class WatchedRoot:
@@ -149,6 +149,6 @@ def _sayable(path: str) -> str:
 
 
 def _topmost(paths: set[str]) -> frozenset[PurePosixPath]:
-    """Leave out paths inside a folder that is listed too: the folder includes them."""
+    """Leave out paths inside a listed folder: the folder includes them."""
     pure = {PurePosixPath(path) for path in paths}
     return frozenset(path for path in pure if pure.isdisjoint(path.parents))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _CHECK_SECONDS = 0.1
-"""How often is compared where the root and the links lead, which nobody announces."""
+"""How often to check where the root and the links lead, which is never reported."""
 
 _AGAIN_SECONDS = 0.1
 """When a hinted folder is looked at once more: hints are lost while a batch is handed over."""
@@ -25,13 +25,13 @@ _AGED_SECONDS = 2.6
 
 _SHORT_SECONDS = 0.3
 _LONG_SECONDS = 5.0
-"""Between two rounds: where hints are missing, and where they are complete."""
+"""Seconds between two full scans: if hints are missing, and if they are complete."""
 
 _GROWTH = 1.05
-"""By how much the interval grows back with each round that finds nothing."""
+"""How much the interval grows with each scan that finds nothing."""
 
 _PROOF_SECONDS = 2.0
-"""How long a hint may take until what a round has found counts as never announced."""
+"""How late a hint may come before a change found by a scan counts as unreported."""
 
 _RETRY_SECONDS = 30.0
 """When watchfiles is tried again after it could not listen."""
@@ -142,7 +142,7 @@ class Tree:
             if self._by_choice is None:
                 self._interval = _SHORT_SECONDS
         if changed and listener is not None:
-            # What could not be read was not listened to, nor is what a new link leads to.
+            # What could not be read was not listened to, nor was the target of a new link.
             self._is_stale |= not troubled.issubset(content.troubled)
             self._is_stale |= content.crowded or content.targets() != listener.folders
         if listener is not None and listener.error is not None:
@@ -196,7 +196,7 @@ class Tree:
         named = {name for path in paths for name in self._content.names_of(path)}
         changed = self._content.look(named, deep=True) | self._content.look(folders - named)
         named |= {name for path in paths for name in self._content.names_of(path)}
-        # Saves without end in a large folder take a third of the time at most.
+        # Endless saves in a large folder take at most a third of the time.
         self._hear_at = now + 3 * (time.thread_time() - began)
         for path in folders | named:
             self._again[path] = now + _AGAIN_SECONDS, path in named
@@ -250,7 +250,7 @@ class Tree:
         return changed
 
     def _listen(self) -> None:
-        """Listen to what the root is made of now, and look through it once more after that."""
+        """Listen to the folders that the root consists of now, then scan it once more."""
         began, old = time.monotonic(), self._listener
         self._listener = self._failure = None
         if self._content.crowded:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     StrPath = str | os.PathLike[str]
 
 _STOP_SECONDS = 0.05
-"""How soon an event of the caller's that is set is noticed: nothing can wait for it."""
+"""How soon the caller's event is noticed once it is set: nothing can wait for it."""
 
 
 class Watch:
@@ -43,7 +43,7 @@ class Watch:
             roots: Absolute paths.
             debounce: How long changes are gathered at most, in seconds, unless they never end.
             step: How long a silence ends a batch, in seconds.
-            polling: Whether to look through the roots at intervals; None to do so where needed.
+            polling: Whether to poll the roots; None to do so where needed.
         """
         self._stopped = threading.Event()
         self._bell = threading.Event()
@@ -175,7 +175,7 @@ def _prepared(
     step_ms: int,
     polling: bool | None,
 ) -> Callable[[], Watch]:
-    """Settle now which folders are meant, and take nothing from the system before it is needed."""
+    """Resolve the folders now, but use no system resources before they are needed."""
     given: list[Path] = []
     for root in roots:
         if isinstance(root, str | os.PathLike):

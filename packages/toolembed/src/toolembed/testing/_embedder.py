@@ -1,4 +1,4 @@
-"""The contract of `Embedder`, as a check that any implementation can be put through."""
+"""The contract of `Embedder`, as a check for any implementation."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def bootstrap_interval(
         values: One value per query, at least one. The same values in the same order give the
             same interval.
         level: The confidence, between 0 and 1.
-        resamples: How often as many values are drawn again, with replacement.
+        resamples: How many samples of the same size are drawn, with replacement.
         seed: Of the draws.
 
     Raises:

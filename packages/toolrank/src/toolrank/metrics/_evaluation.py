@@ -21,7 +21,7 @@ class Difference:
 
     Attributes:
         mean: The mean of the differences; above 0 the first is better.
-        interval: Its bootstrap interval. Where it holds 0, the difference may come from which
+        interval: Its bootstrap interval. If it contains 0, the difference may depend on which
             queries happened to be asked.
     """
 

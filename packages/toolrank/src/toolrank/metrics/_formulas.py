@@ -23,7 +23,7 @@ def recall(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
     """Return the share of the relevant ids that are among the first k.
 
     Raises:
-        RankingArgumentError: A k below one, no relevant ids, or something that is no id.
+        RankingArgumentError: A k below one, no relevant ids, or something that is not an id.
     """
     found, gains = _found(ranked, relevant, k)
     return len(found) / len(gains)
@@ -52,7 +52,7 @@ def hit(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
 
 
 def completeness(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
-    """Return 1.0 if all relevant ids are among the first k (COMP@k of Qu et al. 2024), or 0.0.
+    """Return 1.0 if all relevant ids are among the first k (COMP@k of Qu et al. 2024), else 0.0.
 
     A request that needs three tools is served by nothing less than the three.
 
@@ -110,7 +110,7 @@ def check_ids(ids: Collection[object], *, argument: str, of: str) -> None:
     if isinstance(ids, str):
         raise RankingArgumentError(argument, f"{of}: {ids!r} is one string; put it into a list")
     for id_ in ids:
-        # What calls this asks for strings, but a mistake would pass for a ranking without hits.
+        # Callers require strings, but a mistake would look like a ranking without hits.
         if not isinstance(id_, str):
             raise RankingArgumentError(
                 argument, f"{of}: {id_!r} is not an id; give strings (of hits: `ranked_ids`)"

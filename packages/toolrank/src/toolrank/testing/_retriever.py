@@ -64,7 +64,7 @@ def check_retriever(retriever: Retriever, queries: Iterable[Query]) -> None:
 
 
 def _check_answer(retriever: Retriever, query: Query) -> list[Hit]:
-    """Check what holds of every answer."""
+    """Check what holds for every answer."""
     hits = _retrieved(retriever, query, _DEPTH)
     about = _named(query)
     assert all(math.isfinite(hit.score) for hit in hits), f"a score is not finite ({about})"
@@ -92,7 +92,7 @@ def _check_depths(retriever: Retriever, query: Query) -> None:
         assert [hit.score for hit in hits] == [hit.score for hit in expected], (
             f"a shorter answer is the beginning of a longer one ({about})"
         )
-        # Which of several equals the cut leaves out is the source's choice.
+        # Which of several equal hits is cut off is the source's choice.
         above = [hit for hit in expected if hit.score > expected[-1].score]
         assert hits[: len(above)] == above, (
             f"a shorter answer is the beginning of a longer one ({about})"
