@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolembed._safetensors import read_header
-from toolembed._wordpieces import UNKNOWN, WordPieces
+from toolembed._wordpieces import UNKNOWN, word_pieces
 from toolembed.errors import EmbeddingError, FailureKind
 from toolembed.protocols import EmbeddingLimits
 from toolembed.providers import OFFLINE
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
+
+    from toolembed._wordpieces import WordPieces
 
 __all__ = ["DIMENSIONS", "MODEL_ID", "StaticEmbedder"]
 
@@ -176,7 +178,7 @@ def _load(given: bytes | None) -> _Model:
         if data is None:
             with _WEIGHTS.open("rb") as file:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        pieces = WordPieces()
+        pieces = word_pieces()
         header = read_header(data)
         tensors = {name: header[name] for name in ("table", "scale", "document")}
     except (OSError, ValueError, KeyError) as error:

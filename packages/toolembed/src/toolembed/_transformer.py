@@ -15,9 +15,10 @@ import numpy as np
 from toolembed._blas import one_thread
 from toolembed._onnx import layers_of
 from toolembed._safetensors import read_header
-from toolembed._wordpieces import WordPieces
+from toolembed._wordpieces import word_pieces
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Callable, Mapping, Sequence
 
     Array = np.ndarray[Any, Any]
@@ -50,8 +51,8 @@ class Transformer:
         ValueError: The weights are not those of such a model.
     """
 
-    def __init__(self, weights: bytes) -> None:
-        self._pieces = WordPieces()
+    def __init__(self, weights: bytes | mmap.mmap) -> None:
+        self._pieces = word_pieces()
         try:
             self._weights = _floats(weights)
             self._width = self._weights["norm.bias"].size
@@ -150,7 +151,7 @@ def _norm(x: Array, weights: Mapping[str, Array], name: str) -> Array:
     return found
 
 
-def _floats(data: bytes) -> dict[str, Array]:
+def _floats(data: bytes | mmap.mmap) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for name, tensor in read_header(data).items():
         kind = np.dtype(_KINDS[tensor.kind])
@@ -159,8 +160,9 @@ def _floats(data: bytes) -> dict[str, Array]:
     for name in [name for name in found if f"{name}.scale" in found and name != "words"]:
         scale = found.pop(f"{name}.scale").astype(np.float32)
         # Positions are scaled by rows, all else by the columns that a product gives.
-        found[name] = found[name] * (scale[:, None] if name == "places" else scale)
+        found[name] = found[name].astype(np.float32)
+        found[name] *= scale[:, None] if name == "places" else scale
     return {
-        name: values if values.dtype == np.int8 else values.astype(np.float32)
+        name: values if values.dtype == np.int8 else values.astype(np.float32, copy=False)
         for name, values in found.items()
     }

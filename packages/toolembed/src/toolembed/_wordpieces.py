@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["UNKNOWN", "WordPieces"]
+__all__ = ["UNKNOWN", "WordPieces", "word_pieces"]
 
 UNKNOWN = 100
 """The number of what is not in the vocabulary."""
@@ -28,6 +28,16 @@ _FAR = "\u2e00"
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+|[^\w\s]|_")
 # Accents, and invisible characters.
 _DROPPED = frozenset({"Mn", "Cf", "Cs"})
+
+
+@cache
+def word_pieces() -> WordPieces:
+    """Return the vocabulary that all models here share, read once.
+
+    Raises:
+        OSError: The vocabulary is not where it was installed.
+    """
+    return WordPieces()
 
 
 class WordPieces:
