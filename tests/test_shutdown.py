@@ -97,6 +97,42 @@ def test_a_kill_leaves_a_sound_index(server, tmp_path):
     assert_sound(tmp_path / "index.db")
 
 
+def test_a_kill_in_a_root_without_tools_leaves_files_only_until_the_next_start(
+    installed, environment, run, tree, home
+):
+    def indexes():
+        return {it.name.partition(".db")[0] for it in home.rglob("*.db*")}
+
+    empty = home / "empty"
+    empty.mkdir()
+    with subprocess.Popen(
+        [installed, "serve", "--root", empty],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        text=True,
+    ) as server:
+        initialize(server)
+        call = {"name": "search_tools", "arguments": {"query": "merge pdf files"}}
+        for message in (
+            {"method": "notifications/initialized"},
+            {"method": "tools/call", "id": 2, "params": call},
+        ):
+            server.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
+        server.stdin.flush()
+        while json.loads(server.stdout.readline()).get("id") != 2:
+            pass
+        (left,) = indexes()
+        server.kill()
+        server.wait(PATIENCE)
+
+    assert indexes() == {left}
+    assert run("search", "merge pdf files", "--root", tree).returncode == 0
+    assert len(indexes()) == 1
+    assert left not in indexes()
+
+
 def test_garbage_on_stdin_does_not_end_it(server):
     server.stdin.write("this is no JSON\n{}\n[]\n\x00\n")
     initialize_past_errors(server)

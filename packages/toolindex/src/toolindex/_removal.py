@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import apsw
@@ -38,13 +38,18 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
     # As in `ToolIndex`, links are resolved: the other files are beside the target.
     path = Path(os.path.realpath(path))
     files = [file for file in (path, kept_path(path)) if file.is_file()]
+    if only_empty and any(map(_seems_full, files)):
+        return False
     try:
         with Lease(path, "rescue").held(timeout=0), ExitStack() as stack:
             for file in files:
-                if application_id(file) not in _MARKS:
+                if (mark := application_id(file)) not in _MARKS and mark != 0:
                     return False
                 connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
                 stack.callback(connection.close)
+                # Of a process that was killed, the mark may still be in the log.
+                if connection.pragma("application_id") not in _MARKS:
+                    return False
                 connection.pragma("locking_mode", "exclusive")
                 # This only works for the sole user, and moves the log into the file.
                 if connection.pragma("journal_mode", "delete") != "delete":
@@ -74,6 +79,16 @@ def _set_aside(path: Path) -> list[Path]:
         for each in path.parent.glob(f"{_escaped(file.name)}.corrupt-*")
         if each.is_file()
     ]
+
+
+def _seems_full(file: Path) -> bool:
+    """Look without a lock, so that an index in use is not disturbed."""
+    with (
+        suppress(apsw.Error),
+        closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as connection,
+    ):
+        return _holds_something(connection)
+    return False
 
 
 def _holds_something(connection: apsw.Connection) -> bool:

@@ -21,9 +21,11 @@ from toolindex import (
     ForeignDatabaseError,
     Lease,
     NewerSchemaError,
+    ToolIndexError,
     TooManyFilesError,
     application_id,
     kept_path,
+    remove_index,
 )
 
 from pytools_hybrid.index._store import SQLiteStore
@@ -49,6 +51,8 @@ _VECTORS = frozenset(
 _WORDS = frozenset(
     f"entries_fts{part}" for part in ("", "_data", "_idx", "_content", "_docsize", "_config")
 )
+# What the end of a process removes, but a kill does not.
+_LEFT = ("-wal", "-journal", ".lock")
 _READ_WRITE = apsw.SQLITE_OPEN_READWRITE
 _AS_IT_LIES = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
@@ -90,7 +94,20 @@ def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
             database,
             aside,
         )
-    return bound(open_sqlite(database, field_weights), roots.full_names)
+    store = bound(open_sqlite(database, field_weights), roots.full_names)
+    if _is_in_our_cache(database):
+        _remove_leftovers(database)
+    return store
+
+
+def _remove_leftovers(opened: Path) -> None:
+    """Remove indexes without tools that were killed while they were open, with their locks."""
+    files = [it for it in opened.parent.glob("*.db-*") if it.name.endswith(_LEFT)]
+    names = {it.name.rpartition(".db-")[0] + ".db" for it in files} - {opened.name}
+    for name in names:
+        # Whoever uses it will remove it, and nobody waits for it here.
+        with suppress(ToolIndexError, OSError):
+            remove_index(opened.with_name(name), only_empty=True)
 
 
 def bound(store: S, name: str) -> S:
