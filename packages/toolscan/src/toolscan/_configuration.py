@@ -40,6 +40,8 @@ def _config_keywords(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
 
 def _config_body(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
     for statement in node.body:
+        if isinstance(statement, ast.Expr):
+            continue  # a docstring of the class or of a field, which is most statements
         match statement:
             case (
                 ast.Assign(targets=[ast.Name(id="model_config")], value=value)

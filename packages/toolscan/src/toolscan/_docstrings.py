@@ -247,12 +247,11 @@ def listed(text: str, title: str) -> tuple[str, ...]:
 
     The title has a capital and is not indented; otherwise it is a parameter of that name.
     """
-    lines = text.split("\n")
-    for number, line in enumerate(lines):
-        if found := re.fullmatch(rf"{title}[ \t]*:[ \t]*(.*)", line):
-            items = (item.strip() for item in _items(found[1], lines[number + 1 :]))
-            return tuple(dict.fromkeys(item for item in items if item))
-    return ()
+    found = re.search(rf"^{title}[ \t]*:[ \t]*(.*)$", text, re.MULTILINE)
+    if found is None:
+        return ()
+    items = (item.strip() for item in _items(found[1], text[found.end() + 1 :].split("\n")))
+    return tuple(dict.fromkeys(item for item in items if item))
 
 
 def _items(beside: str, below: list[str]) -> list[str]:

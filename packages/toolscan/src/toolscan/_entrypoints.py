@@ -147,9 +147,13 @@ def _functions(statements: list[Statement]) -> dict[str, Function]:
         else:
             found[node.name] = [node]
     return {
-        name: next((node for node in nodes if docstring(node.body)), nodes[0])
+        name: nodes[0] if len(nodes) == 1 else next(filter(_is_documented, nodes), nodes[0])
         for name, nodes in found.items()
     }
+
+
+def _is_documented(node: Function) -> bool:
+    return bool(docstring(node.body))
 
 
 def _is_overload(node: Function) -> bool:

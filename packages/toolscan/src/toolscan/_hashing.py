@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _ASCII_CLASSES = {
 
 # An acronym gives its last capital to the word that follows: HTTPServer is HTTP + Server.
 _WORD = re.compile("U+(?=UL)|U?L+|U+|D+")
+_REMEMBERED = 1 << 12
 TEXT_VERSION = 2
 """Version of the template of `embedding_text`; a new one makes every stored text hash differ."""
 
@@ -70,6 +72,8 @@ def embedding_text(
     return " ".join(filter(None, (f"{name} ({category}): {description}", labels, parameters)))
 
 
+# A tree has few words for its categories and parameters.
+@lru_cache(_REMEMBERED)
 def _words(identifier: str) -> str:
     return " ".join(split_identifier(identifier)) or identifier
 

@@ -70,6 +70,9 @@ class Metadata:
         return inspect.cleandoc(text).strip() if isinstance(text, str) else self.note
 
 
+_NOTHING = Metadata()
+
+
 def is_field(node: ast.expr | None, scope: Scope) -> bool:
     """Return whether an expression is a `Field(…)` call."""
     return isinstance(node, ast.Call) and _names_field(scope.qualified(node.func))
@@ -124,7 +127,7 @@ def _annotated_alias(node: ast.Name | ast.Attribute, scope: Scope) -> ast.expr |
 
 def read_metadata(nodes: Iterable[ast.expr], scope: Scope) -> Metadata:
     """Merge metadata expressions."""
-    result = Metadata()
+    result = _NOTHING
     for node in nodes:
         match node:
             case ast.Call(func=func):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolscan._constants import UNKNOWN, constant
-from toolscan._namespace import Assigned, ClassFound, Scope
+from toolscan._namespace import Assigned, ClassFound, External, Scope
 from toolscan._source import parse_expression
-from toolscan._syntax import docstring, string_statement, top_level
+from toolscan._syntax import docstring, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +47,7 @@ _MAX_ANCESTORS = 300
 _NO_MODELS = {"", "builtins", "typing", "abc", "enum", "collections", "pydantic", "collections.abc"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(NamedTuple):
     """A field of a class, before anything is made of it.
 
     Attributes:
@@ -76,7 +74,8 @@ class Ancestor(NamedTuple):
 
     name: str
     node: ast.expr
-    scope: Scope
+    position: int
+    """Where it is looked up; its scope would make a cycle, which only the collector frees."""
 
 
 class _Bases(NamedTuple):
@@ -91,14 +90,15 @@ def _bases(found: ClassFound, scope: Scope) -> _Bases:
     known: list[ClassFound] = []
     others: list[Ancestor] = []
     # A base is evaluated before its class exists: the class's own name means an earlier one.
-    outside = scope.before(found.position)._replace(variables={})
+    outside = Scope(scope.namespace, found.position, None, scope.lazy)
     for base in found.node.bases:
         target = base.value if isinstance(base, ast.Subscript) else base
         meaning = outside.meaning(target)
         if isinstance(meaning, ClassFound) and meaning.node is not found.node:
             known.append(meaning)
         else:
-            others.append(Ancestor(outside.qualified(target), base, outside))
+            name = meaning.name if isinstance(meaning, External) else ""
+            others.append(Ancestor(name, base, found.position))
     scope.namespace.bases[found.node] = bases = _Bases(known, others)
     return bases
 
@@ -109,6 +109,8 @@ def linearize(found: ClassFound, scope: Scope) -> list[ClassFound]:
     It is empty if there are too many.
     """
     orders = scope.namespace.orders
+    if found.node in orders:
+        return orders[found.node]
     opened: set[ast.ClassDef] = set()
     pending = [found]
     while pending:  # not recursive: a thousand classes can each be derived from the one before
@@ -128,6 +130,8 @@ def _merge(found: ClassFound, scope: Scope) -> list[ClassFound]:
     orders_of = scope.namespace.orders
     # A parent without an order refers back to this class, which Python would not run.
     parents = [it for it in _bases(found, scope).known if it.node in orders_of]
+    if not parents:
+        return [found]
     orders = [orders_of[parent.node] for parent in parents]
     if len(parents) > _MAX_BASES or not all(orders):
         return []
@@ -218,7 +222,8 @@ def root_annotation(found: ClassFound, scope: Scope) -> tuple[ast.expr, Scope] |
         for other in _bases(own, scope).others:
             if other.name == "pydantic.RootModel" and isinstance(other.node, ast.Subscript):
                 variables = inside[own.node].variables
-                return other.node.slice, other.scope._replace(variables=variables)
+                outside = scope.before(other.position)
+                return other.node.slice, outside._replace(variables=variables)
     return None
 
 
@@ -297,14 +302,14 @@ def fields_of(found: ClassFound, scope: Scope) -> list[Field]:
         for field in _own_fields(ancestor, scope.at(ancestor), kind):
             twice = field.name in own or (field.conditional and field.name in fields)
             changed = field.name in replaced or "*" in replaced
-            own[field.name] = replace(field, is_open=True) if twice or changed else field
+            own[field.name] = field._replace(is_open=True) if twice or changed else field
         if fields:
             for name in _class_variables(ancestor, scope.at(ancestor)):
                 fields.pop(name, None)
         for name in fields.keys() & replaced:
-            fields[name] = replace(fields[name], is_open=True)
+            fields[name] = fields[name]._replace(is_open=True)
         if "*" in replaced:
-            fields = {name: replace(field, is_open=True) for name, field in fields.items()}
+            fields = {name: field._replace(is_open=True) for name, field in fields.items()}
         fields |= own
     return list(fields.values())
 
@@ -336,19 +341,18 @@ def _own_fields(found: ClassFound, scope: Scope, kind: Kind) -> Iterator[Field]:
     statements = top_level(found.node.body)
     private = kind in {Kind.MODEL, Kind.ROOT_MODEL}
     for index, statement in enumerate(statements):
-        match statement.node:
-            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=default):
-                pass
-            case _:
-                continue
+        node = statement.node
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        name = node.target.id
         if name == "model_config" or (name.startswith("_") and private):
             continue
-        if _is_class_variable(annotation, default, scope):
+        if _is_class_variable(node.annotation, node.value, scope):
             continue
         yield Field(
             name=name,
-            annotation=annotation,
-            default=default,
+            annotation=node.annotation,
+            default=node.value,
             note=_note(statements[index + 1 : index + 2]),
             owner=found,
             conditional=statement.conditional,
@@ -357,8 +361,7 @@ def _own_fields(found: ClassFound, scope: Scope, kind: Kind) -> Iterator[Field]:
 
 def _note(follows: list[Statement]) -> str:
     """Return the string below a field."""
-    nodes = [statement.node for statement in follows]
-    return docstring(nodes) if nodes and string_statement(nodes[0]) else ""
+    return docstring([statement.node for statement in follows])
 
 
 def _class_variables(found: ClassFound, scope: Scope) -> Iterator[str]:

@@ -11,6 +11,7 @@ import builtins
 import sys
 import typing
 from bisect import bisect_left
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -79,28 +80,23 @@ _CHANGING = {
 """Methods that change a list, a set or a dictionary after its display."""
 
 
-class _Bindings:
-    """All the bindings of one name, in the order of the source; `None` for an unknown one."""
+class _Binding(NamedTuple):
+    """One binding of a name; its meaning is `None` if unknown."""
 
-    __slots__ = ("conditional", "meanings", "positions")
+    position: int
+    meaning: Meaning | None
+    conditional: bool
 
-    def __init__(self) -> None:
-        self.positions: list[int] = []
-        self.meanings: list[Meaning | None] = []
-        self.conditional: list[bool] = []
 
-    def add(self, position: int, meaning: Meaning | None, conditional: bool) -> None:
-        self.positions.append(position)
-        self.meanings.append(meaning)
-        self.conditional.append(conditional)
-
-    def at(self, position: int) -> Meaning | None:
-        """Return the meaning at a position; a forward reference means the last binding."""
-        end = bisect_left(self.positions, position) or len(self.positions)
-        start = end - 1
-        while start and self.conditional[start] and end - start <= _MAX_BRANCHES:
-            start -= 1
-        return _only(self.meanings[start:end])
+def _at(bindings: list[_Binding], position: int) -> Meaning | None:
+    """Return what a name means at a position; a forward reference means the last of all."""
+    if len(bindings) == 1:
+        return bindings[0].meaning
+    end = bisect_left(bindings, position, key=attrgetter("position")) or len(bindings)
+    start = end - 1
+    while start and bindings[start].conditional and end - start <= _MAX_BRANCHES:
+        start -= 1
+    return _only([binding.meaning for binding in bindings[start:end]])
 
 
 def _only(candidates: list[Meaning | None]) -> Meaning | None:
@@ -149,8 +145,8 @@ class Namespace:
     )
 
     def __init__(self, statements: list[Statement]) -> None:
-        self._bindings: dict[str, _Bindings] = {}
-        self._typing_only: dict[str, _Bindings] = {}
+        self._bindings: dict[str, list[_Binding]] = {}
+        self._typing_only: dict[str, list[_Binding]] = {}
         self._stars: list[str] = []
         self._hidden: dict[ast.ClassDef, dict[str, ast.stmt]] = {}
         self._bodies: dict[ast.ClassDef, dict[str, list[tuple[tuple[int, int], _Value]]]] = {}
@@ -169,17 +165,18 @@ class Namespace:
         """Whether annotations are evaluated after their class exists, as text."""
         self.end = 0
         """The position after the last statement."""
-        for position, statement in enumerate(statements):
-            for name, meaning in self._bound(statement.node, position):
-                table = self._typing_only if statement.for_type_checkers else self._bindings
-                bindings = table.setdefault(name, _Bindings())
-                bindings.add(position, meaning, statement.conditional)
+        for position, (node, conditional, for_type_checkers) in enumerate(statements):
+            table = self._typing_only if for_type_checkers else self._bindings
+            for name, meaning in self._bound(node, position):
+                table.setdefault(name, []).append(_Binding(position, meaning, conditional))
             self.end = position + 1
 
     def _bound(self, node: ast.stmt, position: int) -> Iterator[tuple[str, Meaning | None]]:
         match node:
             case ast.ClassDef(name=name):
                 yield name, ClassFound(node, position)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, None
             case ast.ImportFrom(module=module, level=level, names=aliases):
                 source = "." * level + (module or "")
                 if source == "__future__":
@@ -213,7 +210,7 @@ class Namespace:
             return self._starred(name) or (
                 External(f"builtins.{name}") if name in _BUILTINS else None
             )
-        return bindings.at(position)
+        return _at(bindings, position)
 
     def bound_in(self, owner: ast.ClassDef, name: ast.Name) -> tuple[bool, _Value]:
         """Return whether a class body gives a name a value before its use, and which."""
@@ -238,15 +235,16 @@ class Namespace:
         if owner not in self._hidden:
             self._hidden[owner] = names = dict[str, ast.stmt]()
             for node in owner.body:
-                match node:
-                    # `date: date | None = None` hides the class date behind its own default.
-                    case (
-                        ast.ClassDef(name=name)
-                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=None))
-                    ):
-                        names.setdefault(name, node)
-                    case _:
-                        pass
+                if isinstance(node, ast.ClassDef):
+                    names.setdefault(node.name, node)
+                # `date: date | None = None` hides the class date behind its own default.
+                elif (
+                    isinstance(node, ast.AnnAssign)
+                    and isinstance(node.target, ast.Name)
+                    and isinstance(node.value, ast.Constant)
+                    and node.value.value is None
+                ):
+                    names.setdefault(node.target.id, node)
         return self._hidden[owner]
 
     def _starred(self, name: str) -> External | None:
@@ -299,6 +297,8 @@ class Scope(NamedTuple):
 
         An alias such as `Opt = typing.Optional` is followed to its target.
         """
+        if isinstance(node, ast.Name):
+            return self._followed(self.lookup(node), followed)
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)

@@ -168,9 +168,12 @@ def _read_all(fd: int, status: os.stat_result) -> bytes:
     room = MAX_FILE_SIZE + 1
     chunks: list[bytes] = []
     if status.st_size < room:
-        while room and (chunk := os.read(fd, min(room, status.st_size + 1))):
+        left = status.st_size or -1
+        while room and left and (chunk := os.read(fd, min(room, status.st_size + 1))):
             chunks.append(chunk)
             room -= len(chunk)
+            # None is left where a byte more was asked for and not given.
+            left -= len(chunk)
     if status.st_size > MAX_FILE_SIZE or not room:
         limit = MAX_FILE_SIZE // (1024 * 1024)
         raise Rejection(Reason.TOO_LARGE, f"It is larger than the limit of {limit} MiB.")

@@ -87,18 +87,21 @@ def _is_type_checking(test: ast.expr) -> bool:
 def docstring(body: list[ast.stmt]) -> str:
     """Return the cleaned docstring that a body starts with; "" if missing, empty or blank."""
     if body and (text := string_statement(body[0])):
+        text = text[:MAX_DESCRIPTION]
+        # One line has no indentation to remove; most fields have one.
+        if (line := text.strip()).isprintable():
+            return line
         # Cut before it is cleaned, because tabs grow, and after, because they have grown.
-        return inspect.cleandoc(text[:MAX_DESCRIPTION]).strip()[:MAX_DESCRIPTION].rstrip()
+        return inspect.cleandoc(text).strip()[:MAX_DESCRIPTION].rstrip()
     return ""
 
 
 def string_statement(node: ast.stmt) -> str | None:
     """Return the text of a statement that is nothing but a string."""
-    match node:
-        case ast.Expr(value=ast.Constant(value=str(text))):
-            return text
-        case _:
-            return None
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        text = node.value.value
+        return text if isinstance(text, str) else None
+    return None
 
 
 class ModuleText:
