@@ -1,6 +1,7 @@
 """Scanning a tree: what is found, what is not read, and what becomes an issue."""
 
 import contextlib
+import gc
 import os
 import pickle
 import socket
@@ -793,3 +794,20 @@ def test_progress_counts_the_files_that_are_looked_at(tmp_path):
 
     assert seen == [1, 2, 3]
     assert len(report.records) + len(report.issues) == 3
+
+
+def test_modules_that_were_read_are_freed_without_the_garbage_collector(tree):
+    module = "from pydantic import BaseModel\nclass Params(BaseModel):\n    a: int\n"
+    module += "def run(params: Params):\n    'Does it.'\n"
+    counts = []
+    for name in ("one", "two", "three"):
+        root = tree({f"mcptools/demo/{name}.py": module})
+        scan(root)
+        gc.collect()
+        gc.disable()
+        try:
+            scan(root)
+            counts.append(gc.collect())
+        finally:
+            gc.enable()
+    assert len(set(counts)) == 1

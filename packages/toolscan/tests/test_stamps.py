@@ -154,3 +154,12 @@ def test_each_record_is_given_as_soon_as_it_is_read(tmp_path):
     report = scan(tmp_path, found=found.append, progress=lambda _: seen.append(len(found)))
     assert seen == [0, 1]
     assert sorted(found, key=lambda record: record.id) == list(report.records)
+
+
+def test_a_record_that_is_taken_is_left_out_of_the_report(tmp_path):
+    tree = CoarseTree(tmp_path, SECOND)
+    for path in PATHS:
+        tree.write(path, "this")
+    report = scan(tmp_path, found=lambda record: record.path == PATHS[0])
+    assert [record.path for record in report.records] == [PATHS[1]]
+    assert report.unchanged == PATHS[:1]

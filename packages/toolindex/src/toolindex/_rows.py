@@ -13,6 +13,7 @@ import re
 import time
 import unicodedata
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +124,8 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "description": record.description,
         "parameters": json.dumps(list(map(_as_dict, record.parameters)), ensure_ascii=False),
         "tags": json.dumps(record.tags, ensure_ascii=False),
-        "name_words": _words([name]),
-        "category_words": _words([category]),
+        "name_words": _name_words(name),
+        "category_words": _name_words(category),
         "parameter_words": _parameter_words(record.parameters),
         "tag_words": _words(record.tags),
         "segments": segments([name, record.description, *parameters, category, *record.tags]),
@@ -178,7 +179,7 @@ def alias_words(texts: Sequence[str]) -> str:
     """Return the value of `alias_words` for a tool: every word, followed by its parts."""
     words = (word for text in texts for word in _WORD.findall(text))
     # Repeated words count more than single ones: measured in decision 13.
-    return f"{' '.join(_words([word]) for word in words)} {segments(texts)}".strip()
+    return f"{' '.join(_name_words(word) for word in words)} {segments(texts)}".strip()
 
 
 def _words(names: Iterable[str]) -> str:
@@ -191,7 +192,13 @@ def _words(names: Iterable[str]) -> str:
     return " ".join(words)
 
 
+# A tree has few words for its categories and parameters.
+@lru_cache(1 << 12)
+def _name_words(name: str) -> str:
+    return _words([name])
+
+
 def _parameter_words(parameters: Sequence[Parameter]) -> str:
     return " ".join(
-        text for p in parameters for text in (_words([p.alias or p.name]), p.description) if text
+        text for p in parameters for text in (_name_words(p.alias or p.name), p.description) if text
     )

@@ -154,7 +154,8 @@ class ScanReport:
     Attributes:
         records: The tools that were read, sorted by id.
         issues: The paths that gave no tool, sorted by path.
-        unchanged: The paths whose stamp or bytes are as known; they were not parsed.
+        unchanged: The paths whose stamp or bytes are as known, which were not parsed; and those
+            whose records `found` has taken.
         touched: Those of the unchanged paths whose stamp differs from the known one, with the new
             stamp, or `None` as in a record.
         categories: `"source:category"` to the docstring of the category's `__init__.py`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from toolscan._category import category_description
@@ -56,7 +57,8 @@ def scan(
         definitions: Whether records hold their `definitions`; without them schemas are those of
             any object, and records take a quarter less memory.
         progress: Called with the number of files looked at so far, for each of them.
-        found: Called with each record as soon as it is read, in no order.
+        found: Called with each record as soon as it is read, in no order. Where it returns True,
+            it has taken the record: the report has its path among the unchanged ones instead.
 
     Raises:
         RootNotFoundError: If the root is not a directory.
@@ -96,10 +98,11 @@ def scan(
                         if source.stamp != stamp:
                             touched[item.path] = source.stamp
                         continue
-                    for record in _records(source, item, issues, definitions=definitions):
-                        records.append(record)
-                        if found is not None:
-                            found(record)
+                    new = _records(source, item, issues, definitions=definitions)
+                    left = [it for it in new if found is None or found(it) is not True]
+                    records += left
+                    if len(left) < len(new):
+                        unchanged.append(item.path)
                 case CategoryFile() if not _is_category(item):
                     pass
                 case CategoryFile():
@@ -114,7 +117,7 @@ def scan(
             deep = Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.")
             issues.append(issue_of(item.path, deep))
     return ScanReport(
-        records=tuple(sorted(records, key=lambda record: record.id)),
+        records=tuple(sorted(records, key=attrgetter("id.source", "id.category", "id.name"))),
         issues=tuple(sorted(issues, key=lambda issue: issue.path)),
         unchanged=tuple(sorted(unchanged)),
         touched=dict(sorted(touched.items())),

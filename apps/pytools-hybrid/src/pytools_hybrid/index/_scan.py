@@ -93,7 +93,11 @@ def refresh(
     if completes and paths is not None and not (stored.is_current and stored.is_complete):
         relative, paths = None, None
         stored = store.stored(reader_version=roots.reader_version)
-    portions = _Portions(store, roots, None if stored.is_complete else committed)
+    # Hosts without the files describe tools by what is stored of them.
+    is_shared = isinstance(store, SharedIndex)
+    # Only of an empty index it is certain that no tool has moved.
+    keeps = is_shared or not stored.is_exactly(())
+    portions = _Portions(store, roots, None if stored.is_complete else committed, keeps=keeps)
     beyond: tuple[ScanIssue, ...] = ()
     is_filling = filling is not None and paths is None and not stored.is_complete
     if is_filling or max_tools is not None:
@@ -102,8 +106,7 @@ def refresh(
             relative, beyond = listing.first(max_tools), listing.beyond(max_tools)
         if filling is not None and is_filling:
             progress = _telling(filling, len(listing) - len(beyond), progress)
-    # Hosts without the files describe tools by what is stored of them.
-    is_shared = isinstance(store, SharedIndex)
+        del listing
     union = scan_roots(
         roots,
         relative,
@@ -117,7 +120,7 @@ def refresh(
         found=portions if stored.is_current else None,
     )
     issues = tuple(sorted(union.scanned.issues + beyond, key=lambda issue: issue.path))
-    scanned = replace(union.scanned, issues=issues)
+    scanned = replace(portions.completed(union.scanned), issues=issues)
     report = store.sync(scanned, reader_version=roots.reader_version, within=paths, stored=stored)
     report = portions.added_to(report)
     unreadable = union.unreadable
@@ -158,11 +161,19 @@ class _Portions:
         store: The store.
         roots: The scanned trees.
         committed: Called after each portion.
+        keeps: Whether the scan's report has all records too; otherwise there is never more than a
+            portion of them in memory.
     """
 
     def __init__(
-        self, store: ToolStore, roots: Roots, committed: Callable[[], object] | None
+        self,
+        store: ToolStore,
+        roots: Roots,
+        committed: Callable[[], object] | None,
+        *,
+        keeps: bool,
     ) -> None:
+        self._keeps = keeps
         self._store = store
         self._roots = roots
         self._committed = committed
@@ -170,7 +181,7 @@ class _Portions:
         self._size = _FIRST_PORTION
         self._added = self._updated = 0
 
-    def __call__(self, record: ToolRecord) -> None:
+    def __call__(self, record: ToolRecord) -> bool:
         # All tools of a file or none: a file with committed tools counts as read.
         is_next_file = bool(self._records) and self._records[-1].path != record.path
         if is_next_file and len(self._records) >= self._size:
@@ -179,6 +190,18 @@ class _Portions:
             with suppress(DatabaseBusyError):
                 self._commit()
         self._records.append(record)
+        return not self._keeps
+
+    def completed(self, scanned: ScanReport) -> ScanReport:
+        """Return the report of the scan with the records that were taken, but not committed."""
+        if self._keeps or not self._records:
+            return scanned
+        left = {record.path for record in self._records}
+        return replace(
+            scanned,
+            records=tuple(sorted(self._records, key=lambda record: record.id)),
+            unchanged=tuple(path for path in scanned.unchanged if path not in left),
+        )
 
     def added_to(self, report: SyncReport) -> SyncReport:
         """Return the final report, with portions counted as added: the final sync saw no change."""

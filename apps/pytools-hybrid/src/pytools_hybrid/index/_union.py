@@ -74,7 +74,7 @@ def scan_roots(
         outside_links: Whether to follow symbolic links that lead out of a tree.
         definitions: Whether records have what schemas are made from.
         progress: Called with the number of files scanned so far.
-        found: Called with each record that counts, as soon as it is read.
+        found: Called with each record that counts, as soon as it is read; as for `scan`.
 
     Raises:
         RootUnreadableError: No tree can be listed.
@@ -131,12 +131,13 @@ class _Union:
 
     def counting(
         self, number: int, found: Callable[[ToolRecord], object]
-    ) -> Callable[[ToolRecord], None]:
+    ) -> Callable[[ToolRecord], object]:
         """Return a function that passes on the next tree's records that no earlier tree has."""
 
-        def pass_on(record: ToolRecord) -> None:
-            if record.path not in self._taken:
-                found(replace(record, path=self._roots.stored(number, record.path)))
+        def pass_on(record: ToolRecord) -> object:
+            if record.path in self._taken:
+                return False
+            return found(replace(record, path=self._roots.stored(number, record.path)))
 
         return pass_on
 
