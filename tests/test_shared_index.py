@@ -117,7 +117,7 @@ def test_while_the_server_is_away_searches_go_on_and_say_so(host, tree, server):
         assert found(written) == ["mcptools:pdf:merge_pdfs"]
         described = host("reader", "describe", "merge_pdfs", **READS)
         assert described.returncode == 0
-        assert "this answer is as of 2" in " ".join(described.stdout.split())
+        assert "this is from this host's copy" in " ".join(described.stdout.split())
         fresh = search(host, "newcomer", **READS)
         assert fresh.returncode == 1
         assert "this host has no copy of the tree yet" in fresh.stdout
@@ -245,3 +245,26 @@ def test_where_the_cache_cannot_be_written_a_process_has_a_copy_of_its_own(host,
     done = search(host, "reader", XDG_CACHE_HOME=str(blocked), **READS)
     assert found(done) == ["mcptools:pdf:merge_pdfs"]
     assert "this process fetches a copy" in done.stderr
+
+
+def test_the_record_is_that_of_all_hosts_and_what_waits_is_told(host, tree, server):
+    host("writer", "index", "--root", tree)
+    search(host, "reader", "what the first agent wants", **READS)
+    other = {"PYTOOLS_DIR": str(tree)}
+    search(host, "writer", "what the second agent wants", **other)
+    exported = host("writer", "export", "--output", "json", **other)
+    assert exported.returncode == 0, exported.stderr
+    rows = json.loads(exported.stdout)
+    assert {row["query"] for row in rows} == {
+        "what the first agent wants",
+        "what the second agent wants",
+    }
+    server.stop()
+    try:
+        search(host, "reader", "what nobody hears", **READS)
+        assert "1 searches and outcomes wait" in host("reader", "status", **READS).stdout
+    finally:
+        server.start()
+    assert json.loads(host("reader", "status", "--output", "json", **READS).stdout)["waiting"] == 0
+    again = host("writer", "export", "--output", "json", **other)
+    assert len(json.loads(again.stdout)) == 3

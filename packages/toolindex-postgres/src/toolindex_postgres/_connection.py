@@ -24,7 +24,7 @@ from toolindex_postgres.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
 __all__ = ["Connection", "Connections", "lock_key"]
 
@@ -105,13 +105,14 @@ class Connections:
             yield it
 
     def ask(
-        self, statement: str, parameter: str, *, patient: bool = False
+        self, statement: str, *parameters: str, patient: bool = False
     ) -> list[str | None] | None:
         """Run one statement outside of any transaction; return its first row as text.
 
         Args:
-            statement: With `$1` for the parameter.
-            parameter: Its value.
+            statement: With `$1` for the first parameter. It may run twice, if the connection
+                was lost.
+            parameters: Their values.
             patient: As for `reading`.
 
         Raises:
@@ -123,12 +124,12 @@ class Connections:
             with suppress(queue.Empty):
                 connection = self._take()
                 try:
-                    return self._asked(connection, statement, parameter)
+                    return self._asked(connection, statement, parameters)
                 except psycopg.OperationalError as error:
                     self._drop_idle()
                     if connection.closed and isinstance(error, _SilentError):
                         raise
-            return self._asked(self._connect(patient), statement, parameter)
+            return self._asked(self._connect(patient), statement, parameters)
 
     @contextmanager
     def writing(self, *, patient: bool = True) -> Generator[Connection]:
@@ -180,10 +181,12 @@ class Connections:
                 self._give_back(connection)
 
     def _asked(
-        self, connection: Connection, statement: str, parameter: str
+        self, connection: Connection, statement: str, parameters: Sequence[str]
     ) -> list[str | None] | None:
         try:
-            result = self._answer(connection, statement.encode(), parameter.encode())
+            result = self._answer(
+                connection, statement.encode(), [it.encode() for it in parameters]
+            )
             if result.status != psycopg.pq.ExecStatus.TUPLES_OK:
                 raise psycopg.errors.error_from_result(result)
             if not result.ntuples:
@@ -194,10 +197,10 @@ class Connections:
             self._give_back(connection)
 
     def _answer(
-        self, connection: Connection, statement: bytes, parameter: bytes
+        self, connection: Connection, statement: bytes, parameters: list[bytes]
     ) -> psycopg.pq.abc.PGresult:
         server = connection.pgconn
-        server.send_query_params(statement, [parameter])
+        server.send_query_params(statement, parameters)
         deadline = time.monotonic() + _READ_MS / 1_000
         with DefaultSelector() as selector:
             selector.register(server.socket, EVENT_READ)

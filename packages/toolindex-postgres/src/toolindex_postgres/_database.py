@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Database", "DatabaseStatus", "TreeStatus"]
 
 _EVERY_TREE = "*"
-_READ = ("tree", "step", "entry", "tree_vector", "query_vector")
-_FUNCTIONS = ("may", "trees")
+_READ = ("tree", "step", "entry", "tree_vector", "query_vector", "usage", "event")
+_FUNCTIONS = ("may", "trees", "record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
+import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,12 +15,16 @@ from typing import TYPE_CHECKING, Any
 from toolindex.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
 __all__ = ["Note", "Notes"]
 
+_KEPT_SECONDS = 3_600.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS event (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body TEXT NOT NULL, sent REAL
+);
 """
 
 
@@ -42,7 +48,8 @@ class Note:
 class Notes:
     """The file beside a copy, `search.db-shared`; all processes on the copy share it.
 
-    Nothing in it is needed: without it the copy is compared with the server once.
+    Without it the copy is compared with the server once, and events of this host that have not been
+    sent yet are lost to the others.
 
     Args:
         copy: The path of the copy.
@@ -53,6 +60,7 @@ class Notes:
         self._path = ":memory:" if read_only else f"{copy}-shared"
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
+        self._host: str | None = None
 
     def read(self) -> Note | None:
         """Return the note, or None where nothing is known of the copy."""
@@ -80,6 +88,68 @@ class Notes:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    def host(self) -> str:
+        """Return what tells this copy from all others."""
+        if self._host is None:
+            with self._connected() as connection:
+                new = json.dumps(str(uuid.uuid4()))
+                connection.execute("INSERT OR IGNORE INTO note VALUES ('host', ?)", (new,))
+            self._host = str(self._value("host"))
+        return self._host
+
+    def fetched(self, database: str, tree: int) -> dict[str, int]:
+        """Return how far the record of a tree has been fetched, by kind of event."""
+        with suppress(TypeError, ValueError):
+            of, *numbers = self._value("fetched")
+            if of == [database, tree]:
+                return dict(zip(("outcomes", "searches"), map(int, numbers), strict=True))
+        return {"outcomes": 0, "searches": 0}
+
+    def note_fetched(self, database: str, tree: int, kind: str, number: int) -> None:
+        """Note how far a kind of event has been fetched."""
+        place = {**self.fetched(database, tree), kind: number}
+        self._put("fetched", [[database, tree], place["outcomes"], place["searches"]])
+
+    def add_events(self, events: Sequence[tuple[str, str]]) -> None:
+        """Put events, by id, at the end of those that wait for the server."""
+        with self._connected() as connection:
+            connection.executemany("INSERT OR IGNORE INTO event (id, body) VALUES (?, ?)", events)
+
+    def events(self, limit: int) -> list[tuple[str, str]]:
+        """Return the first events that wait, with their ids."""
+        with self._connected() as connection:
+            return connection.execute(
+                "SELECT id, body FROM event WHERE sent IS NULL ORDER BY number LIMIT ?", (limit,)
+            ).fetchall()
+
+    def count_events(self) -> int:
+        """Count the events that wait."""
+        with self._connected() as connection:
+            row = connection.execute("SELECT count(*) FROM event WHERE sent IS NULL").fetchone()
+        return int(row[0])
+
+    def sent(self, ids: Sequence[str], *, server: str) -> None:
+        """Note that a server has events.
+
+        They are kept for an hour: another server that takes its place may not have got the last of
+        them, so it is sent them again.
+        """
+        is_other = self._value("server") != server
+        self._put("server", server)
+        now = time.time()
+        with self._connected() as connection:
+            if is_other:
+                connection.execute("UPDATE event SET sent = NULL")
+            connection.executemany(
+                "UPDATE event SET sent = ? WHERE id = ?", [(now, id_) for id_ in ids]
+            )
+            connection.execute("DELETE FROM event WHERE abs(? - sent) > ?", (now, _KEPT_SECONDS))
+
+    def clear_events(self) -> None:
+        """Forget all events."""
+        with self._connected() as connection:
+            connection.execute("DELETE FROM event")
 
     def _value(self, key: str) -> Any:  # noqa: ANN401 - any JSON
         with self._connected() as connection:

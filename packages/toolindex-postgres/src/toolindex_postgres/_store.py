@@ -26,6 +26,7 @@ from toolindex_postgres._follow import follow, put_vectors
 from toolindex_postgres._lease import SharedLease
 from toolindex_postgres._notes import Note, Notes
 from toolindex_postgres._query_vectors import SharedQueryVectors
+from toolindex_postgres._usage import SharedUsage
 from toolindex_postgres.errors import UnreachableStoreError
 
 if TYPE_CHECKING:
@@ -63,10 +64,12 @@ class Freshness:
         as_of: When the copy was known to be equal to the server for the last time, in seconds
             since 1970; None if it never was.
         problem: Why it is not known to be equal now, or "".
+        waiting: How many searches and outcomes of this host wait for the server.
     """
 
     as_of: float | None
     problem: str
+    waiting: int = 0
 
 
 class SharedStore:
@@ -109,6 +112,14 @@ class SharedStore:
         self._query_vectors = SharedQueryVectors(
             copy.query_vectors, self._connections, tree=tree, read_only=self.read_only
         )
+        self._usage = SharedUsage(
+            copy.usage,
+            self._notes,
+            self._connections,
+            tree=tree,
+            turn=self._turn,
+            prunes=not self.read_only,
+        )
 
     @property
     def read_only(self) -> bool:
@@ -132,8 +143,8 @@ class SharedStore:
 
     @property
     def usage(self) -> UsageStore:
-        """The record of searches and outcomes."""
-        return self._copy.usage
+        """The record of searches and outcomes on all hosts."""
+        return self._usage
 
     @property
     def query_vectors(self) -> VectorCache:
@@ -143,7 +154,8 @@ class SharedStore:
     def freshness(self) -> Freshness:
         """Ask the server for changes, and return how old the copy is after that."""
         self._refresh(patient=True)
-        return Freshness(as_of=self._as_of, problem=self._problem)
+        waiting = 0 if self._copy.read_only else self._usage.waiting()
+        return Freshness(as_of=self._as_of, problem=self._problem, waiting=waiting)
 
     def try_writing(self) -> bool:
         """Write from now on where nothing could be written before; return whether that is so."""
@@ -378,6 +390,7 @@ class SharedStore:
             if not self._is_at(self._polled):
                 with self._alone(), self._connections.reading(copies=True) as connection:
                     self._catch_up(connection, self._state(connection))
+            self._usage.follow(self._polled)
         except DatabaseError as error:
             is_of_copy = error.where != self._connections.where
             if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):
@@ -445,6 +458,23 @@ class SharedStore:
                 yield
             finally:
                 lease.release()
+
+    @contextmanager
+    def _turn(self) -> Generator[bool]:
+        """Be the only one on this host who changes the copy, if nobody is; give whether so."""
+        if not self._lock.acquire(blocking=False):
+            yield False
+            return
+        try:
+            lease = self._copy.lease("copy")
+            is_ours = lease.acquire(timeout=0)
+            try:
+                yield is_ours
+            finally:
+                if is_ours:
+                    lease.release()
+        finally:
+            self._lock.release()
 
     @contextmanager
     def _changing_copy(self) -> Generator[None]:

@@ -62,8 +62,9 @@ _STEPS = 1_000
 _SPARES = 5_000
 _STATE = (
     "SELECT s.version::text, s.database::text, t.tree_id::text, t.generation::text, "
-    "t.reader_version, t.is_complete::text "
-    "FROM toolindex.state AS s LEFT JOIN toolindex.tree AS t ON t.name = "
+    "t.reader_version, t.is_complete::text, u.outcome::text "
+    "FROM toolindex.state AS s LEFT JOIN (toolindex.tree AS t "
+    "LEFT JOIN toolindex.usage AS u USING (tree_id)) ON t.name = "
 )
 
 
@@ -77,6 +78,7 @@ class State:
         generation: Another after every change.
         reader_version: What made the records, or None before the first.
         is_complete: Whether a whole tree has been synced.
+        outcome: The number of the last outcome in the record of all hosts.
     """
 
     database: str
@@ -84,6 +86,7 @@ class State:
     generation: int = 0
     reader_version: str | None = None
     is_complete: bool = False
+    outcome: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +126,7 @@ def poll(connections: Connections, name: str, *, patient: bool = False) -> State
 
 
 def _state(row: Sequence[str | None] | None, where: str) -> State:
-    version, database, tree, generation, reader, is_complete = row or [None] * 6
+    version, database, tree, generation, reader, is_complete, outcome = row or [None] * 7
     check_version(where, None if version is None else int(version))
     if tree is None:
         return State(database=database or "")
@@ -133,6 +136,7 @@ def _state(row: Sequence[str | None] | None, where: str) -> State:
         generation=int(generation or 0),
         reader_version=None if reader is None else decoded(reader),
         is_complete=is_complete == "true",
+        outcome=int(outcome or 0),
     )
 
 

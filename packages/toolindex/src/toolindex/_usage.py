@@ -114,6 +114,11 @@ class UsageLog:
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be recorded."""
+        return self._pool.read_only
+
     def record_searches(self, searches: Iterable[SearchRecord]) -> None:
         """Record searches; those with known ids are ignored.
 

@@ -178,6 +178,11 @@ class StoreReader(Protocol):
 class UsageStore(Protocol):
     """The record of searches and outcomes; `toolindex.UsageLog` documents it in full."""
 
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be recorded; a store for reading only may record all the same."""
+        ...
+
     def record_searches(self, searches: Iterable[SearchRecord]) -> None:
         """Record searches, each id once."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -43,7 +44,8 @@ Since = Annotated[
   $ pytools-hybrid report --plot usage.png
 
 A search counts as having an outcome if one was reported with its search id, as agents do
-with report_outcome. The record is stored beside the index and never leaves this machine;
+with report_outcome. The record is stored beside the index and never leaves this machine (an index
+on a server has that of all its hosts);
 PYTOOLS_USAGE_LOG=false turns it off and deletes it."""
 )
 def report(
@@ -127,27 +129,27 @@ def usage_records(
     """Return the recorded searches and outcomes; the index is only read."""
     from toolindex import ToolIndex
 
-    database = _database(settings)
+    start = None if since is None else time.time() - since * _DAY
+    database = settings.db_path
+    if database is None:
+        roots, note = settings.resolved_root()
+        if note:
+            say(note)
+        if settings.server is not None:
+            from pytools_hybrid.index import open_store
+
+            say_tree(settings, roots)
+            # With what the server has of other hosts.
+            with closing(open_store(roots, settings)) as store:
+                return store.usage.searches(since=start), store.usage.outcomes(since=start)
+        database = settings.resolved_database(roots)
     if not database.exists():
         raise PytoolsError(
             f"{database} does not exist: nothing has been searched there yet. Name the index by "
             "--root or --db as where you search"
         )
-    start = None if since is None else time.time() - since * _DAY
     with ToolIndex(database, read_only=True) as index:
         return index.usage.searches(since=start), index.usage.outcomes(since=start)
-
-
-def _database(settings: Settings) -> Path:
-    if settings.db_path is not None:
-        return settings.db_path
-    roots, note = settings.resolved_root()
-    if note:
-        say(note)
-    if settings.server is not None:
-        # What this host has of the record; the server is not asked.
-        say_tree(settings, roots)
-    return settings.resolved_database(roots)
 
 
 def _say_nothing(settings: Settings, since: float | None, *, what: str = "searches") -> None:

@@ -68,7 +68,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         database = settings.resolved_database(roots)
         server = settings.resolved_server(roots)
         where = str(server or tools.index.store.where)
-        away = await tools.index.away()
+        away, waiting = await tools.index.away(), await tools.index.waiting()
         read_only = tools.index.store.read_only
         size = sum(
             file.stat().st_size
@@ -110,6 +110,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         "acceptance_rate": usage.acceptance_rate,
         "latency_p50_ms": usage.latency_p50_ms,
         "latency_p95_ms": usage.latency_p95_ms,
+        "waiting": waiting,
     }
     rows = [
         ("tree", server.tree) if server and settings.only_reads else ("root", str(roots)),
@@ -131,6 +132,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     rows.append(("changed", _ago(changed_at)))
     rows += [("note", note) for note in notes]
     rows.append(("searches", _searches(usage)))
+    if waiting:
+        rows.append(("", f"{waiting} searches and outcomes wait for the server"))
     return values, rows
 
 

@@ -67,8 +67,11 @@ class Follower(FirstSync):
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._follow_files())
-                    if self._index.settings.follows_files:
+                    settings = self._index.settings
+                    if settings.follows_files:
                         tasks.create_task(self._follow_entries())
+                    # Who only reads a shared index adds to its record all the same.
+                    if settings.follows_files or settings.server is not None:
                         tasks.create_task(self._tidy())
                 return
             except Exception as error:

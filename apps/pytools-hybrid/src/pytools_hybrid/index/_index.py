@@ -398,6 +398,15 @@ class Index:
             return ""
         return await asyncio.to_thread(away_note, self.store)
 
+    async def waiting(self) -> int:
+        """Return how many searches and outcomes wait for the server of a shared index."""
+        store = self.store
+        return (
+            (await asyncio.to_thread(store.freshness)).waiting
+            if isinstance(store, SharedIndex)
+            else 0
+        )
+
     async def state(self) -> IndexState:
         """Return the generation and the coverage of the index, from the same moment.
 
@@ -456,12 +465,13 @@ class Index:
         Raises:
             DatabaseError: The index cannot be written.
         """
-        if self.store.read_only:
-            return
-        for used in filter(None, (self.vectors.sooner, self.embedder)):
-            await asyncio.to_thread(self.store.use_model, used.model_id)
-        await asyncio.to_thread(self.store.prune)
         usage = self.store.usage
+        if usage.read_only:
+            return
+        if not self.store.read_only:
+            for used in filter(None, (self.vectors.sooner, self.embedder)):
+                await asyncio.to_thread(self.store.use_model, used.model_id)
+            await asyncio.to_thread(self.store.prune)
         if self.settings.usage_log:
             await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
         elif self.settings.deletes_usage:

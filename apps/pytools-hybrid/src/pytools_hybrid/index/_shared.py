@@ -52,6 +52,11 @@ class Freshness(Protocol):
         """Why it is not known to be up to date now, or ""."""
         ...
 
+    @property
+    def waiting(self) -> int:
+        """How many searches and outcomes of this host wait for the server."""
+        ...
+
 
 @runtime_checkable
 class SharedIndex(Protocol):

@@ -112,7 +112,7 @@ class Recorder:
         )
         if not self._keeps_searches:
             return Recording.OFF
-        if self._store.read_only:
+        if self._store.usage.read_only:
             return Recording.READ_ONLY
         self._outcomes.append(record)
         self._schedule()
@@ -142,7 +142,7 @@ class Recorder:
         """
         async with self._lock:
             self._unschedule()
-            if self._store.read_only:
+            if self._store.usage.read_only:
                 return False
             try:
                 try:

@@ -69,6 +69,30 @@ CREATE TABLE toolindex.query_vector (
     PRIMARY KEY (tree_id, model, query_hash)
 );
 
+-- What has happened on all hosts, in the order in which the server learned of it: searches (their JSON
+-- in `search`) and outcomes. An event that is sent again has the same id.
+CREATE TABLE toolindex.usage (
+    tree_id int PRIMARY KEY REFERENCES toolindex.tree ON DELETE CASCADE,
+    last bigint NOT NULL,                       -- the number of the last event
+    outcome bigint NOT NULL                     -- the number of the last that was an outcome
+);
+CREATE TABLE toolindex.event (
+    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
+    event uuid NOT NULL,
+    host uuid NOT NULL,                         -- where it happened
+    no bigint NOT NULL,
+    stored_at timestamptz NOT NULL DEFAULT now(),
+    at float8 NOT NULL,                         -- by the host's clock, in seconds since 1970
+    tool_id text,
+    success boolean,
+    latency_ms float8,
+    search_id text,
+    search text,
+    PRIMARY KEY (tree_id, event)
+);
+CREATE INDEX ON toolindex.event (tree_id, no) WHERE search IS NULL;
+CREATE INDEX ON toolindex.event (tree_id, no) WHERE search IS NOT NULL;
+
 -- What roles may do: one row for each tree, '*' for all of them.
 CREATE TABLE toolindex.access (
     role name NOT NULL,
@@ -84,7 +108,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         SELECT 1 FROM toolindex.access AS a JOIN pg_roles AS r ON r.rolname = a.role
         WHERE (a.tree = $2 OR a.tree = '*') AND (a.writes OR NOT $3)
         AND pg_has_role($1, r.oid, 'MEMBER')
-    )
+    ) OR pg_has_role($1, current_user, 'MEMBER')
 $$;
 -- The numbers of the trees, asked once a statement and not for every row.
 CREATE FUNCTION toolindex.trees(session_role name, to_write boolean) RETURNS int[]
@@ -95,6 +119,33 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     )
     SELECT coalesce(array_agg(t.tree_id), '{}') FROM toolindex.tree AS t
     WHERE t.name IN (SELECT g.tree FROM given AS g) OR '*' IN (SELECT g.tree FROM given AS g)
+$$;
+-- Add events to the record, for everyone who may read the tree. Numbers are given under the lock of
+-- one row, so that whoever has read up to one has missed none before it.
+CREATE FUNCTION toolindex.record(of_tree text, events json) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH given AS MATERIALIZED (
+        SELECT e, n, e ->> 7 IS NULL AS is_outcome
+        FROM json_array_elements(events) WITH ORDINALITY AS g (e, n)
+    ), place AS (
+        INSERT INTO toolindex.usage AS u (tree_id, last, outcome)
+        SELECT t.tree_id, (SELECT count(*) FROM given),
+            (SELECT coalesce(max(n), 0) FROM given WHERE is_outcome)
+        FROM toolindex.tree AS t
+        WHERE t.name = of_tree AND toolindex.may(session_user, t.name, false)
+        ON CONFLICT (tree_id) DO UPDATE SET last = u.last + excluded.last,
+            outcome = CASE WHEN excluded.outcome > 0 THEN u.last + excluded.outcome
+                ELSE u.outcome END
+        RETURNING u.tree_id, u.last - (SELECT count(*) FROM given) AS before, u.last
+    ), added AS (
+        INSERT INTO toolindex.event
+            (tree_id, no, event, host, at, tool_id, success, latency_ms, search_id, search)
+        SELECT tree_id, before + n, (e ->> 0)::uuid, (e ->> 1)::uuid, (e ->> 2)::float8, e ->> 3,
+            (e ->> 4)::boolean, (e ->> 5)::float8, e ->> 6, e ->> 7
+        FROM place, given ORDER BY n
+        ON CONFLICT (tree_id, event) DO NOTHING
+    )
+    SELECT max(last) FROM place
 $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA toolindex FROM PUBLIC;
 
@@ -110,7 +161,8 @@ CREATE POLICY moving ON toolindex.tree FOR UPDATE
 DO $$
 DECLARE it text;
 BEGIN
-    FOREACH it IN ARRAY ARRAY['entry', 'step', 'tree_vector', 'query_vector'] LOOP
+    FOREACH it IN ARRAY ARRAY['entry', 'step', 'tree_vector', 'query_vector', 'usage', 'event']
+    LOOP
         EXECUTE format('ALTER TABLE toolindex.%I ENABLE ROW LEVEL SECURITY', it);
         EXECUTE format(
             'CREATE POLICY reading ON toolindex.%I FOR SELECT '

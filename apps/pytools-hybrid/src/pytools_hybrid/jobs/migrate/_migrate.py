@@ -108,6 +108,8 @@ async def to_file(given: Settings, wanted: Settings) -> Moved:
         with closing(open_store(roots, given)) as store:
             if isinstance(store, SharedIndex) and (problem := store.freshness().problem):
                 raise PytoolsError(problem)
+            # What other hosts have recorded comes with it.
+            store.usage.statistics()
             _copy_whole(given.resolved_database(roots), target)
         with closing(ToolIndex(target, read_only=True)) as index, index.reading() as reader:
             return Moved(

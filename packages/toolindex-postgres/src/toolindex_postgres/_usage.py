@@ -1,0 +1,276 @@
+"""The record of searches and outcomes that all hosts of a tree share.
+
+What happens here is written into the copy and into a queue beside it, and sent from there: nobody
+waits for the server, and what it has not confirmed is sent again. Each event has an id, so that the
+server counts it once however often it comes. Outcomes of other hosts come into the copy with its
+other changes, for filters and ranking; their searches when somebody asks for the record.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, astuple
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from toolindex import OutcomeRecord, SearchRecord
+from toolindex.errors import DatabaseError
+
+from toolindex_postgres._texts import decoded, encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from toolindex import RemovedRecords, ToolUsage, UsageStatistics, UsageStore
+
+    from toolindex_postgres._connection import Connections
+    from toolindex_postgres._notes import Notes
+    from toolindex_postgres._tree import State
+
+__all__ = ["SharedUsage"]
+
+T = TypeVar("T", SearchRecord, OutcomeRecord)
+_BATCH = 500
+# What one search fetches at most of the outcomes of others; the next one goes on.
+_FETCHED = 1_000
+_RECORD = (
+    "SELECT done::text, pg_postmaster_start_time()::text "
+    "FROM (SELECT toolindex.record($1, $2)) AS it (done)"
+)
+
+
+class SharedUsage:
+    """The record of a tree: this host's copy of it, and the server's.
+
+    Satisfies `toolindex.UsageStore`. What is deleted by hand is deleted here alone.
+
+    Args:
+        local: The copy's record.
+        notes: The queue, and how far the server's record has been read.
+        connections: The server.
+        tree: The tree.
+        turn: Lets one thread of one process of this host fetch, without waiting.
+        prunes: Whether old events are deleted on the server, too.
+    """
+
+    def __init__(
+        self,
+        local: UsageStore,
+        notes: Notes,
+        connections: Connections,
+        *,
+        tree: str,
+        turn: Callable[[], AbstractContextManager[bool]],
+        prunes: bool,
+    ) -> None:
+        self._local = local
+        self._notes = notes
+        self._connections = connections
+        self._tree = encoded(tree)
+        self._turn = turn
+        self._prunes = prunes
+        self._sending = Lock()
+        self._waiting: int | None = None
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be recorded."""
+        return self._local.read_only
+
+    def record_searches(self, searches: Iterable[SearchRecord]) -> None:
+        """Record searches, each id once."""
+        self._record(list(searches), self._local.record_searches)
+
+    def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
+        """Record outcomes."""
+        self._record(list(outcomes), self._local.record_outcomes)
+
+    def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
+        """Summarize the record of all hosts."""
+        self.fetch()
+        return self._local.statistics(since=since, top=top)
+
+    def of_tool(self, tool_id: str) -> ToolUsage | None:
+        """Summarize the outcomes of one tool on all hosts."""
+        self.fetch()
+        return self._local.of_tool(tool_id)
+
+    def searches(
+        self, *, since: float | None = None, found: str | None = None
+    ) -> tuple[SearchRecord, ...]:
+        """Return the recorded searches of all hosts, oldest first."""
+        self.fetch()
+        # In the order in which they came here otherwise.
+        return tuple(sorted(self._local.searches(since=since, found=found), key=_time))
+
+    def outcomes(
+        self, *, since: float | None = None, tool_id: str | None = None
+    ) -> tuple[OutcomeRecord, ...]:
+        """Return the recorded outcomes of all hosts, oldest first."""
+        self.fetch()
+        return tuple(sorted(self._local.outcomes(since=since, tool_id=tool_id), key=_time))
+
+    def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
+        """Delete records that are too old, and the oldest if there are too many."""
+        removed = self._local.retain(max_age_days=max_age_days, max_rows=max_rows)
+        if self._prunes:
+            with suppress(DatabaseError), self._connections.writing(patient=False) as connection:
+                connection.execute(
+                    # By the server's clock, whatever those of hosts say.
+                    "DELETE FROM toolindex.event AS e USING toolindex.usage AS u "
+                    "JOIN toolindex.tree AS t USING (tree_id) "
+                    "WHERE t.name = %s AND e.tree_id = u.tree_id "
+                    "AND (e.stored_at < now() - make_interval(secs => %s) OR e.no <= u.last - %s)",
+                    (self._tree, max_age_days * 86_400, 2 * max_rows),
+                )
+        self.send()
+        return removed
+
+    def clear(self) -> RemovedRecords:
+        """Delete the record on this host, with what has not been sent yet."""
+        self._notes.clear_events()
+        return self._local.clear()
+
+    def waiting(self) -> int:
+        """Send what waits, and return how much goes on waiting for the server."""
+        if self._waiting is None:
+            self._waiting = self._notes.count_events()
+        if self._waiting:
+            self.send()
+        return self._waiting
+
+    def send(self) -> None:
+        """Send what waits, unless the server is away, or another thread is sending."""
+        if not self._sending.acquire(blocking=False):
+            return
+        try:
+            with suppress(DatabaseError):
+                while events := self._notes.events(_BATCH):
+                    body = f"[{','.join(body for _, body in events)}]"
+                    answer = self._connections.ask(_RECORD, self._tree, body) or [None]
+                    if answer[0] is None:
+                        # The tree has not been made yet, or this role may not see it.
+                        break
+                    self._notes.sent([id_ for id_, _ in events], server=str(answer[1]))
+            self._waiting = self._notes.count_events()
+        finally:
+            self._sending.release()
+
+    def follow(self, now: State) -> None:
+        """Fetch outcomes of other hosts, if there are any: some of them, if there are many."""
+        place = self._notes.fetched(now.database, now.tree)
+        if now.outcome > place["outcomes"] and not self.read_only:
+            with self._turn() as is_ours:
+                if is_ours:
+                    self._fetch_outcomes(now.database, now.tree)
+
+    def fetch(self) -> None:
+        """Fetch the whole record of other hosts, as far as the server can be reached."""
+        if self.read_only:
+            return
+        self.send()
+        with suppress(DatabaseError), self._turn() as is_ours:
+            if is_ours:
+                with self._connections.reading() as connection:
+                    row = connection.execute(
+                        "SELECT s.database::text, t.tree_id FROM toolindex.state AS s, "
+                        "toolindex.tree AS t WHERE t.name = %s",
+                        (self._tree,),
+                    ).fetchone()
+                while row is not None and self._fetch_outcomes(*row):
+                    pass
+                while row is not None and self._fetch_searches(*row):
+                    pass
+
+    def _record(self, records: list[T], write: Callable[[list[T]], None]) -> None:
+        if not records:
+            return
+        # Before they are in the copy, and by ids of their own: writing that fails is tried again.
+        self._notes.add_events(list(_events(self._notes.host(), records)))
+        write(records)
+        self.send()
+
+    def _fetch_outcomes(self, database: str, tree: int) -> bool:
+        rows = self._rows(
+            database, tree, "outcomes", "at, tool_id, success, latency_ms, search_id", "IS NULL"
+        )
+        given = [
+            OutcomeRecord(
+                at=at,
+                tool_id=decoded(tool_id),
+                success=success,
+                latency_ms=latency,
+                search_id=None if search is None else decoded(search),
+            )
+            for _, at, tool_id, success, latency, search in rows
+        ]
+        if given:
+            # A process that was killed here may have written them already.
+            oldest = min(it.at for it in given)
+            held = Counter(self._local.outcomes(since=oldest))
+            new: list[OutcomeRecord] = []
+            for it in given:
+                held[it] -= 1
+                if held[it] < 0:
+                    new.append(it)
+            self._local.record_outcomes(new)
+        return self._fetched(database, tree, "outcomes", rows)
+
+    def _fetch_searches(self, database: str, tree: int) -> bool:
+        rows = self._rows(database, tree, "searches", "search", "IS NOT NULL")
+        self._local.record_searches([_search(json.loads(text)) for _, text in rows])
+        return self._fetched(database, tree, "searches", rows)
+
+    def _rows(
+        self, database: str, tree: int, kind: str, columns: str, is_search: str
+    ) -> list[tuple[Any, ...]]:
+        with self._connections.reading() as connection:
+            return connection.execute(
+                f"SELECT no, {columns} FROM toolindex.event WHERE tree_id = %s AND no > %s "  # noqa: S608
+                f"AND search {is_search} AND host <> %s::uuid ORDER BY no LIMIT %s".encode(),
+                (tree, self._notes.fetched(database, tree)[kind], self._notes.host(), _FETCHED),
+            ).fetchall()
+
+    def _fetched(self, database: str, tree: int, kind: str, rows: list[tuple[Any, ...]]) -> bool:
+        """Note how far this kind has been fetched; return whether there may be more."""
+        if rows:
+            self._notes.note_fetched(database, tree, kind, rows[-1][0])
+        return len(rows) == _FETCHED
+
+
+def _events(
+    host: str, records: Iterable[SearchRecord | OutcomeRecord]
+) -> Iterator[tuple[str, str]]:
+    """Yield the id and the JSON of each event.
+
+    The id is made of what happened and where, so that a record which is written again, for the
+    first time failed halfway, is the same event.
+    """
+    times = Counter[object]()
+    for record in records:
+        if isinstance(record, SearchRecord):
+            what = [record.at, None, None, None, None, json.dumps(asdict(record), default=str)]
+            key: object = record.id
+        else:
+            at, tool_id, success, latency, search = astuple(record)
+            search = None if search is None else encoded(search)
+            what = [at, encoded(tool_id), success, latency, search, None]
+            key = record
+        times[key] += 1
+        name = json.dumps([repr(key), times[key]])
+        id_ = str(uuid.uuid5(uuid.UUID(host), name))
+        yield id_, json.dumps([id_, host, *what])
+
+
+def _search(values: dict[str, Any]) -> SearchRecord:
+    for name in ("results", "degraded"):
+        values[name] = tuple(values[name])
+    return SearchRecord(**values)
+
+
+def _time(record: SearchRecord | OutcomeRecord) -> float:
+    return record.at
